@@ -1,0 +1,16 @@
+"""Builds the one compiled module of the project; everything else is declared in pyproject.toml.
+
+The kernel is optional: without a C compiler the install goes through and the plain-Python twin is used.
+"""
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+kernel = Extension(
+    "penstock.records._kernel",
+    ["src/penstock/records/_kernel.pyx"],
+    extra_compile_args=["-O3"],
+    optional=True,
+)
+
+setup(ext_modules=cythonize([kernel], language_level=3))

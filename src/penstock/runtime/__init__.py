@@ -1,0 +1,29 @@
+"""The seams to the outside: clock, randomness, disk, network, threads.
+
+Everything above this package reaches the world only through the objects of one `Runtime`, so that a whole node runs
+unchanged on a virtual clock, an in-memory network and a disk that loses what was not synced
+(`penstock.testing`). Nothing here knows what a broker is.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from penstock.runtime.clock import Clock
+from penstock.runtime.disk import Disk
+from penstock.runtime.network import Network
+from penstock.runtime.workers import Workers
+
+__all__ = ["Clock", "Disk", "Network", "Runtime", "Workers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One node's view of the world; the composition root builds it and hands it down."""
+
+    clock: Clock
+    random: random.Random
+    disk: Disk
+    network: Network
+    workers: Workers
