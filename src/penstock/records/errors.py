@@ -1,0 +1,48 @@
+"""What can be wrong with records. Each refusal knows the protocol's error that a broker answers with."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RecordsError(Exception):
+    """Records that a peer or a disk handed over cannot be taken as they are."""
+
+    error_name: ClassVar[str] = "INVALID_RECORD"
+    """Name of the protocol's error code, so that a boundary maps it as `ErrorCode[error.error_name]`."""
+
+
+class CorruptBatch(RecordsError):
+    """The bytes are damaged: a checksum does not match, or lengths leave the buffer."""
+
+    error_name = "CORRUPT_MESSAGE"
+
+
+class InvalidBatch(RecordsError):
+    """The bytes arrived as they were sent, but they lie or break a rule: counts, offsets, structure."""
+
+    error_name = "INVALID_RECORD"
+
+
+class InvalidTimestamp(RecordsError):
+    """A record's time is outside the topic's bounds, or a producer claimed the broker's LogAppendTime."""
+
+    error_name = "INVALID_TIMESTAMP"
+
+
+class UnsupportedMagic(RecordsError):
+    """The format can not carry what was asked of it, or is none that we know."""
+
+    error_name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+
+
+class UnsupportedCompression(RecordsError):
+    """A codec that does not exist, or that the peer's version must not be given."""
+
+    error_name = "UNSUPPORTED_COMPRESSION_TYPE"
+
+
+class TooLarge(RecordsError):
+    """Decompressed bytes would pass the limit that the caller set: a bomb, or a limit that is too small."""
+
+    error_name = "MESSAGE_TOO_LARGE"
