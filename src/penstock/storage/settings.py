@@ -1,0 +1,92 @@
+"""The settings that the log obeys, resolved to plain values so that the hot path reads attributes and not names.
+
+`LogSettings` is what one topic says (its overrides over the broker's defaults); replacing `Log.settings` puts a change in
+force with the next append. `StoreSettings` is what holds for all logs of a node. Names, defaults and bounds
+are declared in `penstock.config`; here stand only the values that storage uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+NEVER = 2**63 - 1  # how Kafka writes "no such interval": the largest long
+UNLIMITED = -1
+
+
+class SettingsSource(Protocol):
+    """Where values come from: `BrokerSettings` and `TopicSettings` both are one."""
+
+    def get(self, name: str, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """One topic's settings. The defaults are Kafka's."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    retention_bytes: int = UNLIMITED
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    file_delete_delay_ms: int = 60_000
+    preallocate: bool = False
+    delete: bool = True
+    """`cleanup.policy` holds `delete`: retention by time and size applies."""
+    compact: bool = False
+
+    @classmethod
+    def read(cls, source: SettingsSource) -> Self:
+        """Take the values by their topic-level names, e.g. from `TopicSettings`."""
+        policies = source.get("cleanup.policy")
+        if isinstance(policies, str):
+            policies = policies.split(",")
+        return cls(
+            segment_bytes=source.get("segment.bytes"),
+            segment_ms=source.get("segment.ms"),
+            segment_jitter_ms=source.get("segment.jitter.ms"),
+            segment_index_bytes=source.get("segment.index.bytes"),
+            index_interval_bytes=source.get("index.interval.bytes"),
+            flush_messages=source.get("flush.messages"),
+            flush_ms=source.get("flush.ms"),
+            retention_bytes=source.get("retention.bytes"),
+            retention_ms=source.get("retention.ms"),
+            file_delete_delay_ms=source.get("file.delete.delay.ms"),
+            preallocate=source.get("preallocate"),
+            delete="delete" in policies,
+            compact="compact" in policies,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """One node's settings. The defaults are Kafka's."""
+
+    retention_check_interval_ms: int = 300_000
+    flush_scheduler_interval_ms: int = NEVER
+    recovery_point_interval_ms: int = 60_000
+    start_offset_interval_ms: int = 60_000
+    high_watermark_interval_ms: int = 5_000
+    initial_task_delay_ms: int = 30_000
+    recovery_threads_per_directory: int = 2
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+
+    @classmethod
+    def read(cls, source: SettingsSource) -> Self:
+        """Take the values by their broker-level names."""
+        return cls(
+            retention_check_interval_ms=source.get("log.retention.check.interval.ms"),
+            flush_scheduler_interval_ms=source.get("log.flush.scheduler.interval.ms"),
+            recovery_point_interval_ms=source.get("log.flush.offset.checkpoint.interval.ms"),
+            start_offset_interval_ms=source.get("log.flush.start.offset.checkpoint.interval.ms"),
+            high_watermark_interval_ms=source.get("replica.high.watermark.checkpoint.interval.ms"),
+            initial_task_delay_ms=source.get("log.initial.task.delay.ms"),
+            recovery_threads_per_directory=source.get("num.recovery.threads.per.data.dir"),
+            producer_id_expiration_ms=source.get("producer.id.expiration.ms"),
+            producer_id_expiration_check_interval_ms=source.get("producer.id.expiration.check.interval.ms"),
+        )
