@@ -1,0 +1,255 @@
+"""The notation in which messages are declared: one class a message, holding the fields of all its versions.
+
+    @request(key=12, versions=(0, 4), flexible=4)
+    class HeartbeatRequest:
+        group_id: str
+        group_instance_id: str | None = field(since=3, default=None)
+
+The decorators turn the class into a keyword-only, slotted, mutable dataclass and attach what they were told
+as its `Declaration`. They never look at the annotations: those are resolved by `penstock.protocol.plan` when
+a codec is first asked for, so importing a message module stays cheap. `penstock.protocol.codec` is where the
+reader goes next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, dataclass_transform, overload
+
+__all__ = [
+    "NEVER",
+    "Declaration",
+    "FieldOptions",
+    "Kind",
+    "declaration_of",
+    "field",
+    "message",
+    "record",
+    "request",
+    "response",
+    "struct",
+]
+
+T = TypeVar("T")
+
+NEVER: Final = 1 << 15
+"""A version that no message reaches (versions are int16): `flexible=NEVER`, `flexible_since=NEVER`."""
+
+
+class Missing(enum.Enum):
+    """The default of a field that has none."""
+
+    MISSING = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOptions:
+    """What a declaration says about one field, besides its type."""
+
+    since: int = 0
+    """The first version that has the field."""
+    until: int = NEVER
+    """The last version that has the field."""
+    default: object = Missing.MISSING
+    nullable_since: int = 0
+    """The first version in which a field declared `X | None` may be null."""
+    tag: int | None = None
+    tagged_since: int = 0
+    """The first version in which the field stands in the tagged section; only where `tag` is given."""
+    flexible_since: int | None = None
+    """The first version that uses compact lengths for this field, where that is not the message's own."""
+    ignorable: bool = False
+    """Whether a value is dropped in silence by versions that lack the field."""
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not Missing.MISSING
+
+    def make_default(self) -> Any:
+        """A fresh default: a message owns its lists and structs."""
+        if isinstance(self.default, list) or hasattr(self.default, "__declaration__"):
+            return type(self.default)()
+        return self.default
+
+
+@overload
+def field(
+    *,
+    default: T,
+    since: int = ...,
+    until: int = ...,
+    nullable_since: int = ...,
+    tag: int | None = ...,
+    tagged_since: int | None = ...,
+    flexible_since: int | None = ...,
+    ignorable: bool = ...,
+) -> T: ...
+
+
+@overload
+def field(*, nullable_since: int = ..., flexible_since: int | None = ..., ignorable: bool = ...) -> Any: ...
+
+
+def field(
+    *,
+    since: int = 0,
+    until: int = NEVER,
+    default: object = Missing.MISSING,
+    nullable_since: int = 0,
+    tag: int | None = None,
+    tagged_since: int | None = None,
+    flexible_since: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Say more about a field than its type; see `FieldOptions`. A list or struct default means a fresh one
+    each time.
+
+    A field with a tag is tagged in every version that has it, unless `tagged_since` says otherwise.
+    """
+    options = FieldOptions(
+        since=since,
+        until=until,
+        default=default,
+        nullable_since=nullable_since,
+        tag=tag,
+        tagged_since=since if tagged_since is None else tagged_since,
+        flexible_since=flexible_since,
+        ignorable=ignorable,
+    )
+    if not options.has_default and (since > 0 or until < NEVER or tag is not None):
+        raise TypeError("a field that some versions lack needs a default")
+    if default not in (Missing.MISSING, None) and isinstance(default, list) and default:
+        raise TypeError("the default of a list is the empty list or None")
+    return options
+
+
+class Kind(enum.Enum):
+    REQUEST = enum.auto()
+    RESPONSE = enum.auto()
+    RECORD = enum.auto()
+    MESSAGE = enum.auto()
+    """Anything with versions of its own: headers, and data that travels inside of bytes."""
+    STRUCT = enum.auto()
+    """A part of a message, which takes the message's version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a decorator was told about its class."""
+
+    kind: Kind
+    first_version: int
+    last_version: int
+    flexible_version: int
+    """The first flexible version (KIP-482), or NEVER."""
+    fields: dict[str, FieldOptions]
+    key: int | None = None
+    """The API key of a request or response, or the type of a record."""
+
+    @property
+    def versions(self) -> range:
+        return range(self.first_version, self.last_version + 1)
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_version
+
+
+def declaration_of(cls: type) -> Declaration:
+    """The declaration of a message class; TypeError for any other class."""
+    declaration = cls.__dict__.get("__declaration__")
+    if not isinstance(declaration, Declaration):
+        raise TypeError(f"{cls.__qualname__} is not a declared message")
+    return declaration
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def request(*, key: int, versions: tuple[int, int], flexible: int = NEVER) -> Callable[[type[T]], type[T]]:
+    """Declare the request of an API; `flexible` is its first flexible version."""
+    return _decorator(Kind.REQUEST, versions, flexible, key)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def response(*, to: type) -> Callable[[type[T]], type[T]]:
+    """Declare the response to a request; key and versions are the request's."""
+    asked = declaration_of(to)
+    versions = (asked.first_version, asked.last_version)
+    return _decorator(Kind.RESPONSE, versions, asked.flexible_version, asked.key)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def record(
+    *, key: int | None = None, versions: tuple[int, int], flexible: int = NEVER
+) -> Callable[[type[T]], type[T]]:
+    """Declare a record of the metadata log or of a coordinator's log."""
+    return _decorator(Kind.RECORD, versions, flexible, key)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def message(*, versions: tuple[int, int], flexible: int = NEVER) -> Callable[[type[T]], type[T]]:
+    """Declare a header, or data that travels inside of a bytes field."""
+    return _decorator(Kind.MESSAGE, versions, flexible, None)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def struct(cls: type[T]) -> type[T]:
+    """Declare a part of a message, before its first use; versions are those of the message that holds it."""
+    return _declare(cls, Kind.STRUCT, (0, NEVER), NEVER, None)
+
+
+def _decorator(
+    kind: Kind, versions: tuple[int, int], flexible: int, key: int | None
+) -> Callable[[type[T]], type[T]]:
+    return lambda cls: _declare(cls, kind, versions, flexible, key)
+
+
+def _declare(cls: type[T], kind: Kind, versions: tuple[int, int], flexible: int, key: int | None) -> type[T]:
+    first, last = versions
+    if not 0 <= first <= last:
+        raise TypeError(f"{cls.__qualname__}: versions {versions} do not form a range")
+    fields = {name: _field_options(cls, name) for name in inspect.get_annotations(cls)}
+    for name, options in fields.items():
+        if not options.has_default:
+            continue
+        # The class attribute becomes what `dataclasses` expects to find there.
+        if options.make_default() is options.default:
+            setattr(cls, name, options.default)
+        else:
+            setattr(cls, name, dataclasses.field(default_factory=type(options.default)))
+    declaration = Declaration(kind, first, last, flexible, fields, key)
+    # Sharing one comparison and one repr, and having a docstring, halves the time that a class takes at
+    # import.
+    namespace = {
+        "__declaration__": declaration,
+        "__eq__": _equal,
+        "__repr__": _represent,
+        "__hash__": None,
+        "__doc__": cls.__doc__ or f"{cls.__name__}, as declared in {cls.__module__}.",
+    }
+    for name, value in namespace.items():
+        setattr(cls, name, value)
+    return dataclass(kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
+
+
+def _field_options(cls: type, name: str) -> FieldOptions:
+    stated = cls.__dict__.get(name, Missing.MISSING)
+    if isinstance(stated, FieldOptions):
+        # `dataclasses` reads the class attribute; a field without a default must not have one.
+        if not stated.has_default:
+            delattr(cls, name)
+        return stated
+    return FieldOptions(default=stated)
+
+
+def _equal(self: Any, other: object) -> bool:
+    return type(self) is type(other) and all(
+        getattr(self, name) == getattr(other, name) for name in declaration_of(type(self)).fields
+    )
+
+
+def _represent(self: Any) -> str:
+    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in declaration_of(type(self)).fields)
+    return f"{type(self).__qualname__}({values})"
