@@ -1,0 +1,137 @@
+"""A listener: accepts streams at one address, makes connections of them, and keeps their number and idleness in bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+
+from penstock.net.connection import Answer, Connection, Server
+from penstock.net.framing import SCRATCH_BYTES
+from penstock.runtime.network import Listening, Network, Stream
+
+log = logging.getLogger(__name__)
+
+SWEEPS_PER_IDLE_LIMIT = 10  # an idle connection is closed at most a tenth of the limit too late
+SWEEP_S_MAX = 30.0  # quiet connections give their buffers back at least this often
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    connections_max: int
+    connections_per_host_max: int
+    idle_ms_max: int
+    """-1 lets connections idle for ever."""
+    frame_bytes_max: int
+
+
+class ConnectionTable:
+    """All connections of a node over all its listeners; the one place that counts them."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._connections: set[Connection] = set()
+        self._per_host: Counter[str] = Counter()
+        self.refused_count = 0
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def refusal(self, host: str) -> str | None:
+        """Why one more connection of `host` is too many, or None."""
+        if len(self._connections) >= self.limits.connections_max:
+            return f"max.connections={self.limits.connections_max} reached"
+        if self._per_host[host] >= self.limits.connections_per_host_max:
+            return f"max.connections.per.ip={self.limits.connections_per_host_max} reached"
+        return None
+
+    def add(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._per_host[connection.peer_host] += 1
+
+    def remove(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._per_host[connection.peer_host] -= 1
+            if not self._per_host[connection.peer_host]:
+                del self._per_host[connection.peer_host]
+
+    def sweep(self, now: float) -> None:
+        """Close what has idled too long; take back the buffers of what is merely quiet."""
+        limit_s = self.limits.idle_ms_max / 1000
+        for connection in list(self._connections):
+            idle_s = now - connection.last_active
+            if connection.has_work():
+                continue
+            if 0 <= limit_s < idle_s:
+                log.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
+                connection.close()
+            elif idle_s > 1:
+                connection.shrink()
+
+    def close_all(self) -> None:
+        for connection in list(self._connections):
+            connection.close()
+
+
+class Listener:
+    """One entry of `listeners`. Start it, and every accepted stream is served by `server` until it ends."""
+
+    def __init__(self, name: str, server: Server, table: ConnectionTable) -> None:
+        self.name = name
+        self._server = server
+        self._table = table
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._listening: Listening | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._listening is not None, "the listener has not been started"
+        return self._listening.port
+
+    async def start(self, network: Network, host: str, port: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listening = await network.listen(host, port, self._accept)
+        self._schedule_sweep()
+
+    def stop_accepting(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+        return self._server.serve(frame, connection)
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._table.remove(connection)
+        self._server.connection_closed(connection)
+
+    def _accept(self, stream: Stream) -> Connection | None:
+        refusal = self._table.refusal(stream.peer_host)
+        if refusal is not None:
+            self._table.refused_count += 1
+            log.warning("refusing the connection of %s: %s", stream.peer, refusal)
+            return None
+        connection = Connection(
+            stream,
+            self,
+            listener=self.name,
+            scratch=self._scratch,
+            frame_bytes_max=self._table.limits.frame_bytes_max,
+            now=self._loop.time,
+        )
+        self._table.add(connection)
+        return connection
+
+    def _schedule_sweep(self) -> None:
+        limit_s = self._table.limits.idle_ms_max / 1000
+        every_s = min(limit_s / SWEEPS_PER_IDLE_LIMIT, SWEEP_S_MAX) if limit_s > 0 else SWEEP_S_MAX
+        self._sweeper = self._loop.call_later(every_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._table.sweep(self._loop.time())
+        self._schedule_sweep()

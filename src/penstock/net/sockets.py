@@ -1,0 +1,312 @@
+"""Streams over TCP sockets, driven by the event loop's readiness callbacks.
+
+Sockets are used directly rather than through asyncio transports: a response mixes bytes in memory with slices
+of files, and only the socket itself can take both in order (`sendmsg`, `sendfile`) without a copy. Reads go
+into the buffer that the handler lends. Everything runs on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from penstock.runtime.network import FileSlice, Listening, Part, Stream, StreamHandler
+
+log = logging.getLogger(__name__)
+
+VECTOR_PARTS_MAX = 256  # well under IOV_MAX; longer queues go out in several calls
+SENDFILE_BYTES_MAX = 1 << 30  # Linux sends at most 2 GiB - 4 KiB a call
+ACCEPTS_PER_TURN = 64  # a storm of connections must not starve the ones that are served
+ACCEPT_RETRY_S = 0.1  # out of descriptors: wait for some to be freed rather than spin
+
+
+class SocketStream:
+    """One connected socket. `penstock.runtime.network.Stream` says what callers may rely on."""
+
+    __slots__ = (
+        "_closing",
+        "_fd",
+        "_handler",
+        "_loop",
+        "_queue",
+        "_queued_bytes",
+        "_reading",
+        "_socket",
+        "peer",
+        "peer_host",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, connected: socket.socket, address: object) -> None:
+        self._loop = loop
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._queue: deque[Part] = deque()
+        self._queued_bytes = 0
+        self._reading = False
+        self._closing = False
+        self._handler: StreamHandler | None = None
+        host, port = (address[0], address[1]) if isinstance(address, tuple) else (str(address), 0)
+        self.peer_host = str(host)
+        self.peer = f"{host}:{port}"
+
+    def start(self, handler: StreamHandler) -> None:
+        self._handler = handler
+        self.resume_reading()
+
+    # -- reading
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._closing and self._handler is not None:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        handler = self._handler
+        if handler is None:
+            return
+        try:
+            size = self._socket.recv_into(handler.lend_buffer())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        if size == 0:
+            self._end(None)
+            return
+        handler.received(size)
+
+    # -- writing
+
+    def backlog_bytes(self) -> int:
+        return self._queued_bytes
+
+    def send(self, parts: Sequence[Part]) -> None:
+        if self._handler is None or self._closing:
+            return
+        if not self._queue and len(parts) == 1:
+            # The common answer is one small buffer into an empty socket: bench "one-record latency", "small pipelined".
+            part = parts[0]
+            if type(part) is not FileSlice:
+                try:
+                    sent = self._socket.send(part)  # type: ignore[arg-type]
+                except (BlockingIOError, InterruptedError):
+                    sent = 0
+                except OSError as error:
+                    self._end_soon(error)
+                    return
+                if sent == len(part):
+                    return
+                self._enqueue([memoryview(part)[sent:]])  # type: ignore[arg-type]
+                self._loop.add_writer(self._fd, self._writable)
+                return
+        was_idle = not self._queue
+        self._enqueue(parts)
+        if was_idle:
+            self._flush(wait_on_backlog=True)
+
+    def _enqueue(self, parts: Sequence[Part]) -> None:
+        self._queue.extend(parts)
+        for part in parts:
+            self._queued_bytes += len(part)
+
+    def _flush(self, *, wait_on_backlog: bool) -> None:
+        """Send until the queue is empty or the peer's window is full."""
+        queue = self._queue
+        try:
+            while queue:
+                head = queue[0]
+                if type(head) is FileSlice:
+                    self._send_slice(head)
+                else:
+                    self._send_buffers()
+        except (BlockingIOError, InterruptedError):
+            if wait_on_backlog:
+                self._loop.add_writer(self._fd, self._writable)
+        except OSError as error:
+            self._end_soon(error)
+
+    def _send_slice(self, head: FileSlice) -> None:
+        sent = os.sendfile(self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX))
+        if sent == 0:
+            raise OSError(errno.EIO, "the file ended before the slice that was promised", head.file.path)
+        self._queued_bytes -= sent
+        if sent == head.size:
+            self._queue.popleft()
+        else:
+            self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent)
+
+    def _send_buffers(self) -> None:
+        queue = self._queue
+        vector: list[bytes | bytearray | memoryview] = []
+        flags = 0
+        for part in queue:
+            if type(part) is FileSlice or len(vector) == VECTOR_PARTS_MAX:
+                flags = socket.MSG_MORE  # let the header leave in one packet with the bytes that follow
+                break
+            vector.append(part)  # type: ignore[arg-type]
+        sent = self._socket.sendmsg(vector, [], flags)
+        self._queued_bytes -= sent
+        for part in vector:
+            size = len(part)
+            if sent < size:
+                queue[0] = memoryview(part)[sent:]
+                return
+            sent -= size
+            queue.popleft()
+
+    def _writable(self) -> None:
+        self._flush(wait_on_backlog=False)
+        if self._queue or self._handler is None:
+            return
+        self._loop.remove_writer(self._fd)
+        if self._closing:
+            self._end(None)
+        else:
+            self._handler.drained()
+
+    # -- ending
+
+    def close(self) -> None:
+        if self._handler is None or self._closing:
+            return
+        self.pause_reading()
+        self._closing = True
+        if not self._queue:
+            self._end_soon(None)
+
+    def abort(self) -> None:
+        self._end_soon(None)
+
+    def _end_soon(self, reason: BaseException | None) -> None:
+        """End from inside a handler's own call: the callback must not run before that call has returned."""
+        if self._handler is not None:
+            self.pause_reading()
+            self._loop.call_soon(self._end, reason)
+
+    def _end(self, reason: BaseException | None) -> None:
+        handler, self._handler = self._handler, None
+        if handler is None:
+            return
+        self._closing = True
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._socket.close()
+        handler.closed(reason)
+
+
+class SocketListening:
+    """A listening socket that hands every accepted stream to `accept`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        accept: Callable[[Stream], StreamHandler | None],
+        buffers: SocketBuffers,
+    ) -> None:
+        self._loop = loop
+        self._socket = listening
+        self._accept = accept
+        self._buffers = buffers
+        self.host, self.port = listening.getsockname()[:2]
+        self._is_open = True
+        loop.add_reader(listening.fileno(), self._acceptable)
+
+    def _acceptable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                connected, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("cannot accept on %s:%d: %s; trying again soon", self.host, self.port, error)
+                self._loop.remove_reader(self._socket.fileno())
+                self._loop.call_later(ACCEPT_RETRY_S, self._resume)
+                return
+            self._buffers.apply(connected)
+            stream = SocketStream(self._loop, connected, address)
+            handler = self._accept(stream)
+            if handler is None:
+                connected.close()
+            else:
+                stream.start(handler)
+
+    def _resume(self) -> None:
+        if self._is_open:
+            self._loop.add_reader(self._socket.fileno(), self._acceptable)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+
+
+class SocketBuffers:
+    """Socket options from `socket.send.buffer.bytes` and its sisters; -1 leaves the system's own tuning on."""
+
+    def __init__(self, *, send_bytes: int = -1, receive_bytes: int = -1, backlog: int = 128) -> None:
+        self.send_bytes = send_bytes
+        self.receive_bytes = receive_bytes
+        self.backlog = backlog
+
+    def apply(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self.send_bytes > 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_bytes)
+        if self.receive_bytes > 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_bytes)
+
+
+class SocketNetwork:
+    """The real network."""
+
+    def __init__(self, buffers: SocketBuffers | None = None) -> None:
+        self._buffers = buffers or SocketBuffers()
+
+    async def listen(
+        self, host: str, port: int, accept: Callable[[Stream], StreamHandler | None]
+    ) -> Listening:
+        loop = asyncio.get_running_loop()
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setblocking(False)
+            listening.bind(address)
+            listening.listen(self._buffers.backlog)
+        except OSError:
+            listening.close()
+            raise
+        return SocketListening(loop, listening, accept, self._buffers)
+
+    async def connect(self, host: str, port: int, handler: Callable[[Stream], StreamHandler]) -> Stream:
+        loop = asyncio.get_running_loop()
+        family, _, _, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+        connected = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            self._buffers.apply(connected)
+            await loop.sock_connect(connected, address)
+        except BaseException:
+            connected.close()
+            raise
+        stream = SocketStream(loop, connected, address)
+        stream.start(handler(stream))
+        return stream

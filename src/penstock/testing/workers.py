@@ -1,0 +1,44 @@
+"""Threads that are none: work runs on the virtual loop, after a random delay, all at once.
+
+A crash before the delay is over means that the work never happened, as when power fails before an fsync returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+DELAY_S_MAX = 0.02
+
+
+class SimulatedWorkers:
+    def __init__(self, rng: random.Random) -> None:
+        self._random = rng
+        self._is_dead = False
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        loop.call_later(self._random.uniform(0, DELAY_S_MAX), self._finish, work, future)
+        return future
+
+    def close(self) -> None:
+        """Nothing to wait for."""
+
+    def kill(self) -> None:
+        """The power is gone: whatever has not run will never run."""
+        self._is_dead = True
+
+    def _finish(self, work: Callable[[], T], future: asyncio.Future[T]) -> None:
+        if self._is_dead or future.cancelled():
+            return
+        try:
+            result = work()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)

@@ -1,0 +1,149 @@
+"""Answers leave in the order of their requests, and a peer that does not read is not served on."""
+
+import asyncio
+import struct
+from collections.abc import Sequence
+
+from penstock.net.connection import BACKLOG_BYTES_MAX, WAITING_ANSWERS_MAX, Answer, Connection, PeerError
+from penstock.runtime.network import Part
+
+
+class RecordingStream:
+    peer = "10.0.0.1:5"
+    peer_host = "10.0.0.1"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.backlog = 0
+        self.is_paused = False
+        self.is_closed = False
+
+    def send(self, parts: Sequence[Part]) -> None:
+        assert not any(isinstance(part, asyncio.Future) for part in parts)
+        self.sent += [bytes(part) for part in parts]  # type: ignore[arg-type]
+
+    def backlog_bytes(self) -> int:
+        return self.backlog
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class ScriptedServer:
+    """Answers a frame `now:x` at once, `later:x` when told, and anything else not at all."""
+
+    def __init__(self) -> None:
+        self.later: dict[bytes, asyncio.Future[list[Part] | None]] = {}
+        self.closed: list[Connection] = []
+
+    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+        how, _, what = bytes(frame).partition(b":")
+        if how == b"now":
+            return [what]
+        if how == b"later":
+            self.later[what] = asyncio.get_running_loop().create_future()
+            return self.later[what]
+        if how == b"bad":
+            raise PeerError("nonsense")
+        return None
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed.append(connection)
+
+
+def connect() -> tuple[Connection, RecordingStream, ScriptedServer]:
+    stream, server = RecordingStream(), ScriptedServer()
+    connection = Connection(
+        stream,
+        server,
+        listener="PLAINTEXT",
+        scratch=memoryview(bytearray(1 << 16)),
+        frame_bytes_max=1 << 20,
+        now=lambda: 0.0,
+    )
+    return connection, stream, server
+
+
+def receive(connection: Connection, *payloads: bytes) -> None:
+    data = b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+    connection.lend_buffer()[: len(data)] = data
+    connection.received(len(data))
+
+
+async def test_an_answer_that_waits_holds_later_answers_but_not_later_work() -> None:
+    connection, stream, server = connect()
+
+    receive(connection, b"now:1", b"later:2", b"now:3", b"later:4", b"now:5")
+    assert stream.sent == [b"1"]
+    assert set(server.later) == {b"2", b"4"}
+    server.later[b"4"].set_result([b"4"])
+    await asyncio.sleep(0)
+    assert stream.sent == [b"1"]
+    server.later[b"2"].set_result([b"2"])
+    await asyncio.sleep(0)
+
+    assert stream.sent == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_a_request_that_wants_no_answer_gets_none() -> None:
+    connection, stream, _ = connect()
+
+    receive(connection, b"quiet:1", b"now:2")
+
+    assert stream.sent == [b"2"]
+
+
+async def test_a_peer_with_too_many_requests_waiting_is_read_again_when_they_are_answered() -> None:
+    connection, stream, server = connect()
+
+    receive(connection, *[b"later:%d" % n for n in range(WAITING_ANSWERS_MAX)], b"now:last")
+    assert stream.is_paused
+    for n in range(WAITING_ANSWERS_MAX):
+        server.later[b"%d" % n].set_result([b"%d" % n])
+    await asyncio.sleep(0)
+
+    assert not stream.is_paused
+    assert stream.sent[-1] == b"last"
+    assert len(stream.sent) == WAITING_ANSWERS_MAX + 1
+
+
+async def test_a_peer_that_does_not_read_is_not_served_until_it_does() -> None:
+    connection, stream, _ = connect()
+    stream.backlog = BACKLOG_BYTES_MAX + 1
+
+    receive(connection, b"now:1", b"now:2")
+    assert stream.is_paused
+    assert stream.sent == [b"1"]
+    stream.backlog = 0
+    connection.drained()
+
+    assert stream.sent == [b"1", b"2"]
+    assert not stream.is_paused
+
+
+async def test_a_peer_that_breaks_the_protocol_gets_its_earlier_answers_and_is_closed() -> None:
+    connection, stream, _ = connect()
+
+    receive(connection, b"now:1", b"bad:", b"now:2")
+
+    assert stream.sent == [b"1"]
+    assert stream.is_closed
+
+
+async def test_work_for_a_peer_that_left_is_cancelled() -> None:
+    connection, _, server = connect()
+
+    receive(connection, b"later:1")
+    connection.closed(None)
+
+    assert server.later[b"1"].cancelled()
+    assert server.closed == [connection]

@@ -1,0 +1,102 @@
+"""Frames come out whole, in order and unchanged, however the bytes arrive."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.net.framing import EXACT_FRAME_BYTES, FrameReader, FrameTooLarge
+
+
+def reader(*, scratch_bytes: int = 256, limit: int = 1 << 20) -> FrameReader:
+    return FrameReader(memoryview(bytearray(scratch_bytes)), frame_bytes_max=limit)
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def feed(frames: FrameReader, data: bytes, piece_bytes: int) -> list[bytes]:
+    """Give `data` in pieces, as a socket would, and collect what comes out."""
+    out = []
+    position = 0
+    while position < len(data):
+        room = frames.lend()
+        assert len(room) > 0
+        size = min(piece_bytes, len(room), len(data) - position)
+        room[:size] = data[position : position + size]
+        position += size
+        frames.received(size)
+        while (frame := frames.next_frame()) is not None:
+            out.append(bytes(frame))
+        frames.settle()
+    return out
+
+
+@given(
+    payloads=st.lists(st.binary(max_size=600), max_size=12),
+    piece_bytes=st.integers(1, 700),
+    scratch_bytes=st.integers(4, 512),
+)
+def test_frames_come_out_as_they_went_in(payloads: list[bytes], piece_bytes: int, scratch_bytes: int) -> None:
+    frames = reader(scratch_bytes=scratch_bytes)
+
+    assert feed(frames, framed(*payloads), piece_bytes) == payloads
+    assert frames.buffered_bytes == 0
+
+
+def test_frames_larger_than_the_scratch_buffer_are_read_to_their_end_and_no_further() -> None:
+    payloads = [bytes([n]) * (EXACT_FRAME_BYTES * 3 + n) for n in range(4)]
+    frames = reader()
+
+    assert feed(frames, framed(*payloads), 100_000) == payloads
+
+
+def test_a_peer_that_announces_much_and_sends_little_gets_little_memory() -> None:
+    frames = reader(limit=100 << 20)
+    room = frames.lend()
+    room[:8] = struct.pack(">i", 90 << 20) + b"more"
+    frames.received(8)
+    assert frames.next_frame() is None
+    frames.settle()
+
+    assert len(frames.lend()) <= EXACT_FRAME_BYTES
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 1025, 2**31 - 1])
+def test_a_length_out_of_bounds_is_refused(length: int) -> None:
+    frames = reader(limit=1024)
+    frames.lend()[:4] = struct.pack(">i", length)
+    frames.received(4)
+
+    with pytest.raises(FrameTooLarge):
+        frames.next_frame()
+
+
+def test_two_readers_share_one_scratch_buffer_without_mixing() -> None:
+    scratch = memoryview(bytearray(64))
+    left = FrameReader(scratch, frame_bytes_max=1024)
+    right = FrameReader(scratch, frame_bytes_max=1024)
+    data = framed(b"left-left-left")
+
+    left.lend()[:9] = data[:9]
+    left.received(9)
+    assert left.next_frame() is None
+    left.settle()
+    assert feed(right, framed(b"right"), 64) == [b"right"]
+    rest = data[9:]
+    left.lend()[: len(rest)] = rest
+    left.received(len(rest))
+
+    frame = left.next_frame()
+    assert frame is not None
+    assert bytes(frame) == b"left-left-left"
+
+
+def test_a_quiet_reader_gives_its_buffer_back() -> None:
+    frames = reader()
+    feed(frames, framed(bytes(EXACT_FRAME_BYTES * 2)), 10_000)
+    frames.shrink()
+
+    assert len(frames.lend()) == 256

@@ -1,0 +1,102 @@
+"""Limits on connections, over the simulated network."""
+
+import asyncio
+import random
+
+from penstock.net.connection import Answer, Connection
+from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
+from penstock.runtime.network import Stream
+from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.testing.network import SimulatedNetwork
+
+
+class EchoServer:
+    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+        return [bytes(frame)]
+
+    def connection_closed(self, connection: Connection) -> None:
+        pass
+
+
+class Client:
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.data = bytearray()
+        self.buffer = memoryview(bytearray(100))
+        self.is_closed = False
+
+    def lend_buffer(self) -> memoryview:
+        return self.buffer
+
+    def received(self, size: int) -> None:
+        self.data += self.buffer[:size]
+
+    def drained(self) -> None:
+        pass
+
+    def closed(self, reason: BaseException | None) -> None:
+        self.is_closed = True
+
+
+def limits(
+    *, connections_max: int = 10, per_host_max: int = 10, idle_ms_max: int = 60_000
+) -> ConnectionLimits:
+    return ConnectionLimits(connections_max, per_host_max, idle_ms_max, frame_bytes_max=1000)
+
+
+async def start(table: ConnectionTable) -> tuple[SimulatedNetwork, Listener]:
+    network = SimulatedNetwork(random.Random(1))
+    listener = Listener("PLAINTEXT", EchoServer(), table)
+    await listener.start(network, "127.0.0.1", 0)
+    return network, listener
+
+
+async def connect(network: SimulatedNetwork, listener: Listener) -> Client:
+    clients: list[Client] = []
+
+    def made(stream: Stream) -> Client:
+        clients.append(Client(stream))
+        return clients[0]
+
+    await network.connect("127.0.0.1", listener.port, made)
+    return clients[0]
+
+
+def test_one_connection_too_many_is_refused_and_the_others_go_on() -> None:
+    async def main() -> None:
+        table = ConnectionTable(limits(connections_max=2))
+        network, listener = await start(table)
+        first = await connect(network, listener)
+        await connect(network, listener)
+        try:
+            await connect(network, listener)
+        except ConnectionResetError:
+            pass
+        else:
+            raise AssertionError("the third connection was accepted")
+        first.stream.send([b"\x00\x00\x00\x02hi"])
+        await asyncio.sleep(1)
+
+        assert first.data == b"hi"
+        assert table.refused_count == 1
+        listener.stop_accepting()
+
+    run_virtual(VirtualLoop(), main())
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+    async def main() -> None:
+        table = ConnectionTable(limits(idle_ms_max=60_000))
+        network, listener = await start(table)
+        idle = await connect(network, listener)
+        busy = await connect(network, listener)
+        for _ in range(10):
+            await asyncio.sleep(10)
+            busy.stream.send([b"\x00\x00\x00\x02hi"])
+
+        assert idle.is_closed
+        assert not busy.is_closed
+        assert len(table) == 1
+        listener.stop_accepting()
+
+    run_virtual(VirtualLoop(), main())

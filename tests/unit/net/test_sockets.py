@@ -1,0 +1,125 @@
+"""Streams over real sockets on the loopback: order, slices of files, slow readers, ends."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.net.sockets import SocketNetwork
+from penstock.runtime.disk import RealDisk
+from penstock.runtime.network import FileSlice, Stream
+
+
+class Collector:
+    """A handler that keeps everything it is given."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.data = bytearray()
+        self.buffer = memoryview(bytearray(1 << 16))
+        self.ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        self.drains = 0
+
+    def lend_buffer(self) -> memoryview:
+        return self.buffer
+
+    def received(self, size: int) -> None:
+        self.data += self.buffer[:size]
+
+    def drained(self) -> None:
+        self.drains += 1
+
+    def closed(self, reason: BaseException | None) -> None:
+        self.ended.set_result(reason)
+
+
+async def pair() -> tuple[Collector, Collector]:
+    """Both ends of one connection; the first is the accepting end."""
+    network = SocketNetwork()
+    accepted: asyncio.Future[Collector] = asyncio.get_running_loop().create_future()
+
+    def accept(stream: Stream) -> Collector:
+        collector = Collector(stream)
+        accepted.set_result(collector)
+        return collector
+
+    listening = await network.listen("127.0.0.1", 0, accept)
+    made: list[Collector] = []
+
+    def connected(stream: Stream) -> Collector:
+        made.append(Collector(stream))
+        return made[0]
+
+    await network.connect("127.0.0.1", listening.port, connected)
+    server = await accepted
+    listening.close()
+    return server, made[0]
+
+
+async def test_bytes_and_slices_of_files_arrive_in_order(tmp_path: Path) -> None:
+    content = random.Random(1).randbytes(3 << 20)
+    file = RealDisk().open(str(tmp_path / "segment"), create=True)
+    file.append([content])
+    server, client = await pair()
+
+    server.stream.send([b"head", FileSlice(file, 100, 2 << 20), b"middle", FileSlice(file, 0, 10), b"tail"])
+    server.stream.send([b"!"])
+    server.stream.close()
+    await server.ended
+    await client.ended
+
+    assert client.data == b"head" + content[100 : 100 + (2 << 20)] + b"middle" + content[:10] + b"tail!"
+
+
+async def test_a_peer_that_stops_reading_builds_a_backlog_that_drains_when_it_reads_again() -> None:
+    server, client = await pair()
+    client.stream.pause_reading()
+    sent = random.Random(2).randbytes(16 << 20)
+
+    server.stream.send([sent])
+    assert server.stream.backlog_bytes() > 0
+    client.stream.resume_reading()
+    while server.stream.backlog_bytes():
+        await asyncio.sleep(0)
+    server.stream.close()
+    await client.ended
+
+    assert client.data == sent
+    assert server.drains >= 1
+
+
+async def test_a_slice_whose_file_was_cut_ends_the_stream_instead_of_sending_something_else(
+    tmp_path: Path,
+) -> None:
+    file = RealDisk().open(str(tmp_path / "segment"), create=True)
+    file.append([bytes(10)])
+    server, client = await pair()
+
+    server.stream.send([FileSlice(file, 0, 20)])
+
+    assert isinstance(await server.ended, OSError)
+    await client.ended
+    assert client.data == bytes(10)
+
+
+async def test_an_abort_drops_what_is_queued() -> None:
+    server, client = await pair()
+    client.stream.pause_reading()
+    server.stream.send([bytes(32 << 20)])
+
+    server.stream.abort()
+    await server.ended
+    client.stream.resume_reading()
+    await client.ended
+
+    assert len(client.data) < 32 << 20
+
+
+async def test_an_address_in_use_is_refused() -> None:
+    network = SocketNetwork()
+    listening = await network.listen("127.0.0.1", 0, lambda stream: None)
+
+    with pytest.raises(OSError, match="in use"):
+        await network.listen("127.0.0.1", listening.port, lambda stream: None)
+    listening.close()
