@@ -1,0 +1,48 @@
+"""What interpreter and compiled codecs share: unsigned varints, and the rule for when records travel as a
+part of their own.
+
+An unsigned varint holds seven bits a byte, low bits first; the high bit says that another byte follows. Kafka
+uses them for compact lengths (stored plus one, zero means null), counts and tags, all of them at most 32 bits
+wide.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.protocol.errors import MalformedMessage, UnencodableValue
+
+VARINT_BYTES_MAX: Final = 5  # 32 bits in groups of seven
+
+# Records in memory of at least this size become a part of their own; below, copying them is cheaper than one more
+# buffer for the socket to gather (bench/micro/protocol.py).
+SPLICE_BYTES: Final = 16 * 1024
+
+
+def read_varint(data: memoryview, position: int) -> tuple[int, int]:
+    """The varint at `position`, and the position after it; IndexError where the buffer ends too early."""
+    value = shift = 0
+    for count in range(VARINT_BYTES_MAX):
+        byte = data[position + count]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                break
+            return value, position + count + 1
+        shift += 7
+    raise MalformedMessage(f"the varint at position {position} does not fit in 32 bits")
+
+
+def varint(value: int) -> bytes:
+    if not 0 <= value <= 0xFFFF_FFFF:
+        raise UnencodableValue(f"{value} does not fit in an unsigned varint of 32 bits")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+# Nearly all lengths are below 128: a table is six times faster than making the byte (bench/micro/protocol.py).
+ONE_BYTE_VARINTS: Final = [varint(value) for value in range(128)]
