@@ -1,0 +1,122 @@
+"""Kafka's metadata records: every change of a cluster, as it stands in `__cluster_metadata`.
+
+Declared in the notation of `penstock.protocol.declare`, by subject: `topics`, `brokers`, `cluster`, `security`, `log`.
+`RECORDS` leads from a record's type to its class; types 6, 13 and 16 are not in use. Records only say what
+happened: `penstock.metadata.replay` knows what it means, `penstock.metadata.framing` how it stands in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.metadata.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from penstock.metadata.records.cluster import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    EntityData,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+    RegisterControllerRecord,
+    ZkMigrationStateRecord,
+)
+from penstock.metadata.records.log import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
+from penstock.metadata.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from penstock.metadata.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from penstock.protocol.declare import declaration_of
+
+__all__ = [
+    "RECORDS",
+    "AbortTransactionRecord",
+    "AccessControlEntryRecord",
+    "BeginTransactionRecord",
+    "BrokerEndpoint",
+    "BrokerFeature",
+    "BrokerRegistrationChangeRecord",
+    "ClearElrRecord",
+    "ClientQuotaRecord",
+    "ConfigRecord",
+    "ControllerEndpoint",
+    "ControllerFeature",
+    "DelegationTokenRecord",
+    "EndTransactionRecord",
+    "EntityData",
+    "FeatureLevelRecord",
+    "FenceBrokerRecord",
+    "NoOpRecord",
+    "PartitionChangeRecord",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "RegisterBrokerRecord",
+    "RegisterControllerRecord",
+    "RemoveAccessControlEntryRecord",
+    "RemoveDelegationTokenRecord",
+    "RemoveTopicRecord",
+    "RemoveUserScramCredentialRecord",
+    "TopicRecord",
+    "UnfenceBrokerRecord",
+    "UnregisterBrokerRecord",
+    "UserScramCredentialRecord",
+    "ZkMigrationStateRecord",
+]
+
+RECORDS: Mapping[int, type[Any]] = {
+    key: cls
+    for cls in (
+        RegisterBrokerRecord,
+        UnregisterBrokerRecord,
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        FenceBrokerRecord,
+        UnfenceBrokerRecord,
+        RemoveTopicRecord,
+        DelegationTokenRecord,
+        UserScramCredentialRecord,
+        FeatureLevelRecord,
+        ClientQuotaRecord,
+        ProducerIdsRecord,
+        BrokerRegistrationChangeRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
+        NoOpRecord,
+        ZkMigrationStateRecord,
+        RemoveUserScramCredentialRecord,
+        BeginTransactionRecord,
+        EndTransactionRecord,
+        AbortTransactionRecord,
+        RemoveDelegationTokenRecord,
+        RegisterControllerRecord,
+        ClearElrRecord,
+    )
+    if (key := declaration_of(cls).key) is not None
+}
