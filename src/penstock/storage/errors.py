@@ -1,7 +1,8 @@
 """What can go wrong in the log, in the words that a caller answers with.
 
-A refusal names the error of Kafka's protocol in `error_name`, so that a boundary maps it as `ErrorCode[error.error_name]`.
-`DirectoryOffline` is different: the disk failed, nobody asked for anything wrong, and it will not get better by trying again.
+A refusal names the error of Kafka's protocol in `error_name`, so that a boundary maps it as
+`ErrorCode[error.error_name]`. `DirectoryOffline` is different: the disk failed, nobody asked for anything
+wrong, and it will not get better by trying again.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class Log:
     recovery_point: int
     durable_end_offset: int
     high_watermark: int
-    """Set by the partition's owner; retention and the high-watermark checkpoint read it. Restored at start."""
+    """Set by the partition's owner; retention and the high-watermark checkpoint read it. Restored at start.
+    """
     on_durable: Callable[[], None] | None
     """Called after `durable_end_offset` moved by a flush, or when the directory went offline meanwhile."""
 

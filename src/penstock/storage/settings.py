@@ -1,8 +1,9 @@
-"""The settings that the log obeys, resolved to plain values so that the hot path reads attributes and not names.
+"""The settings that the log obeys, resolved to plain values so that the hot path reads attributes and not
+names.
 
-`LogSettings` is what one topic says (its overrides over the broker's defaults); replacing `Log.settings` puts a change in
-force with the next append. `StoreSettings` is what holds for all logs of a node. Names, defaults and bounds
-are declared in `penstock.config`; here stand only the values that storage uses.
+`LogSettings` is what one topic says (its overrides over the broker's defaults); replacing `Log.settings` puts
+a change in force with the next append. `StoreSettings` is what holds for all logs of a node. Names, defaults
+and bounds are declared in `penstock.config`; here stand only the values that storage uses.
 """
 
 from __future__ import annotations

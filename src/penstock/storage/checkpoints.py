@@ -1,0 +1,77 @@
+"""Kafka's checkpoint files: a version, a count, and one line an entry.
+
+    0
+    2
+    orders 0 1041
+    orders 1 998
+
+They are small and always replaced whole (`Disk.write_file`), so a reader sees the old or the new one and
+never a mixture. A file whose count does not match its lines was cut by something else, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from penstock.runtime.disk import Disk
+from penstock.storage.errors import CorruptFile
+
+VERSION = 0
+
+Partition = tuple[str, int]
+T = TypeVar("T")
+
+
+def encode_offsets(offsets: Mapping[Partition, int]) -> bytes:
+    return _encode(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+
+
+def decode_offsets(data: bytes, *, name: str) -> dict[Partition, int]:
+    def entry(line: str) -> tuple[Partition, int]:
+        topic, partition, offset = line.split()
+        return (topic, int(partition)), int(offset)
+
+    return dict(_decode(data, entry, name=name))
+
+
+def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """Pairs of leader epoch and the first offset written in it."""
+    return _encode(f"{epoch} {start_offset}" for epoch, start_offset in epochs)
+
+
+def decode_epochs(data: bytes, *, name: str) -> list[tuple[int, int]]:
+    def entry(line: str) -> tuple[int, int]:
+        epoch, start_offset = line.split()
+        return int(epoch), int(start_offset)
+
+    return _decode(data, entry, name=name)
+
+
+def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
+    """The offsets in the file at `path`; none where there is no such file."""
+    try:
+        data = disk.read_file(path)
+    except FileNotFoundError:
+        return {}
+    return decode_offsets(data, name=path)
+
+
+def _encode(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "\n".join([str(VERSION), str(len(entries)), *entries, ""]).encode()
+
+
+def _decode(data: bytes, entry: Callable[[str], T], *, name: str) -> list[T]:
+    lines = data.decode(errors="replace").splitlines()
+    if not lines:
+        return []  # Kafka creates the file empty and fills it later
+    try:
+        if int(lines[0]) != VERSION:
+            raise CorruptFile(f"{name} has version {lines[0]}, not {VERSION}")
+        entries = [entry(line) for line in lines[2:]]
+        if len(entries) != int(lines[1]):
+            raise CorruptFile(f"{name} says that it has {lines[1]} entries, but has {len(entries)}")
+    except (ValueError, IndexError) as error:
+        raise CorruptFile(f"{name} is not a checkpoint: {error}") from error
+    return entries

@@ -1,0 +1,96 @@
+"""Which leader epoch wrote which offsets: the memory behind OffsetForLeaderEpoch and a follower's truncation
+(KIP-101).
+
+An entry says that from `start_offset` on records carry `epoch`, until the next entry. Epochs and offsets both
+grow strictly; an assignment that would break this removes the entries in its way. The file
+`leader-epoch-checkpoint` is written with a flush: what it lacks after a crash stands in batches past the
+recovery point, which are read then anyway.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochs:
+    __slots__ = ("_epochs", "_start_offsets", "is_dirty", "latest")
+
+    latest: int
+    """The newest epoch, or -1; an attribute because every append compares it."""
+    is_dirty: bool
+    """Whether the file on disk is behind."""
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+        self.latest = UNDEFINED_EPOCH
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+        self.is_dirty = False
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Let `epoch` begin at `start_offset`, unless it has begun already."""
+        epochs, offsets = self._epochs, self._start_offsets
+        if epochs and epoch == epochs[-1] and start_offset >= offsets[-1]:
+            return
+        while epochs and (epochs[-1] >= epoch or offsets[-1] >= start_offset):
+            epochs.pop()
+            offsets.pop()
+        epochs.append(epoch)
+        offsets.append(start_offset)
+        self._changed()
+
+    def end_offset_for(self, epoch: int, *, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and where it ended; (-1, -1) where this can not be known.
+
+        An epoch older than any known ends where the first known begins: its records are gone, and a
+        follower that asks may go on from there.
+        """
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        above = bisect_right(self._epochs, epoch)
+        if above == len(self._epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        found = self._epochs[above - 1] if above > 0 else epoch
+        return found, self._start_offsets[above]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that wrote `offset`, or -1 where it stands before all entries."""
+        above = bisect_right(self._start_offsets, offset)
+        return self._epochs[above - 1] if above > 0 else UNDEFINED_EPOCH
+
+    def truncate_end(self, end_offset: int) -> None:
+        """Forget epochs that began at or after the log's new end."""
+        keep = bisect_left(self._start_offsets, end_offset)
+        if keep < len(self._epochs):
+            del self._epochs[keep:]
+            del self._start_offsets[keep:]
+            self._changed()
+
+    def truncate_start(self, start_offset: int) -> None:
+        """Forget epochs that ended before the log's new start; the one that covers it now begins there."""
+        drop = bisect_right(self._start_offsets, start_offset) - 1
+        if drop < 0 or (drop == 0 and self._start_offsets[0] == start_offset):
+            return
+        del self._epochs[:drop]
+        del self._start_offsets[:drop]
+        self._start_offsets[0] = start_offset
+        self._changed()
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._start_offsets.clear()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        self.is_dirty = True

@@ -1,0 +1,217 @@
+"""The two sparse indexes of a segment: offset to position, and time to offset.
+
+On disk they are Kafka's: 8 bytes an entry (offset, position) and 12 bytes (timestamp, offset), big-endian,
+offsets relative to the segment's base. Both columns of both indexes only grow, so either can be searched by
+either column.
+
+`LiveIndex` is the one that is appended to: four arrays in memory, where an entry costs two appends and a
+lookup is one `bisect`. It reaches the disk in one write when its segment is sealed or closed. `StoredIndex`
+reads a file by position and keeps nothing. An index is never trusted more than the log: it can always be
+built again from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from struct import Struct
+from typing import Literal, NamedTuple, Protocol
+
+from penstock.runtime.disk import File
+from penstock.storage.errors import CorruptFile
+
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+BLOCK_ENTRIES = 512  # read at once when a search of a file has come this close
+
+NO_TIMESTAMP = -1
+
+# One column of an entry each; the other is padding, so that `size` is the whole entry.
+_OFFSET_KEY = Struct(">i4x")
+_POSITION_KEY = Struct(">4xi")
+_TIME_KEY = Struct(">q4x")
+
+_INT32_MAX = 2**31 - 1
+
+
+class TimeEntry(NamedTuple):
+    timestamp_ms: int
+    relative_offset: int
+
+
+class SegmentIndex(Protocol):
+    def position_at_offset(self, relative_offset: int) -> int:
+        """Position of the last indexed batch whose last offset is not above `relative_offset`; 0 where there
+        is none.
+        """
+        ...
+
+    def position_before(self, position: int) -> int:
+        """Position of the last indexed batch that starts at or before `position`; 0 where there is none."""
+        ...
+
+    def offset_at_time(self, timestamp_ms: int) -> int:
+        """Relative offset of the last entry not later than `timestamp_ms`; 0 where there is none."""
+        ...
+
+    def last_time(self) -> TimeEntry:
+        """The latest time and where it stands; (-1, 0) where there is none."""
+        ...
+
+
+class LiveIndex:
+    __slots__ = ("offsets", "positions", "time_offsets", "times")
+
+    def __init__(self) -> None:
+        self.offsets: array[int] = array("i")
+        self.positions: array[int] = array("i")
+        self.times: array[int] = array("q")
+        self.time_offsets: array[int] = array("i")
+
+    @classmethod
+    def decode(cls, offset_entries: bytes, time_entries: bytes) -> LiveIndex:
+        if len(offset_entries) % OFFSET_ENTRY_BYTES or len(time_entries) % TIME_ENTRY_BYTES:
+            raise CorruptFile("an index ends in the middle of an entry")
+        index = cls()
+        words = _from_big_endian("i", offset_entries)
+        index.offsets, index.positions = words[0::2], words[1::2]
+        halves = array("i", time_entries)
+        time_words = array("i", bytes(len(halves) // 3 * 8))
+        time_words[0::2], time_words[1::2] = halves[0::3], halves[1::3]
+        index.times = _from_big_endian("q", time_words.tobytes())
+        index.time_offsets = _from_big_endian("i", halves[2::3].tobytes())
+        return index
+
+    def encode_offsets(self) -> bytes:
+        words = array("i", bytes(len(self.offsets) * OFFSET_ENTRY_BYTES))
+        words[0::2], words[1::2] = self.offsets, self.positions
+        return _to_big_endian(words)
+
+    def encode_times(self) -> bytes:
+        time_words = array("i", _to_big_endian(self.times))
+        words = array("i", bytes(len(self.times) * TIME_ENTRY_BYTES))
+        words[0::3], words[1::3] = time_words[0::2], time_words[1::2]
+        words[2::3] = array("i", _to_big_endian(self.time_offsets))
+        return words.tobytes()
+
+    def add(self, relative_offset: int, position: int) -> None:
+        self.offsets.append(relative_offset)
+        self.positions.append(position)
+
+    def add_time(self, timestamp_ms: int, relative_offset: int) -> None:
+        """Note a new latest time; one that is not later than the last is left out, as it would not help a
+        search.
+        """
+        if timestamp_ms > (self.times[-1] if self.times else NO_TIMESTAMP):
+            self.times.append(timestamp_ms)
+            self.time_offsets.append(relative_offset)
+
+    def position_at_offset(self, relative_offset: int) -> int:
+        slot = bisect_right(self.offsets, relative_offset)
+        return self.positions[slot - 1] if slot else 0
+
+    def position_before(self, position: int) -> int:
+        slot = bisect_right(self.positions, position)
+        return self.positions[slot - 1] if slot else 0
+
+    def offset_at_time(self, timestamp_ms: int) -> int:
+        slot = bisect_right(self.times, timestamp_ms)
+        return self.time_offsets[slot - 1] if slot else 0
+
+    def last_time(self) -> TimeEntry:
+        return TimeEntry(self.times[-1], self.time_offsets[-1]) if self.times else TimeEntry(NO_TIMESTAMP, 0)
+
+    def truncate(self, relative_offset: int) -> None:
+        """Forget every entry of a batch whose last offset is `relative_offset` or more."""
+        keep = bisect_right(self.offsets, relative_offset - 1)
+        del self.offsets[keep:], self.positions[keep:]
+        keep = bisect_right(self.time_offsets, relative_offset - 1)
+        del self.times[keep:], self.time_offsets[keep:]
+
+    def check(self, *, log_bytes: int) -> None:
+        """Raise CorruptFile unless both columns grow and stay inside the log, as they must for any search to
+        be right.
+        """
+        columns: tuple[tuple[Sequence[int], int], ...] = (
+            (self.offsets, -1),
+            (self.positions, -1),
+            (self.times, NO_TIMESTAMP),
+            (self.time_offsets, -1),
+        )
+        for column, low in columns:
+            previous = low
+            for value in column:
+                if value <= previous:
+                    raise CorruptFile(f"an index goes from {previous} to {value}")
+                previous = value
+        if self.positions and self.positions[-1] >= log_bytes:
+            raise CorruptFile(f"an index points to {self.positions[-1]}, past the log's {log_bytes} bytes")
+
+
+class StoredIndex:
+    """The index files of a sealed segment, searched in place: about ten small reads a lookup, and no memory."""
+
+    __slots__ = ("_offset_count", "_offset_file", "_time_count", "_time_file")
+
+    def __init__(self, offset_file: File, time_file: File) -> None:
+        self._offset_file = offset_file
+        self._time_file = time_file
+        self._offset_count, rest = divmod(offset_file.size(), OFFSET_ENTRY_BYTES)
+        self._time_count, time_rest = divmod(time_file.size(), TIME_ENTRY_BYTES)
+        if rest or time_rest:
+            raise CorruptFile(f"{(offset_file if rest else time_file).path} ends in the middle of an entry")
+
+    def position_at_offset(self, relative_offset: int) -> int:
+        block = _block(self._offset_file, self._offset_count, _OFFSET_KEY, relative_offset)
+        return LiveIndex.decode(block, b"").position_at_offset(relative_offset)
+
+    def position_before(self, position: int) -> int:
+        block = _block(self._offset_file, self._offset_count, _POSITION_KEY, position)
+        return LiveIndex.decode(block, b"").position_before(position)
+
+    def offset_at_time(self, timestamp_ms: int) -> int:
+        block = _block(self._time_file, self._time_count, _TIME_KEY, timestamp_ms)
+        return LiveIndex.decode(b"", block).offset_at_time(timestamp_ms)
+
+    def last_time(self) -> TimeEntry:
+        last = max(0, self._time_count - 1) * TIME_ENTRY_BYTES
+        entry = self._time_file.read(position=last, size=TIME_ENTRY_BYTES)
+        return LiveIndex.decode(b"", entry).last_time()
+
+    def last_position(self) -> int:
+        """Where the last indexed batch starts; 0 where there is none."""
+        last = max(0, self._offset_count - 1) * OFFSET_ENTRY_BYTES
+        entry = self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES)
+        return LiveIndex.decode(entry, b"").position_before(_INT32_MAX)
+
+
+def _block(file: File, count: int, key: Struct, target: int) -> bytes:
+    """The entries round the last one whose `key` is not above `target`: halve until they are few, then read
+    those at once.
+    """
+    low, high = 0, count
+    while high - low > BLOCK_ENTRIES:
+        middle = (low + high) // 2
+        entry = file.read(position=middle * key.size, size=key.size)
+        if key.unpack(entry)[0] <= target:
+            low = middle
+        else:
+            high = middle
+    return file.read(position=low * key.size, size=(high - low) * key.size)
+
+
+def _to_big_endian(values: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        return values.tobytes()
+    swapped = values[:]
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+def _from_big_endian(code: Literal["i", "q"], data: bytes) -> array[int]:
+    values: array[int] = array(code, data)
+    if sys.byteorder == "little":
+        values.byteswap()
+    return values

@@ -1,0 +1,214 @@
+"""What idempotent producers wrote last: enough to answer a repeated batch, to refuse a gap, and to fence an
+old epoch (KIP-98).
+
+Per producer the last five batches are kept, as many as a producer may have in flight. `check` decides and
+changes nothing; `update` notes what was written. A producer that is not known (its records are gone, or it
+was idle for `producer.id.expiration.ms`) may begin at any sequence: only it knows where it is. Batches
+without a producer id never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from penstock.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
+from penstock.storage.errors import (
+    CoordinatorFenced,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+)
+
+BATCHES_KEPT = 5  # max.in.flight.requests.per.connection may not be more for an idempotent producer
+NO_OFFSET = -1
+NO_COORDINATOR_EPOCH = -1
+
+
+class ProducedBatch(NamedTuple):
+    """One batch that was written. Its first sequence follows from the last one and the number of records."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        if self.last_sequence < 0:
+            return NO_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class TransactionMarker(NamedTuple):
+    """The end of a transaction, as its coordinator wrote it into the partition."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class Producer:
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp_ms",
+        "producer_id",
+        "transaction_start_offset",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = NO_PRODUCER_EPOCH
+        self.batches: list[ProducedBatch] = []
+        """Newest last, all of `epoch`."""
+        self.last_timestamp_ms = NO_TIMESTAMP
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.transaction_start_offset = NO_OFFSET
+        """Where its open transaction began, or -1."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerState:
+    __slots__ = ("_producers",)
+
+    def __init__(self, producers: Iterable[Producer] = ()) -> None:
+        self._producers = {producer.producer_id: producer for producer in producers}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def check(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+        """Whether `headers` may be appended now: None if so, the first writing of a batch that is repeated,
+        or it raises.
+        """
+        if len(headers) > 1:
+            return self._check_several(headers)
+        header = headers[0]
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        return _check(header, producer, epoch=producer.epoch, last_sequence=producer.last_sequence)
+
+    def _check_several(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+        """As `check`, where a batch may follow on one that stands before it in the same append."""
+        passed: dict[int, tuple[int, int]] = {}
+        for header in headers:
+            producer = self._producers.get(header.producer_id)
+            if header.producer_id < 0:
+                continue
+            if header.producer_id in passed or producer is not None:
+                known = producer or Producer(header.producer_id)
+                epoch, last_sequence = passed.get(header.producer_id, (known.epoch, known.last_sequence))
+                duplicate = _check(header, known, epoch=epoch, last_sequence=last_sequence)
+                if duplicate is not None:
+                    return duplicate
+            passed[header.producer_id] = (header.producer_epoch, header.last_sequence)
+        return None
+
+    def update(self, header: BatchHeader, *, base_offset: int) -> None:
+        """Note a data batch that was written at `base_offset`."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            producer = self._producers[header.producer_id] = Producer(header.producer_id)
+        if producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        delta = header.last_offset_delta
+        batches = producer.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(ProducedBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
+        producer.last_timestamp_ms = header.max_timestamp
+        if header.is_transactional and producer.transaction_start_offset < 0:
+            producer.transaction_start_offset = base_offset
+
+    def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
+        """Raise unless the marker comes from the producer's present epoch or a later one, and from its
+        present coordinator.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return
+        _check_epoch(header, epoch=producer.epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"coordinator epoch {marker.coordinator_epoch} for producer {header.producer_id} is older"
+                f" than {producer.coordinator_epoch}"
+            )
+
+    def update_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
+        """Note that the producer's transaction ended."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            producer = self._producers[header.producer_id] = Producer(header.producer_id)
+        if producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp_ms = header.max_timestamp
+        producer.transaction_start_offset = NO_OFFSET
+
+    def expire(self, now_ms: int, *, expiration_ms: int) -> int:
+        """Forget producers that were idle too long, save those with an open transaction; returns how many."""
+        idle = [
+            producer.producer_id
+            for producer in self._producers.values()
+            if producer.transaction_start_offset < 0 and now_ms - producer.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in idle:
+            del self._producers[producer_id]
+        return len(idle)
+
+
+def _check(
+    header: BatchHeader, producer: Producer, *, epoch: int, last_sequence: int
+) -> ProducedBatch | None:
+    """`epoch` and `last_sequence` are the producer's own, or those of a batch that goes before in the same
+    append.
+    """
+    if header.is_control:
+        return None
+    if header.producer_epoch == producer.epoch:
+        last = header.last_sequence
+        for batch in producer.batches:
+            if batch.last_sequence == last and batch.first_sequence == header.base_sequence:
+                return batch
+    _check_epoch(header, epoch=epoch)
+    first = header.base_sequence
+    if header.producer_epoch != epoch:
+        if first != 0 and epoch != NO_PRODUCER_EPOCH:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first} and not 0"
+            )
+    elif first != (last_sequence + 1) & SEQUENCE_MAX:
+        raise OutOfOrderSequence(
+            f"producer {header.producer_id} sent sequence {first} where"
+            f" {(last_sequence + 1) & SEQUENCE_MAX} was expected"
+        )
+    if producer.transaction_start_offset >= 0 and not header.is_transactional:
+        raise InvalidTransactionState(
+            f"producer {header.producer_id} wrote outside its transaction, open since offset"
+            f" {producer.transaction_start_offset}"
+        )
+    return None
+
+
+def _check_epoch(header: BatchHeader, *, epoch: int) -> None:
+    if header.producer_epoch < epoch:
+        raise InvalidProducerEpoch(
+            f"producer {header.producer_id} has epoch {header.producer_epoch}, but {epoch} was seen"
+        )

@@ -1,0 +1,269 @@
+"""One stretch of a log: a file of batches, one after the other, and its two sparse indexes.
+
+The last segment of a log is live: its index is in memory and grows. Every other is sealed: its size never
+changes again (save by truncation, which makes it live), and its index is read from its files, which are
+opened when needed and may be closed at any time. Whether the bytes are right is decided before they come
+here; `append` is one write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from penstock.records.batch import NO_TIMESTAMP, BatchHeader
+from penstock.runtime.disk import File
+from penstock.storage import scan
+from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, LiveIndex, StoredIndex
+from penstock.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_file
+from penstock.storage.settings import LogSettings
+from penstock.storage.volume import Volume
+
+RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has four bytes for it
+_NOT_READ = -2  # the time is in the index, and nobody has asked for it yet
+
+
+class Segment:
+    __slots__ = (
+        "_file",
+        "_max_timestamp_ms",
+        "_max_timestamp_offset",
+        "_stored",
+        "_unindexed_bytes",
+        "_volume",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "folder",
+        "index",
+        "is_index_saved",
+        "jitter_ms",
+        "size",
+    )
+
+    base_offset: int
+    size: int
+    folder: str
+    index: LiveIndex | None
+    """The index in memory; None for a segment whose index files hold all there is."""
+    is_index_saved: bool
+    """Whether the index files on disk hold every entry."""
+    first_timestamp_ms: int
+    """Largest time in the first batch, from which `segment.ms` is counted; -1 where not known."""
+    created_ms: int
+    jitter_ms: int
+
+    def __init__(
+        self, volume: Volume, folder: str, base_offset: int, *, size: int, jitter_ms: int = 0
+    ) -> None:
+        self._volume = volume
+        self.folder = folder
+        self.base_offset = base_offset
+        self.size = size
+        self.jitter_ms = jitter_ms
+        self.created_ms = volume.clock.wall_ms()
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.index = None
+        self.is_index_saved = True
+        self._file: File | None = None
+        self._stored: StoredIndex | None = None
+        self._unindexed_bytes = 0
+        self._max_timestamp_ms = _NOT_READ
+        self._max_timestamp_offset = base_offset
+
+    @classmethod
+    def create(cls, volume: Volume, folder: str, base_offset: int, *, jitter_ms: int = 0) -> Segment:
+        """A new, empty, live segment. Whatever a crash left under its name is emptied."""
+        segment = cls(volume, folder, base_offset, size=0, jitter_ms=jitter_ms)
+        segment.adopt_index(LiveIndex())
+        if segment.file().size() > 0:
+            segment.file().truncate(0)
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(LOG_SUFFIX)}, {self.size} bytes)"
+
+    def path(self, suffix: str) -> str:
+        return os.path.join(self.folder, segment_file(self.base_offset, suffix))
+
+    # Files
+
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._volume.disk.open(self.path(LOG_SUFFIX), create=self.size == 0)
+            self._volume.descriptors.opened(self)
+        return file
+
+    def release_files(self) -> None:
+        """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
+        self._file = None
+        self._stored = None
+
+    def lookup(self) -> LiveIndex | StoredIndex:
+        """The index, wherever it is."""
+        index = self.index or self._stored
+        if index is None:
+            disk = self._volume.disk
+            index = self._stored = StoredIndex(
+                disk.open(self.path(INDEX_SUFFIX)), disk.open(self.path(TIME_INDEX_SUFFIX))
+            )
+            self._volume.descriptors.opened(self)
+        return index
+
+    # Writing
+
+    def activate(self) -> LiveIndex:
+        """Bring the index into memory, so that the segment can be appended to."""
+        if self.index is None:
+            disk = self._volume.disk
+            self.max_timestamp()
+            self.index = LiveIndex.decode(
+                disk.read_file(self.path(INDEX_SUFFIX)), disk.read_file(self.path(TIME_INDEX_SUFFIX))
+            )
+            self._stored = None
+            self._read_first_timestamp()
+        return self.index
+
+    def adopt_index(self, index: LiveIndex) -> None:
+        """Take an index that was just built, by recovery or for a new segment, and that no file holds yet."""
+        self.index = index
+        self.is_index_saved = False
+        self._stored = None
+        latest = index.last_time()
+        self._max_timestamp_ms = latest.timestamp_ms
+        self._max_timestamp_offset = self.base_offset + latest.relative_offset
+
+    def append(
+        self, batches: memoryview, headers: Sequence[BatchHeader], *, first_offset: int | None, interval: int
+    ) -> None:
+        """Write `batches` with one call and note them in the index.
+
+        Offsets follow one another from `first_offset`, or stand in the headers where that is None.
+        """
+        file = self._file
+        if file is None:
+            file = self.file()
+        position = self.size
+        file.append((batches,))
+        base_offset = self.base_offset
+        offset = headers[0].base_offset if first_offset is None else first_offset
+        if position == 0:
+            self.first_timestamp_ms = max([header.max_timestamp for header in headers])
+        for header in headers:
+            if first_offset is None:
+                offset = header.base_offset
+            last_offset = offset + header.last_offset_delta
+            if header.max_timestamp > self._max_timestamp_ms:
+                self._max_timestamp_ms = header.max_timestamp
+                self._max_timestamp_offset = last_offset
+            if self._unindexed_bytes > interval:
+                self._add_entry(last_offset - base_offset, position)
+            self._unindexed_bytes += header.size_bytes
+            position += header.size_bytes
+            offset = last_offset + 1
+        self.size = position
+
+    def _add_entry(self, relative_offset: int, position: int) -> None:
+        index = self.index
+        assert index is not None, "only a live segment is appended to"
+        index.add(relative_offset, position)
+        index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
+        self._unindexed_bytes = 0
+        self.is_index_saved = False
+
+    def seal(self) -> None:
+        """Note the latest time as the last entry, so that it can be read from there later."""
+        index = self.activate()
+        entries = len(index.times)
+        index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
+        if len(index.times) > entries:
+            self.is_index_saved = False
+
+    def is_full(
+        self, settings: LogSettings, *, size: int, last_offset: int, timestamp_ms: int, now_ms: int
+    ) -> bool:
+        """Whether `size` bytes more, up to `last_offset` and `timestamp_ms`, belong into a new segment."""
+        held = self.size
+        if held == 0:
+            return last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        if held + size > settings.segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        # Time is counted in the records' own clock, so that a replayed topic rolls as the original did.
+        if self.first_timestamp_ms >= 0:
+            waited_ms = timestamp_ms - self.first_timestamp_ms
+        else:
+            waited_ms = now_ms - self.created_ms
+        if waited_ms > settings.segment_ms - self.jitter_ms:
+            return True
+        index = self.index
+        assert index is not None, "only a live segment is appended to"
+        return (
+            len(index.offsets) >= settings.segment_index_bytes // OFFSET_ENTRY_BYTES
+            or len(index.times) >= settings.segment_index_bytes // TIME_ENTRY_BYTES - 1
+        )
+
+    def truncate(self, offset: int) -> None:
+        """Cut everything from the batch that holds `offset` on. The segment is live afterwards."""
+        index = self.activate()
+        position = self.position_of(offset)
+        index.truncate(offset - self.base_offset)
+        self.is_index_saved = False
+        if position < self.size:
+            self.file().truncate(position)
+            self.size = position
+        self._unindexed_bytes = 0
+        self._find_latest_time()
+        if position == 0:
+            self.first_timestamp_ms = NO_TIMESTAMP
+            self.created_ms = self._volume.clock.wall_ms()
+
+    # Looking things up
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts that reaches `offset`; the segment's size where none does."""
+        start = self.lookup().position_at_offset(offset - self.base_offset)
+        return scan.find_offset(self.file(), offset, position=start, end=self.size)
+
+    def next_offset(self) -> int:
+        """The offset after the last record."""
+        index = self.lookup()
+        start = index.position_before(self.size)
+        last: BatchHeader | None = None
+        for _, last in scan.headers(self.file(), position=start, end=self.size):
+            pass
+        return last.next_offset if last is not None else self.base_offset
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """The latest time of any record, -1 where there is none, and the last offset of the batch that holds
+        it.
+        """
+        if self._max_timestamp_ms == _NOT_READ:
+            latest = self.lookup().last_time()
+            self._max_timestamp_ms = latest.timestamp_ms
+            self._max_timestamp_offset = self.base_offset + latest.relative_offset
+        return self._max_timestamp_ms, self._max_timestamp_offset
+
+    def retention_timestamp(self) -> int:
+        """The time that `retention.ms` counts from: of the latest record, or of the file where no record has
+        one.
+        """
+        latest, _ = self.max_timestamp()
+        return latest if latest >= 0 else self._volume.disk.modified_ms(self.path(LOG_SUFFIX))
+
+    def _read_first_timestamp(self) -> None:
+        for _, header in scan.headers(self.file(), position=0, end=self.size):
+            self.first_timestamp_ms = header.max_timestamp
+            return
+
+    def _find_latest_time(self) -> None:
+        """After a truncation: the last time in the index, or a later one among the batches that follow it."""
+        index = self.activate()
+        latest = index.last_time()
+        self._max_timestamp_ms = latest.timestamp_ms
+        self._max_timestamp_offset = self.base_offset + latest.relative_offset
+        start = index.position_at_offset(latest.relative_offset)
+        for _, header in scan.headers(self.file(), position=start, end=self.size):
+            if header.max_timestamp > self._max_timestamp_ms:
+                self._max_timestamp_ms = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset

@@ -1,0 +1,88 @@
+"""What the logs of one directory share, and whether the directory still serves.
+
+A disk that failed once is not asked again: after a failed write or sync nobody can say what is on it (Linux
+drops the pages that it could not write, and the next fsync succeeds). So the first error takes the whole
+directory out of service, with one message, until the node is started anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.runtime.clock import Clock
+from penstock.runtime.disk import Disk
+from penstock.runtime.workers import Workers
+from penstock.storage.errors import DirectoryOffline
+
+logger = logging.getLogger(__name__)
+
+
+class Volume:
+    __slots__ = ("clock", "descriptors", "disk", "offline", "on_offline", "path", "random", "workers")
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        disk: Disk,
+        workers: Workers,
+        clock: Clock,
+        rng: random.Random,
+        descriptors: Descriptors,
+    ) -> None:
+        self.path = path
+        self.disk = disk
+        self.workers = workers
+        self.clock = clock
+        self.random = rng
+        self.descriptors = descriptors
+        self.offline: DirectoryOffline | None = None
+        self.on_offline: list[Callable[[], None]] = []
+        """Called once, on the event loop, after `offline` was set."""
+
+    def fail(self, error: Exception, doing: str) -> DirectoryOffline:
+        """Take the directory out of service because of `error` while `doing` something; returns what to
+        raise.
+
+        Only on the event loop: work in a thread lets its OSError travel through the future to the one that
+        started it.
+        """
+        if self.offline is None:
+            reason = f"{error.strerror or error} while {doing}" if isinstance(error, OSError) else str(error)
+            self.offline = DirectoryOffline(self.path, reason)
+            logger.error("%s; its partitions are not served until this is mended and the node is started again",
+                         self.offline)  # fmt: skip
+            for notify in self.on_offline:
+                notify()
+        return self.offline
+
+    def check(self) -> None:
+        if self.offline is not None:
+            raise self.offline
+
+
+class HoldsFiles(Protocol):
+    def release_files(self) -> None: ...
+
+
+class Descriptors:
+    """Keeps the number of open files bounded, however many partitions and segments there are.
+
+    Whoever opened longest ago lets go first, and opens again when it must: cheaper than bookkeeping on every
+    read, and as a slice keeps its file open by itself, never in the way of one that is still being sent.
+    """
+
+    __slots__ = ("_holders", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._holders: deque[HoldsFiles] = deque()
+
+    def opened(self, holder: HoldsFiles) -> None:
+        self._holders.append(holder)
+        if len(self._holders) > self.limit:
+            self._holders.popleft().release_files()
