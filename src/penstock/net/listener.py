@@ -1,4 +1,4 @@
-"""A listener: accepts streams at one address, makes connections of them, and keeps their number and idleness in bounds."""
+"""A listener accepts streams at one address, makes connections of them, and bounds their number and idleness."""
 
 from __future__ import annotations
 

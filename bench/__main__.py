@@ -1,0 +1,135 @@
+"""Run the benchmark and print its table: `python -m bench`, `python -m bench --only produce16k latency`, `--full`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.lines import GROUPS, Group
+from bench.peers import ApacheKafka, Peer, Penstock
+
+RESULTS = Path(__file__).parent / "results"
+
+Figures = dict[str, dict[str, list[float]]]
+
+
+def main() -> None:
+    arguments = _arguments()
+    console = Console()
+    groups = [
+        group
+        for group in GROUPS
+        if (group.name in arguments.only if arguments.only else arguments.full or not group.is_long)
+    ]
+    figures: Figures = {"penstock": {}, "kafka": {}}
+    kinds: list[type[Peer]] = [Penstock] if arguments.penstock_only else [ApacheKafka, Penstock]
+    for group in groups:
+        _measure(group, kinds, figures, console, arguments.rounds)
+    result = _summary(groups, figures)
+    console.print(_table(groups, result))
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / "latest.json"
+    target.write_text(json.dumps(result, indent=2) + "\n")
+    console.print(
+        f"figures in {target.relative_to(Path.cwd()) if target.is_relative_to(Path.cwd()) else target}"
+    )
+    if arguments.plot:
+        from bench.plot import draw
+
+        draw(result, Path(arguments.plot))
+        console.print(f"plot in {arguments.plot}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Penstock beside Apache Kafka 4.3.1: same machine, same run, alternating rounds.",
+        epilog="examples: python -m bench --only latency small   |   python -m bench --full --plot docs/bench.svg",
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=[group.name for group in GROUPS], help="measure only these groups"
+    )
+    parser.add_argument("--full", action="store_true", help="also the long ones: 20 GiB logs")
+    parser.add_argument("--rounds", type=int, help="rounds for each peer instead of each group's own number")
+    parser.add_argument("--penstock-only", action="store_true", help="no peer, no ratios; for profiling")
+    parser.add_argument("--plot", metavar="FILE", help="draw the ratios into FILE (.svg or .png)")
+    return parser.parse_args()
+
+
+def _measure(
+    group: Group, kinds: list[type[Peer]], figures: Figures, console: Console, rounds: int | None
+) -> None:
+    """Both peers run at once but only one of them works at a time, turn about, so noise meets both."""
+    peers = [kind() for kind in kinds]
+    try:
+        for peer in peers:
+            peer.start()
+        for number in range(rounds or group.rounds):
+            for peer in peers:
+                began = time.perf_counter()
+                found = group.measure(peer)
+                for name, value in found.items():
+                    figures[peer.name].setdefault(name, []).append(value)
+                told = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
+                took_s = time.perf_counter() - began
+                console.print(
+                    f"[dim]{group.name} {number + 1}[/] {peer.name}: {told} [dim]({took_s:.0f} s)[/]"
+                )
+    finally:
+        for peer in peers:
+            peer.wipe()
+
+
+def _summary(groups: list[Group], figures: Figures) -> dict[str, object]:
+    lines = []
+    for line in (line for group in groups for line in group.lines):
+        row: dict[str, object] = {"name": line.name, "unit": line.unit, "more_is_better": line.is_more_better}
+        for peer, found in figures.items():
+            if line.name in found:
+                row[peer] = statistics.median(found[line.name])
+                row[f"{peer}_rounds"] = found[line.name]
+        if "penstock" in row and "kafka" in row:
+            ratio = float(row["penstock"]) / float(row["kafka"])  # type: ignore[arg-type]
+            row |= {"ratio": ratio, "promise": line.promise, "kept": line.is_kept(ratio)}
+        lines.append(row)
+    return {
+        "when": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()),
+        "machine": {"cores": _cores(), "python": platform.python_version(), "system": platform.system()},
+        "lines": lines,
+    }
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0))
+
+
+def _table(groups: list[Group], result: dict[str, object]) -> Table:
+    table = Table(title="Penstock over Apache Kafka 4.3.1, medians of one run")
+    table.add_column("line")
+    for heading in ("Apache Kafka", "Penstock", "ratio", "promise"):
+        table.add_column(heading, justify="right")
+    for row in result["lines"]:  # type: ignore[attr-defined]
+        ratio, promise = row.get("ratio"), row.get("promise")
+        sign = "≥" if row["more_is_better"] else "≤"
+        colour = {True: "green", False: "red", None: "default"}[row.get("kept")]
+        table.add_row(
+            row["name"],
+            f"{row['kafka']:,.1f} {row['unit']}" if "kafka" in row else "",
+            f"{row['penstock']:,.1f} {row['unit']}" if "penstock" in row else "",
+            f"[{colour}]{ratio:.2f}x[/]" if ratio else "",
+            f"{sign} {promise}x" if promise else "",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

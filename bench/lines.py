@@ -1,0 +1,296 @@
+"""What is measured, one function a line or group of lines; each takes a running peer and returns named figures.
+
+A line says whether more or less is better and what the project promises for its ratio (Penstock over Apache Kafka).
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.peers import Peer, java
+from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
+
+JAVA_FOLDER = Path(__file__).parent / "java"
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Line:
+    name: str
+    unit: str
+    is_more_better: bool
+    promise: float | None = None
+    """The ratio that the project has set itself; None where there is only the wish to be better."""
+
+    def is_kept(self, ratio: float) -> bool | None:
+        if self.promise is None:
+            return None
+        return ratio >= self.promise if self.is_more_better else ratio <= self.promise
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines that one measurement gives together."""
+
+    name: str
+    measure: Callable[[Peer], dict[str, float]]
+    lines: list[Line]
+    rounds: int = 3
+    is_long: bool = False
+    """Takes minutes; only with --full."""
+
+
+def raw_produce(payload_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str, float]]:
+    label = f"raw produce, {payload_bytes >> 10} KiB" if payload_bytes < 1 << 20 else "raw produce, 1 MiB"
+
+    def measure(peer: Peer) -> dict[str, float]:
+        topic = _topic("produce")
+        with Wire(peer.port) as wire:
+            wire.create_topic(topic)
+            made = produce(topic, payload_bytes - 100)
+            requests = max(50, total_bytes // len(made.frame))
+            wire.pump(made.frame, requests=max(20, requests // 4), in_flight=5)
+            seconds = wire.pump(made.frame, requests=requests, in_flight=5)
+        return {label: requests * len(made.frame) / 1e6 / seconds}
+
+    return measure
+
+
+def raw_fetch(peer: Peer) -> dict[str, float]:
+    topic = _topic("fetch")
+    with Wire(peer.port) as wire:
+        _fill(wire, topic, total_bytes=GIB // 2, payload_bytes=128 << 10)
+        wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_answer_bytes=1 << 20)
+        total_bytes = GIB // 2 - (4 << 20)
+        seconds = wire.drain(topic, start_offset=0, total_bytes=total_bytes, per_answer_bytes=1 << 20)
+    return {"raw fetch, 1 MiB at a time": total_bytes / 1e6 / seconds}
+
+
+def latency(peer: Peer) -> dict[str, float]:
+    topic = _topic("latency")
+    with Wire(peer.port) as wire:
+        wire.create_topic(topic)
+        frame = produce(topic, 1).frame
+        wire.round_trips(frame, requests=3000)
+        times = sorted(wire.round_trips(frame, requests=10_000))
+    return {
+        "one-record latency, median": statistics.median(times),
+        "one-record latency, p99": times[int(len(times) * 0.99)],
+        "one-record latency, p99.9": times[int(len(times) * 0.999)],
+    }
+
+
+def small_pipelined(peer: Peer) -> dict[str, float]:
+    topic = _topic("small")
+    with Wire(peer.port) as wire:
+        wire.create_topic(topic)
+        frame = produce(topic, 1).frame
+        wire.pump(frame, requests=10_000, in_flight=64)
+        requests = 60_000
+        seconds = wire.pump(frame, requests=requests, in_flight=64)
+    return {"small pipelined requests": requests / seconds}
+
+
+def java_tools(peer: Peer) -> dict[str, float]:
+    topic = _topic("java")
+    records = 3_000_000
+    with Wire(peer.port) as wire:
+        wire.create_topic(topic)
+    printed = java(
+        [
+            "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", str(records),
+            "--record-size", str(VALUE_BYTES), "--throughput", "-1", "--bootstrap-server", f"127.0.0.1:{peer.port}",
+            "--command-property", "acks=all", "batch.size=65536", "linger.ms=5",
+        ],
+        capture=True,
+    )  # fmt: skip
+    summary = [line for line in printed.splitlines() if "records sent" in line and "99.9th" in line][-1]
+    produced = re.search(r"\(([\d.]+) MB/sec\)", summary)
+    printed = java(
+        [str(JAVA_FOLDER / "AssignedConsumer.java"), f"127.0.0.1:{peer.port}", topic, str(records)],
+        capture=True,
+    )
+    consumed = re.search(r"([\d.]+) MB/s", printed)
+    assert produced is not None, summary
+    assert consumed is not None, printed
+    return {
+        "Java producer (ProducerPerformance)": float(produced[1]) * 1.048576,
+        "Java consumer, assigned": float(consumed[1]),
+    }
+
+
+def start_and_memory(peer: Peer) -> dict[str, float]:
+    """On a peer of its own, because it is stopped and started: an empty node first, then the same one loaded."""
+    peer.stop()
+    started_s = peer.start()
+    time.sleep(2)
+    idle_mb = peer.memory_mb()
+    topic = _topic("load")
+    with Wire(peer.port) as wire:
+        wire.create_topic(topic)
+        made = produce(topic, 128 << 10)
+        wire.pump(made.frame, requests=4000, in_flight=5)
+        loaded_mb = peer.memory_mb()
+    return {
+        "start to first answer": started_s * 1000,
+        "memory, idle": idle_mb,
+        "memory, under load": loaded_mb,
+    }
+
+
+def idle_connections(peer: Peer) -> dict[str, float]:
+    topic = _topic("idle")
+    before_mb = peer.memory_mb()
+    connections = [socket.create_connection(("127.0.0.1", peer.port)) for _ in range(1000)]
+    try:
+        with Wire(peer.port) as wire:
+            wire.create_topic(topic)
+            frame = produce(topic, 1).frame
+            wire.round_trips(frame, requests=1000)
+            times = wire.round_trips(frame, requests=4000)
+        return {
+            "1,000 idle connections, latency median": statistics.median(times),
+            "1,000 idle connections, memory": peer.memory_mb(),
+            "1,000 idle connections, growth": max(0.1, peer.memory_mb() - before_mb),
+        }
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def many_partitions(peer: Peer) -> dict[str, float]:
+    topic = _topic("many")
+    with Wire(peer.port) as wire:
+        began = time.perf_counter()
+        wire.create_topic(topic, partitions=2000)
+        created_s = time.perf_counter() - began
+        frames = [produce(topic, 1, partition=number).frame for number in range(2000)]
+        began = time.perf_counter()
+        for frame in frames:
+            wire.round_trips(frame, requests=1)
+        touched_s = time.perf_counter() - began
+        memory_mb = peer.memory_mb()
+    peer.stop()
+    restarted_s = peer.start()
+    return {
+        "2,000 partitions, creation": created_s * 1000,
+        "2,000 partitions, one record to each": touched_s * 1000,
+        "2,000 partitions, memory": memory_mb,
+        "2,000 partitions, restart": restarted_s * 1000,
+    }
+
+
+def tail_reads(gib: int) -> Callable[[Peer], dict[str, float]]:
+    def measure(peer: Peer) -> dict[str, float]:
+        topic = _topic("tail")
+        with Wire(peer.port) as wire:
+            _fill(wire, topic, total_bytes=gib * GIB, payload_bytes=1 << 20)
+            end = wire.end_offset(topic)
+            frame = fetch_frame(topic, end - 1, partition_bytes=1 << 16)
+            wire.round_trips(frame, requests=50)
+            times = wire.round_trips(frame, requests=500)
+            earlier = fetch_frame(topic, end // 2, partition_bytes=1 << 16)
+            spread = wire.round_trips(earlier, requests=200)
+        return {
+            f"reads at the tail of {gib} GiB": statistics.median(times),
+            f"reads in the middle of {gib} GiB": statistics.median(spread),
+        }
+
+    return measure
+
+
+def _fill(wire: Wire, topic: str, *, total_bytes: int, payload_bytes: int) -> None:
+    wire.create_topic(topic)
+    made = produce(topic, payload_bytes - 100)
+    wire.pump(made.frame, requests=total_bytes // len(made.frame) + 1, in_flight=5)
+
+
+def _topic(purpose: str) -> str:
+    return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
+
+
+MIB = 1 << 20
+GROUPS = [
+    Group(
+        "produce16k", raw_produce(16 << 10, 256 * MIB), [Line("raw produce, 16 KiB", "MB/s", True, 3.0)], 5
+    ),
+    Group(
+        "produce128k", raw_produce(128 << 10, 768 * MIB), [Line("raw produce, 128 KiB", "MB/s", True, 2.0)], 5
+    ),
+    Group("produce1m", raw_produce(MIB, 1536 * MIB), [Line("raw produce, 1 MiB", "MB/s", True, 2.0)], 5),
+    Group("fetch", raw_fetch, [Line("raw fetch, 1 MiB at a time", "MB/s", True, 1.6)], 5),
+    Group("small", small_pipelined, [Line("small pipelined requests", "requests/s", True, 4.0)], 5),
+    Group(
+        "latency",
+        latency,
+        [
+            Line("one-record latency, median", "µs", False, 0.75),
+            Line("one-record latency, p99", "µs", False, 0.9),
+            Line("one-record latency, p99.9", "µs", False),
+        ],
+        5,
+    ),
+    Group(
+        "java",
+        java_tools,
+        [
+            Line("Java producer (ProducerPerformance)", "MB/s", True, 1.0),
+            Line("Java consumer, assigned", "MB/s", True, 1.0),
+        ],
+    ),
+    Group(
+        "start",
+        start_and_memory,
+        [
+            Line("start to first answer", "ms", False, 0.2),
+            Line("memory, idle", "MB", False, 0.2),
+            Line("memory, under load", "MB", False),
+        ],
+    ),
+    Group(
+        "idle",
+        idle_connections,
+        [
+            Line("1,000 idle connections, latency median", "µs", False),
+            Line("1,000 idle connections, memory", "MB", False),
+        ],
+        1,
+    ),
+    Group(
+        "partitions",
+        many_partitions,
+        [
+            Line("2,000 partitions, creation", "ms", False),
+            Line("2,000 partitions, one record to each", "ms", False),
+            Line("2,000 partitions, memory", "MB", False),
+            Line("2,000 partitions, restart", "ms", False),
+        ],
+        1,
+    ),
+    Group(
+        "tail1",
+        tail_reads(1),
+        [
+            Line("reads at the tail of 1 GiB", "µs", False),
+            Line("reads in the middle of 1 GiB", "µs", False),
+        ],
+        1,
+    ),
+    Group(
+        "tail20",
+        tail_reads(20),
+        [
+            Line("reads at the tail of 20 GiB", "µs", False),
+            Line("reads in the middle of 20 GiB", "µs", False),
+        ],
+        1,
+        is_long=True,
+    ),
+]

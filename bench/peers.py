@@ -1,0 +1,161 @@
+"""The brokers under measurement, each a process of its own on free ports and an empty folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import psutil
+
+from bench.wire import Wire
+
+ROOT = Path(__file__).resolve().parent.parent
+JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache" / "kafka" / "libs"))
+
+START_LIMIT_S = 60
+STOP_LIMIT_S = 30
+
+
+class Peer(ABC):
+    """One broker: `start`, measure, `stop`; `wipe` when its data is no longer needed."""
+
+    name: str
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.output = self.folder / "output.txt"
+
+    @abstractmethod
+    def command(self) -> list[str]: ...
+
+    def prepare(self) -> None:  # noqa: B027 - most peers need no preparation
+        """What an operator does once before the first start; not part of any measurement."""
+
+    def start(self) -> float:
+        """Start the process; seconds until it answers its first request with metadata."""
+        self.prepare()
+        command = self.command()
+        with self.output.open("ab") as output:
+            began = time.perf_counter()
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.folder)
+        while time.perf_counter() - began < START_LIMIT_S:
+            if self.process.poll() is not None:
+                break
+            try:
+                with Wire(self.port) as wire:
+                    wire.metadata()
+                return time.perf_counter() - began
+            except (ConnectionError, TimeoutError):
+                time.sleep(0.005)
+        raise RuntimeError(f"{self.name} did not start:\n{self.output.read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def wipe(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def memory_mb(self) -> float:
+        assert self.process is not None
+        return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
+
+    def cpu_s(self) -> float:
+        assert self.process is not None
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
+
+class Penstock(Peer):
+    name = "penstock"
+
+    def command(self) -> list[str]:
+        return [
+            str(Path(sys.executable).parent / "penstock"),
+            "serve",
+            "--set",
+            f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
+            "--set",
+            f"log.dirs={self.folder / 'data'}",
+        ]
+
+
+class ApacheKafka(Peer):
+    """Kafka 4.3.1 as its own start script runs it: 1 GiB heap, G1, one node that is broker and controller."""
+
+    name = "kafka"
+
+    def prepare(self) -> None:
+        controller = _free_port()
+        properties = self.folder / "server.properties"
+        if properties.exists():
+            return
+        properties.write_text(
+            "\n".join(
+                [
+                    "process.roles=broker,controller",
+                    "node.id=1",
+                    f"controller.quorum.voters=1@127.0.0.1:{controller}",
+                    f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+                    f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}",
+                    "controller.listener.names=CONTROLLER",
+                    "inter.broker.listener.name=PLAINTEXT",
+                    f"log.dirs={self.folder / 'data'}",
+                    "offsets.topic.replication.factor=1",
+                    "transaction.state.log.replication.factor=1",
+                    "transaction.state.log.min.isr=1",
+                    "share.coordinator.state.topic.replication.factor=1",
+                    "share.coordinator.state.topic.min.isr=1",
+                    "group.initial.rebalance.delay.ms=0",
+                    "",
+                ]
+            )
+        )
+        java(
+            ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(properties)],
+            capture=True,
+        )
+
+    def command(self) -> list[str]:
+        return [
+            "java", "-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+            "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+            "-cp", f"{JARS}/*", "kafka.Kafka", str(self.folder / "server.properties"),
+        ]  # fmt: skip
+
+
+def java(arguments: list[str], *, capture: bool = False, timeout_s: float = 600) -> str:
+    """Run a class, or a single source file, with Kafka's jars; its standard output."""
+    done = subprocess.run(
+        ["java", "-cp", f"{JARS}/*", *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if capture else None,
+        timeout=timeout_s,
+        text=True,
+    )
+    return done.stdout
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,293 @@
+"""A raw client: requests built beforehand, sent down a blocking socket, answers only counted.
+
+The same bytes go to every broker. What is measured is the broker, so this side does as little as it can: no decoding
+in a timed loop, one buffer, one thread.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from penstock.protocol.apis import ApiKey, api
+
+from penstock.protocol.codec import codec
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.records import kernel
+
+VERSIONS = {  # versions that both brokers serve, with topic names rather than ids, so that requests can be built once
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.METADATA: 12,
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.LIST_OFFSETS: 7,
+}
+VALUE_BYTES = 100
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Produce:
+    """One produce request, ready to be sent again and again."""
+
+    frame: bytes
+    record_count: int
+
+
+def batch(payload_bytes: int, *, value_bytes: int = VALUE_BYTES) -> tuple[bytes, int]:
+    """A record batch of about `payload_bytes` with values of `value_bytes`, and how many records it holds."""
+    overhead = (
+        7  # attributes, timestamp delta, offset delta, key, headers and length: what one small record adds
+    )
+    count = max(1, payload_bytes // (value_bytes + overhead))
+    now_ms = time.time_ns() // 1_000_000
+    value = bytes(range(VALUE_BYTES)) * (value_bytes // VALUE_BYTES + 1)
+    records = [(now_ms, None, value[:value_bytes], ()) for _ in range(count)]
+    return kernel.build_batch(records), count
+
+
+def request_frame(request: Any, key: ApiKey, *, version: int | None = None, correlation_id: int = 1) -> bytes:
+    version = VERSIONS[key] if version is None else version
+    head = struct.pack(">hhih", key, version, correlation_id, 5) + b"bench"
+    if api(key).request_header_version(version) >= 2:
+        head += b"\x00"
+    body = head + codec(type(request), version).encode(request)
+    return struct.pack(">i", len(body)) + body
+
+
+def produce(topic: str, payload_bytes: int, *, acks: int = 1, partition: int = 0) -> Produce:
+    records, count = batch(payload_bytes)
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[
+            TopicProduceData(
+                name=topic, partition_data=[PartitionProduceData(index=partition, records=records)]
+            )
+        ],
+    )
+    return Produce(request_frame(request, ApiKey.PRODUCE), count)
+
+
+def fetch_frame(topic: str, offset: int, *, partition_bytes: int = 1 << 20, max_wait_ms: int = 500) -> bytes:
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=100 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=partition_bytes)
+                ],
+            )
+        ],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return request_frame(request, ApiKey.FETCH)
+
+
+class Wire:
+    def __init__(self, port: int, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(8 << 20)
+        self._view = memoryview(self._buffer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    # -- one request, one decoded answer
+
+    def ask(self, request: Any, key: ApiKey) -> Any:
+        version = VERSIONS[key]
+        self.socket.sendall(request_frame(request, key))
+        answer = self.answer()
+        position = 4 + (1 if api(key).response_header_version(version) >= 1 else 0)
+        response, _ = codec(api(key).response_class(), version).decode(answer, position)
+        return response
+
+    def answer(self) -> memoryview:
+        """One whole answer without its length; valid until the next."""
+        self._fill(0, 4)
+        size = struct.unpack_from(">i", self._buffer)[0]
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            self._view = memoryview(self._buffer)
+        self._fill(0, size)
+        return self._view[:size]
+
+    def _fill(self, start: int, end: int) -> None:
+        view, receive = self._view, self.socket.recv_into
+        while start < end:
+            got = receive(view[start:end])
+            if not got:
+                raise ConnectionError("the broker closed the connection")
+            start += got
+
+    def metadata(self, topic: str | None = None) -> Any:
+        topics = [] if topic is None else [MetadataRequestTopic(name=topic)]
+        return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), ApiKey.METADATA)
+
+    def create_topic(self, name: str, *, partitions: int = 1) -> None:
+        topic = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+        )
+        response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), ApiKey.CREATE_TOPICS)
+        result = response.topics[0]
+        if result.error_code:
+            raise RuntimeError(f"cannot create {name}: {result.error_code!r} {result.error_message}")
+        self._until(lambda: self._is_led(name, partitions))
+
+    def end_offset(self, topic: str) -> int:
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+                )
+            ],
+        )
+        response = self.ask(request, ApiKey.LIST_OFFSETS)
+        return int(response.topics[0].partitions[0].offset)
+
+    def _is_led(self, name: str, partitions: int) -> bool:
+        topic = self.metadata(name).topics[0]
+        return len(topic.partitions) == partitions and all(p.leader_id >= 0 for p in topic.partitions)
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        limit = time.perf_counter() + TIMEOUT_S
+        while not is_so():
+            if time.perf_counter() > limit:
+                raise TimeoutError("the broker did not get there in time")
+            time.sleep(0.01)
+
+    # -- timed loops
+
+    def pump(self, frame: bytes, *, requests: int, in_flight: int) -> float:
+        """Send `frame` again and again with so many unanswered at a time; seconds for all answers to be there."""
+        send, receive, buffer = self.socket.sendall, self.socket.recv_into, self._view
+        per_send = max(1, in_flight // 4) if len(frame) < 4096 else 1
+        frames = frame * per_send
+        began = time.perf_counter()
+        send(frame * in_flight)
+        sent = in_flight
+        # All answers to one frame have one size, so whole answers are counted by bytes.
+        self._fill(0, 4)
+        answer_bytes = 4 + struct.unpack_from(">i", self._buffer)[0]
+        self._check_produced(answer_bytes)
+        received_bytes, answered = 0, 1
+        owed = 1
+        wanted = requests - 1
+        total_bytes = wanted * answer_bytes
+        while received_bytes < total_bytes:
+            while owed >= per_send and sent + per_send <= requests:
+                send(frames)
+                sent += per_send
+                owed -= per_send
+            if owed and requests - sent < per_send and sent < requests:
+                rest = min(owed, requests - sent)
+                send(frame * rest)
+                sent += rest
+                owed -= rest
+            got = receive(buffer)
+            if not got:
+                raise ConnectionError("the broker closed the connection")
+            received_bytes += got
+            now_answered = 1 + received_bytes // answer_bytes
+            owed += now_answered - answered
+            answered = now_answered
+        return time.perf_counter() - began
+
+    def _check_produced(self, answer_bytes: int) -> None:
+        """Read the rest of the first answer and make sure that it is not a refusal."""
+        self._fill(0, answer_bytes - 4)
+        response, _ = codec(api(ApiKey.PRODUCE).response_class(), VERSIONS[ApiKey.PRODUCE]).decode(
+            self._view[: answer_bytes - 4], 5
+        )
+        error = response.responses[0].partition_responses[0].error_code
+        if error:
+            raise RuntimeError(f"produce was refused: {error!r}")
+
+    def round_trips(self, frame: bytes, *, requests: int) -> list[float]:
+        """Microseconds of each request when only one is under way."""
+        send, receive, buffer = self.socket.sendall, self.socket.recv_into, self._view
+        clock = time.perf_counter_ns
+        times = []
+        for _ in range(requests):
+            began = clock()
+            send(frame)
+            got = receive(buffer)
+            size = 4 + struct.unpack_from(">i", buffer)[0]
+            while got < size:
+                got += receive(buffer[got:])
+            times.append((clock() - began) / 1000)
+        return times
+
+    def drain(self, topic: str, *, start_offset: int, total_bytes: int, per_answer_bytes: int) -> float:
+        """Fetch `total_bytes` from `start_offset` on, one request after the other; seconds."""
+        frame = bytearray(fetch_frame(topic, start_offset))
+        offset_at = frame.index(struct.pack(">q", start_offset), 20)
+        header_at = _first_batch_position(self, bytes(frame))
+        got_bytes = 0
+        offset = start_offset
+        began = time.perf_counter()
+        while got_bytes < total_bytes:
+            struct.pack_into(">q", frame, offset_at, offset)
+            self.socket.sendall(frame)
+            answer = self.answer()
+            got_bytes += len(answer)
+            following = _next_offset(answer, header_at)
+            if following is None:
+                raise RuntimeError(f"no records at offset {offset} of {topic}")
+            offset = following
+        return time.perf_counter() - began
+
+
+def _first_batch_position(wire: Wire, frame: bytes) -> int:
+    """Where the records begin in an answer: the head before them has the same size every time in this benchmark."""
+    wire.socket.sendall(frame)
+    answer = wire.answer()
+    response, _ = codec(api(ApiKey.FETCH).response_class(), VERSIONS[ApiKey.FETCH]).decode(answer, 5)
+    partition = response.responses[0].partitions[0]
+    if partition.error_code or not partition.records:
+        raise RuntimeError(f"nothing to fetch: {partition.error_code!r}")
+    return bytes(answer[:4096]).index(bytes(partition.records[:61]))
+
+
+def _next_offset(answer: memoryview, position: int) -> int | None:
+    """The offset after the last whole batch of an answer, hopping over batch headers."""
+    following = None
+    end = len(answer)
+    while position + 61 <= end:
+        base, length = struct.unpack_from(">qi", answer, position)
+        if length <= 0 or position + 12 + length > end:
+            break
+        following = base + struct.unpack_from(">i", answer, position + 23)[0] + 1
+        position += 12 + length
+    return following

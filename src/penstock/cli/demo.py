@@ -1,0 +1,356 @@
+"""`penstock demo`: a broker, a producer and a consumer at work before your eyes; then it is yours until
+Ctrl-C.
+
+The broker is a process of its own, started as anyone would start it. The producer writes events as fast as it
+is let for a few seconds, then at a gentle pace; the consumer follows live and checks that it sees every
+record once and in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from penstock.client.connection import ClientConnection, Disconnected
+from penstock.net.sockets import SocketNetwork
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.types import Uuid
+from penstock.records import kernel
+from penstock.runtime.loop import run
+
+TOPIC = "orders"
+PARTITIONS = 3
+BATCH_RECORDS = 500
+IN_FLIGHT = 4
+BURST_S = 8.0
+GENTLE_PAUSE_S = 0.25
+DEFAULT_PORT = 9092
+START_LIMIT_S = 30.0
+STOP_LIMIT_S = 15.0
+SPARK = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What both sides have done so far; the screen is drawn from it."""
+
+    produced: int = 0
+    produced_bytes: int = 0
+    consumed: int = 0
+    next_offsets: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
+    out_of_order: int = 0
+    delays_ms: deque[float] = field(default_factory=lambda: deque(maxlen=200))
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=48))
+    last_event: str = ""
+    peak_rate: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+    is_bursting: bool = True
+
+
+def demo(*, seconds: float | None, port: int | None) -> int:
+    """Run the demonstration; the exit status."""
+    console = Console()
+    chosen = port or (DEFAULT_PORT if _is_free(DEFAULT_PORT) else _free_port())
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
+        try:
+            with BrokerProcess(chosen, folder) as broker:
+                console.print(
+                    f"[bold]{broker.ready_line}[/]  [dim](started in {broker.started_s * 1000:.0f} ms)[/]"
+                )
+                return run(_show(console, chosen, seconds))
+        except (RuntimeError, Disconnected) as error:
+            console.print(f"[red]{error}[/]")
+            return 1
+        except KeyboardInterrupt:
+            console.print("\nstopped; the demonstration's data is removed")
+            return 0
+
+
+class BrokerProcess:
+    def __init__(self, port: int, folder: str) -> None:
+        self._port = port
+        self._folder = folder
+        self.ready_line = ""
+        self.started_s = 0.0
+
+    def __enter__(self) -> Self:
+        listeners = f"listeners=PLAINTEXT://127.0.0.1:{self._port}"
+        command = [
+            sys.executable,
+            "-m",
+            "penstock",
+            "serve",
+            "--set",
+            listeners,
+            "--set",
+            f"log.dirs={self._folder}",
+        ]
+        began = time.perf_counter()
+        # A process group of its own: Ctrl-C is for this program, which then stops the broker in order.
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("penstock ready"):
+                self.ready_line = line.strip()
+                self.started_s = time.perf_counter() - began
+                return self
+        self._process.wait()
+        raise RuntimeError("the broker did not start; its own words are above")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+async def _show(console: Console, port: int, seconds: float | None) -> int:
+    progress = Progress()
+    network = SocketNetwork()
+    admin = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-admin")
+    topic_id = await _create_topic(admin)
+    producing = asyncio.ensure_future(_produce(network, port, topic_id, progress))
+    consuming = asyncio.ensure_future(_consume(network, port, topic_id, progress))
+    watching = asyncio.ensure_future(_watch(console, port, progress, seconds))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, watching.cancel)
+    loop.add_signal_handler(signal.SIGTERM, watching.cancel)
+    work = {producing, consuming, watching}
+    done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+    for task in work:
+        task.cancel()
+    await asyncio.gather(*work, return_exceptions=True)
+    admin.close()
+    for task in done - {watching}:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            console.print(f"[red]the demonstration broke off: {error}[/]")
+            return 1
+    _conclude(console, progress)
+    return 1 if progress.out_of_order else 0
+
+
+# -- the work
+
+
+async def _create_topic(admin: ClientConnection) -> Uuid:
+    topic = CreatableTopic(
+        name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[]
+    )
+    created = await admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    if (error := created.topics[0].error_code) != ErrorCode.NONE:
+        raise RuntimeError(f"the topic {TOPIC} could not be created: {error.name}")
+    while True:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+        found = (await admin.ask(request)).topics[0]
+        if found.error_code == ErrorCode.NONE and len(found.partitions) == PARTITIONS:
+            return Uuid(found.topic_id)
+        await asyncio.sleep(0.05)
+
+
+async def _produce(network: SocketNetwork, port: int, topic_id: Uuid, progress: Progress) -> None:
+    connection = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-producer")
+    rng = random.Random()
+    under_way: deque[asyncio.Future[object]] = deque()
+    turn = 0
+    while True:
+        progress.is_bursting = time.perf_counter() - progress.began < BURST_S
+        batch = kernel.build_batch(_events(rng))
+        data = PartitionProduceData(index=turn % PARTITIONS, records=batch)
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=TOPIC, topic_id=topic_id, partition_data=[data])],
+        )
+        under_way.append(connection.send(request))
+        if len(under_way) >= IN_FLIGHT or not progress.is_bursting:
+            response = await under_way.popleft()
+            error = response.responses[0].partition_responses[0].error_code  # type: ignore[attr-defined]
+            if error != ErrorCode.NONE:
+                raise RuntimeError(f"a batch was refused: {error.name}")
+        progress.produced += BATCH_RECORDS
+        progress.produced_bytes += len(batch)
+        turn += 1
+        await asyncio.sleep(0 if progress.is_bursting else GENTLE_PAUSE_S)
+
+
+def _events(rng: random.Random) -> list[tuple[int, bytes, bytes, tuple[()]]]:
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        (
+            now_ms,
+            b"customer-%d" % rng.randrange(1000),
+            json.dumps(
+                {"order": number, "item": rng.choice(ITEMS), "cents": rng.randrange(100, 9000)}
+            ).encode(),
+            (),
+        )
+        for number in range(BATCH_RECORDS)
+    ]
+
+
+ITEMS = ("valve", "turbine", "sluice gate", "trash rack", "surge tank", "draft tube")
+
+
+async def _consume(network: SocketNetwork, port: int, topic_id: Uuid, progress: Progress) -> None:
+    connection = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-consumer")
+    while True:
+        wanted = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            for index, offset in progress.next_offsets.items()
+        ]
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=8 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=wanted)],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        response = await connection.ask(request)
+        for partition in (found for topic in response.responses for found in topic.partitions):
+            if partition.error_code != ErrorCode.NONE:
+                raise RuntimeError(f"a fetch was refused: {partition.error_code.name}")
+            if partition.records:
+                _take(partition.partition_index, memoryview(partition.records), progress)
+
+
+def _take(index: int, records: memoryview, progress: Progress) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for header in kernel.read_headers(records):
+        if header.base_offset != progress.next_offsets[index]:
+            progress.out_of_order += 1
+        progress.next_offsets[index] = header.next_offset
+        progress.consumed += header.record_count
+        progress.delays_ms.append(now_ms - header.max_timestamp)
+    first = next(iter(kernel.iterate_records(records, 0)))
+    progress.last_event = f"{bytes(first.key or b'').decode()}  {bytes(first.value or b'').decode()}"
+
+
+# -- the screen
+
+
+async def _watch(console: Console, port: int, progress: Progress, seconds: float | None) -> None:
+    before, before_at = 0, time.perf_counter()
+    told_of_calm = False
+    with (
+        Live(console=console, auto_refresh=False, transient=False)
+        if console.is_terminal
+        else _Plain() as live
+    ):
+        while seconds is None or time.perf_counter() - progress.began < seconds:
+            await asyncio.sleep(0.25 if console.is_terminal else 1.0)
+            now = time.perf_counter()
+            rate = (progress.consumed - before) / (now - before_at)
+            before, before_at = progress.consumed, now
+            progress.rates.append(rate)
+            progress.peak_rate = max(progress.peak_rate, rate)
+            if isinstance(live, Live):
+                live.update(_screen(port, progress, seconds), refresh=True)
+            elif progress.is_bursting or not told_of_calm or seconds is not None:
+                told_of_calm = not progress.is_bursting
+                console.print(_line(progress, rate))
+
+
+class _Plain:
+    """Stands for the live screen where there is no terminal: one line a second instead."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _screen(port: int, progress: Progress, seconds: float | None) -> Panel:
+    table = Table.grid(padding=(0, 3))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    rate = progress.rates[-1] if progress.rates else 0.0
+    table.add_row("produced", f"{progress.produced:,}", f"{progress.produced_bytes / 1e6:,.1f} MB, acks=all")
+    table.add_row("consumed", f"{progress.consumed:,}", f"lag {progress.produced - progress.consumed:,}")
+    table.add_row("rate", f"{rate:,.0f}/s", _sparkline(progress.rates))
+    table.add_row("delay", f"{_median(progress.delays_ms):.0f} ms", "written to read, median")
+    table.add_row(
+        "in order", "[green]yes[/]" if not progress.out_of_order else "[red]NO[/]", "every offset once"
+    )
+    phase = "as fast as this client can" if progress.is_bursting else "at a gentle pace"
+    until = "Ctrl-C ends it" if seconds is None else f"ends after {seconds:.0f} s"
+    hint = Text(f"kcat -b 127.0.0.1:{port} -t {TOPIC} -C -o -5 -e", style="cyan")
+    latest = Text(progress.last_event[:76], style="dim")
+    shown = Group(table, Text(), latest, Text(), Text("the broker is yours meanwhile:", style="dim"), hint)
+    return Panel(shown, title=f"penstock demo, {phase}", subtitle=until, width=84)
+
+
+def _line(progress: Progress, rate: float) -> str:
+    seconds = time.perf_counter() - progress.began
+    return (
+        f"{seconds:5.1f} s  produced {progress.produced:>10,}  consumed {progress.consumed:>10,}"
+        f"  {rate:>9,.0f}/s  delay {_median(progress.delays_ms):.0f} ms"
+    )
+
+
+def _conclude(console: Console, progress: Progress) -> None:
+    verdict = "every record once and in order" if not progress.out_of_order else "RECORDS OUT OF ORDER"
+    console.print(
+        f"{progress.produced:,} records produced, {progress.consumed:,} consumed, "
+        f"peak {progress.peak_rate:,.0f}/s in this one client; {verdict}"
+    )
+
+
+def _sparkline(values: deque[float]) -> str:
+    top = max(values, default=0.0) or 1.0
+    return "".join(SPARK[min(7, int(value / top * 7.99))] for value in values)
+
+
+def _median(values: deque[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else 0.0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

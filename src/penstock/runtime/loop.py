@@ -1,0 +1,31 @@
+"""The event loop of a process: uvloop where it can be had, tuned for a program that holds much and frees little."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+YOUNG_OBJECTS_MAX = (
+    50_000  # collections are rarer than Python's default of 700: bench "one-record latency, p99.9"
+)
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end on the best loop there is."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # no wheel for this platform; the standard loop does the same, more slowly
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def settle_memory() -> None:
+    """Call once when start-up is over: what exists now will stay, so the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)
