@@ -7,11 +7,12 @@ codec itself. Decoding raises `MalformedMessage` and nothing else; encoding rais
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.protocol import interpreter
+from penstock.protocol.compiler import compile_decoder, compile_encoder
 from penstock.protocol.plan import plan_message
+from penstock.protocol.primitives import join_parts
 from penstock.protocol.types import Buffer
 from penstock.runtime.network import Part
 
@@ -26,26 +27,33 @@ class Decode(Protocol[M_co]):
     def __call__(self, data: Buffer, position: int = 0) -> tuple[M_co, int]: ...
 
 
-class Encode(Protocol[M_contra]):
-    def __call__(self, message: M_contra) -> bytes: ...
-
-
 class EncodeParts(Protocol[M_contra]):
     def __call__(self, message: M_contra, head: bytes = b"") -> list[Part]: ...
 
 
-@dataclass(frozen=True, slots=True)
 class Codec(Generic[M]):
-    """One message in one version. The three functions are attributes, so that a caller can bind them."""
+    """One message in one version. Its functions are compiled when they are first looked at: a broker never encodes
+    most of the requests, nor decodes their responses.
+    """
 
-    cls: type[M]
-    version: int
-    decode: Decode[M]
-    """The message at `position`, and the position after it. Records are views of `data`, everything else is copied."""
-    encode: Encode[M]
-    """The message as bytes; records that are no buffer cannot be written so."""
-    encode_parts: EncodeParts[M]
-    """The message as buffers and record sources in order, with `head` before the first; never an empty list."""
+    def __init__(self, cls: type[M], version: int) -> None:
+        self.cls = cls
+        self.version = version
+        self._plan = plan_message(cls, version)
+
+    @cached_property
+    def decode(self) -> Decode[M]:
+        """The message at `position`, and the position after it. Records are views of `data`, the rest is copied."""
+        return compile_decoder(self._plan)
+
+    @cached_property
+    def encode_parts(self) -> EncodeParts[M]:
+        """The message as buffers and record sources in order, with `head` before the first; never an empty list."""
+        return compile_encoder(self._plan)
+
+    def encode(self, message: M) -> bytes:
+        """The message as bytes; records that are no buffer cannot be written so."""
+        return join_parts(self.encode_parts(message))
 
 
 _codecs: dict[tuple[type, int], Codec[Any]] = {}
@@ -55,12 +63,5 @@ def codec(cls: type[M], version: int) -> Codec[M]:
     """The codec of a message class; ValueError for a version that the message does not have."""
     found = _codecs.get((cls, version))
     if found is None:
-        plan = plan_message(cls, version)
-        found = _codecs[cls, version] = Codec(
-            cls,
-            version,
-            lambda data, position=0: interpreter.decode(plan, data, position),
-            lambda message: interpreter.encode(plan, message),
-            lambda message, head=b"": interpreter.encode_parts(plan, message, head),
-        )
+        found = _codecs[cls, version] = Codec(cls, version)
     return found

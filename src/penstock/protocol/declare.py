@@ -122,8 +122,8 @@ def field(
     )
     if not options.has_default and (since > 0 or until < NEVER or tag is not None):
         raise TypeError("a field that some versions lack needs a default")
-    if default not in (Missing.MISSING, None) and isinstance(default, list) and default:
-        raise TypeError("the default of a list is the empty list or None")
+    if (isinstance(default, list) or hasattr(default, "__declaration__")) and default != type(default)():
+        raise TypeError("the default of a list or struct is an empty list, a struct of defaults, or None")
     return options
 
 

@@ -24,15 +24,15 @@ def decode(plan: Plan, data: Buffer, position: int = 0) -> tuple[Any, int]:
 
 
 def encode(plan: Plan, message: Any) -> bytes:
-    parts = encode_parts(plan, message)
-    if any(not isinstance(part, Buffer) for part in parts):
-        raise UnencodableValue(f"{plan.cls.__qualname__}: records outside of memory need encode_parts()")
-    return b"".join(parts)  # type: ignore[arg-type]  # all of them are buffers, as checked
+    return primitives.join_parts(encode_parts(plan, message))
 
 
 def encode_parts(plan: Plan, message: Any, head: bytes = b"") -> list[Part]:
     writer = Writer(head)
-    writer.write_struct(plan, message)
+    try:
+        writer.write_struct(plan, message)
+    except (AttributeError, TypeError, UnicodeEncodeError) as exc:
+        raise UnencodableValue(f"{plan.cls.__qualname__}: {exc}") from exc
     return writer.finish()
 
 
@@ -186,7 +186,7 @@ class Writer:
                     self.write_struct(plan, value)
 
     def write_records(self, records: Any) -> None:
-        if records is None:
+        if records is None or len(records) == 0:
             return
         if isinstance(records, Buffer) and len(records) < primitives.SPLICE_BYTES:
             self.buffer += records

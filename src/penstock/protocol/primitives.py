@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.protocol.errors import MalformedMessage, UnencodableValue
+from penstock.protocol.types import Buffer
+from penstock.runtime.network import Part
 
 VARINT_BYTES_MAX: Final = 5  # 32 bits in groups of seven
 
@@ -46,3 +48,11 @@ def varint(value: int) -> bytes:
 
 # Nearly all lengths are below 128: a table is six times faster than making the byte (bench/micro/protocol.py).
 ONE_BYTE_VARINTS: Final = [varint(value) for value in range(128)]
+
+
+def join_parts(parts: list[Part]) -> bytes:
+    """All parts as one; UnencodableValue where one of them is not in memory."""
+    buffers = [part for part in parts if isinstance(part, Buffer)]
+    if len(buffers) < len(parts):
+        raise UnencodableValue("records that are not in memory can only be encoded to parts")
+    return b"".join(buffers)

@@ -1,0 +1,70 @@
+"""Hypothesis strategies for any declared message in any version, and the list of all declared messages."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+from hypothesis import strategies as st
+
+from penstock.protocol import messages
+from penstock.protocol.declare import Declaration, Kind
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.plan import Array, Blob, Fixed, Nested, Plan, Shape, Text
+from penstock.protocol.types import WireType
+
+NUMBERS: dict[WireType, st.SearchStrategy[Any]] = {
+    WireType.BOOL: st.booleans(),
+    WireType.INT8: st.integers(-(2**7), 2**7 - 1),
+    WireType.INT16: st.integers(-(2**15), 2**15 - 1),
+    WireType.INT32: st.integers(-(2**31), 2**31 - 1),
+    WireType.INT64: st.integers(-(2**63), 2**63 - 1),
+    WireType.UINT16: st.integers(0, 2**16 - 1),
+    WireType.UINT32: st.integers(0, 2**32 - 1),
+    WireType.FLOAT64: st.floats(allow_nan=False),
+    WireType.UUID: st.binary(min_size=16, max_size=16),
+    WireType.ERROR_CODE: st.sampled_from(ErrorCode),
+}
+# Short mostly, and now and then beyond the 127 bytes up to which a compact length takes one byte.
+TEXTS = st.text(max_size=8) | st.integers(120, 200).map(lambda size: "ä" * size)
+BLOBS = st.binary(max_size=8) | st.integers(120, 400).map(bytes)
+
+
+def message_classes() -> list[type[Any]]:
+    found = []
+    for info in pkgutil.iter_modules(messages.__path__):
+        module = importlib.import_module(f"{messages.__name__}.{info.name}")
+        for cls in vars(module).values():
+            declaration = getattr(cls, "__declaration__", None)
+            if (
+                isinstance(cls, type)
+                and isinstance(declaration, Declaration)
+                and declaration.kind is not Kind.STRUCT
+                and cls.__module__ == module.__name__
+            ):
+                found.append(cls)
+    return found
+
+
+def messages_of(plan: Plan) -> st.SearchStrategy[Any]:
+    """Messages that the plan's version can carry: fields that it lacks keep their default."""
+    fields = {step.name: values_of(step.shape) for step in plan.steps}
+    for step in plan.tagged:
+        fields[step.name] = st.builds(step.options.make_default) | values_of(step.shape)
+    return st.builds(plan.cls, **fields)
+
+
+def values_of(shape: Shape) -> st.SearchStrategy[Any]:
+    match shape:
+        case Fixed(type_):
+            return NUMBERS[type_]
+        case Text(_, nullable):
+            strategy: st.SearchStrategy[Any] = TEXTS
+        case Blob(_, nullable, _):
+            strategy = BLOBS
+        case Array(_, nullable, element):
+            strategy = st.lists(values_of(element), max_size=2)
+        case Nested(plan, nullable):
+            strategy = messages_of(plan)
+    return st.none() | strategy if nullable else strategy
