@@ -1,0 +1,46 @@
+"""What a dynamic setting can be attached to: a topic, a node (or all of them), a group, a metrics
+subscription."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers, as they stand in requests and in the metadata log."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+    @classmethod
+    def of(cls, number: int) -> ResourceType:
+        """The type with this number, or UNKNOWN: a client may know more types than this node."""
+        try:
+            return cls(number)
+        except ValueError:
+            return cls.UNKNOWN
+
+
+class ConfigResource(NamedTuple):
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name} {self.name!r}"
+
+
+CLUSTER_DEFAULTS = ConfigResource(ResourceType.BROKER, "")
+"""Dynamic settings of every node at once."""
+
+
+def topic_resource(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.TOPIC, name)
+
+
+def broker_resource(node_id: int) -> ConfigResource:
+    return ConfigResource(ResourceType.BROKER, str(node_id))
