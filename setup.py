@@ -13,4 +13,5 @@ kernel = Extension(
     optional=True,
 )
 
-setup(ext_modules=cythonize([kernel], language_level=3))
+# The C code goes to the build folder: sources hold only what people wrote.
+setup(ext_modules=cythonize([kernel], include_path=["src"], build_dir="build/cython"))

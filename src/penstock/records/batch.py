@@ -4,8 +4,8 @@
     attributes i16 | last_offset_delta i32 | base_timestamp i64 | max_timestamp i64 |
     producer_id i64 | producer_epoch i16 | base_sequence i32 | record_count i32 | records ...
 
-The CRC covers everything after itself. Base offset and leader epoch stand before it, so that a broker can place a
-batch in its log without reading the rest: `place` must stay two small writes.
+The CRC covers everything after itself. Base offset and leader epoch stand before it, so that a broker can
+place a batch in its log without reading the rest: `place` must stay two small writes.
 """
 
 from __future__ import annotations
@@ -145,6 +145,16 @@ class NewRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class RecordScan(NamedTuple):
+    """What a broker wants to know of a batch's records without taking them out."""
+
+    min_timestamp: int
+    max_timestamp: int
+    keyless_count: int
+    has_consecutive_offsets: bool
+    """Offset deltas are 0, 1, 2, ..., as a producer must send them; compaction leaves gaps."""
 
 
 def read_magic(view: Buffer, position: int = 0) -> int:

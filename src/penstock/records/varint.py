@@ -38,3 +38,8 @@ def append_varint(out: bytearray, value: int) -> None:
         out.append((raw & 0x7F) | 0x80)
         raw >>= 7
     out.append(raw)
+
+
+def wrap_int64(value: int) -> int:
+    """What 64-bit arithmetic makes of a sum that only hostile numbers drive out of range."""
+    return (value + 2**63) % 2**64 - 2**63
