@@ -35,6 +35,18 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     raise MalformedMessage(f"the varint at position {position} does not fit in 32 bits")
 
 
+def skip_tagged(data: memoryview, position: int) -> int:
+    """The position after a tagged section of which no field is known; IndexError where the buffer ends in it."""
+    count, position = read_varint(data, position)
+    for _ in range(count):
+        _, position = read_varint(data, position)
+        size, position = read_varint(data, position)
+        if size > len(data) - position:
+            raise MalformedMessage(f"a tagged field of {size} bytes does not fit at position {position}")
+        position += size
+    return position
+
+
 def varint(value: int) -> bytes:
     if not 0 <= value <= 0xFFFF_FFFF:
         raise UnencodableValue(f"{value} does not fit in an unsigned varint of 32 bits")

@@ -15,7 +15,7 @@ from penstock.protocol.compiler.source import Source, snake_case
 from penstock.protocol.declare import FieldOptions, declaration_of
 from penstock.protocol.errors import ERROR_BY_CODE, ErrorCode, MalformedMessage
 from penstock.protocol.plan import STRING_BYTES_MAX, Array, Blob, Fixed, Nested, Plan, Shape, Text
-from penstock.protocol.primitives import read_varint
+from penstock.protocol.primitives import read_varint, skip_tagged
 from penstock.protocol.types import WireType
 
 
@@ -263,18 +263,6 @@ def long_string_length(data: memoryview, position: int) -> tuple[int, int]:
     if value - 1 > STRING_BYTES_MAX:
         raise MalformedMessage(f"a string of {value - 1} bytes at position {position} is too long")
     return value, after - 1
-
-
-def skip_tagged(data: memoryview, position: int) -> int:
-    """The position after a tagged section of which no field is known here."""
-    count, position = read_varint(data, position)
-    for _ in range(count):
-        _, position = read_varint(data, position)
-        size, position = read_varint(data, position)
-        if size > len(data) - position:
-            raise MalformedMessage(f"a tagged field of {size} bytes does not fit at position {position}")
-        position += size
-    return position
 
 
 def read_uuids(data: memoryview, position: int, count: int) -> list[bytes]:
