@@ -15,7 +15,7 @@ def test_a_valid_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../x", "a/b", "a b", "orders\n", "orders\0", "ö", "x" * 250, "a:b", "١"]
+    "name", ["", ".", "..", "../x", "a/b", "a b", "orders\n", "orders\0", "ö", "x" * 250, "a:b", "\u0661"]
 )
 def test_a_name_that_could_leave_the_folder_or_a_metric_is_refused(name: str) -> None:
     with pytest.raises(Refused) as refused:
