@@ -1,0 +1,99 @@
+# Every target prepares what it needs, does nothing twice, and leaves all it fetched in .venv and .cache.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := .cache
+KAFKA := $(CACHE)/kafka
+JAVA_SOURCES := $(wildcard tests/compat/java/*.java)
+
+# How much of it: `make torture ROUNDS=20`, `make simulate SEEDS=5000`, `make test TESTS=tests/unit`, `make run SECONDS=20`.
+ROUNDS ?= 100
+SEEDS ?= 1000
+TESTS ?= tests
+WORKERS ?= 2
+SECONDS ?=
+
+# ---------------------------------------------------------------------------------------------- to use
+
+.PHONY: help
+help: ## what there is to make
+	@echo "Penstock: an event streaming platform that speaks Kafka's protocol"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(VENV)/.installed ## a .venv with everything, and the kernel compiled
+
+.PHONY: run
+run: install ## a broker, with records going through it, until Ctrl-C (SECONDS=20: for so long)
+	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS))
+
+.PHONY: test
+test: install test-tools ## all tests, with real clients and a real Apache Kafka (TESTS=tests/unit: some)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS) $(PYTEST_OPTIONS)
+
+.PHONY: lint
+lint: install ## style, types and the layers of the house
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: bench
+bench: install $(KAFKA)/.jars ## Penstock and Apache Kafka side by side, as ratios of one run
+	@$(BIN)/python -m bench $(BENCH_OPTIONS)
+
+.PHONY: torture
+torture: install ## kill -9 under load, again and again: nothing lost, nothing twice (ROUNDS=100, SEED=n)
+	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+.PHONY: simulate
+simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000, or SEED=n for one)
+	@$(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(PYTEST_OPTIONS)
+
+.PHONY: clean
+clean: ## remove what was installed, fetched and built
+	rm -rf $(VENV) $(CACHE) build dist bench/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name '*.egg-info' -prune -exec rm -rf {} +
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -f src/penstock/records/_kernel.c src/penstock/records/_kernel*.so
+
+# ---------------------------------------------------------------------------------------- the parts of it
+
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
+	@echo "installing into $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Penstock needs Python 3.11 or later: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, and a client of 2019.
+.PHONY: test-tools
+test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed
+	@.ci/need kcat:kcat
+
+$(KAFKA)/.jars: tests/compat/java/pom.xml
+	@.ci/need java:openjdk-17-jdk-headless mvn:maven
+	@echo "fetching Apache Kafka's jars ..."
+	@rm -rf $(KAFKA)/libs $(KAFKA)/old
+	@mvn --quiet --batch-mode --file $< generate-resources -Dcache=$(CURDIR)/$(KAFKA)
+	@touch $@
+
+$(KAFKA)/classes/.compiled: $(JAVA_SOURCES) $(KAFKA)/.jars
+	@.ci/need javac:openjdk-17-jdk-headless
+	@mkdir -p $(@D)
+	@javac -nowarn -d $(@D) -cp '$(KAFKA)/libs/*' $(JAVA_SOURCES)
+	@touch $@
+
+# With what it could use in its day: codecs, and `six` in place of its own copy, which Python 3.12 cannot import.
+$(CACHE)/kafka-python-1.4.7/.installed: Makefile
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check kafka-python==1.4.7 python-snappy lz4 xxhash six
+	@touch $@
