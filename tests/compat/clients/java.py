@@ -1,0 +1,117 @@
+"""Kafka's own Java: its client in several versions, and its command-line tools.
+
+Classes under `tests/compat/java` are compiled by `make` into `.cache/kafka/classes`. The tools of one session
+share one JVM (`ToolServer`), because starting one takes longer than most of them run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from compat.clients.base import ALL_CODECS, READ_SECONDS, WriteJob
+from harness.brokers import KAFKA_CACHE, tool
+from harness.samples import Sample, from_lines, to_lines, without_headers
+
+CURRENT = "4.3.1"
+# Memory and threads of a short-lived program: without these the JVM takes a second core to collect what it
+# never fills.
+JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def class_path(version: str = CURRENT) -> str:
+    """Our classes, the client jar of that version, and the libraries that all versions share."""
+    libs = KAFKA_CACHE / "libs"
+    assert libs.exists(), f"{libs} is missing: run the tests with `make test`, which fetches Kafka's jars"
+    first = [KAFKA_CACHE / "classes"]
+    if version != CURRENT:
+        first.append(KAFKA_CACHE / "old" / f"kafka-clients-{version}.jar")
+    return ":".join([*map(str, first), f"{libs}/*"])
+
+
+def run_java(main: str, *arguments: str, stdin: str = "", version: str = CURRENT) -> str:
+    command = [tool("java"), *JVM_OPTIONS, "-cp", class_path(version), main, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=3 * READ_SECONDS)
+    assert done.returncode == 0, f"{main} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class JavaProducer:
+    """The Java client's producer, idempotent with acks=all where the version has that (since 3.0 by default)."""
+
+    def __init__(self, version: str = CURRENT, codecs: Sequence[str] = ALL_CODECS) -> None:
+        self.version = version
+        self.name = f"java-{version}"
+        self.codecs = tuple(codecs)
+
+    def expected(self, sample: Sample) -> Sample:
+        return without_headers(sample) if self.version.startswith("0.10") else sample
+
+    def produce(self, bootstrap: str, jobs: Sequence[WriteJob]) -> None:
+        stdin = "".join(f"job\t{job.topic}\t{job.codec}\n{to_lines(job.records)}" for job in jobs)
+        run_java("PlainClient", "produce", bootstrap, stdin=stdin, version=self.version)
+
+
+class JavaConsumer:
+    def __init__(self, version: str = CURRENT, codecs: Sequence[str] = ALL_CODECS) -> None:
+        self.version = version
+        self.name = f"java-{version}"
+        self.codecs = tuple(codecs)
+        self.reads_headers = not version.startswith("0.10")
+
+    def consume(self, bootstrap: str, counts: Mapping[str, int]) -> dict[str, list[Sample]]:
+        stdin = "".join(f"{topic}\t{count}\n" for topic, count in counts.items())
+        output = run_java("PlainClient", "consume", bootstrap, stdin=stdin, version=self.version)
+        lines: dict[str, list[str]] = {topic: [] for topic in counts}
+        for line in output.splitlines():
+            topic, _, record = line.partition("\t")
+            lines[topic].append(record)
+        return {topic: from_lines("\n".join(parts)) for topic, parts in lines.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    status: int
+    stdout: str
+    stderr: str
+
+
+class JavaTools:
+    """A JVM that runs Kafka's tools by their class names, one at a time."""
+
+    def __init__(self) -> None:
+        command = [tool("java"), *JVM_OPTIONS, "-cp", class_path(), "ToolServer"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> JavaTools:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        process.wait(READ_SECONDS)
+
+    def try_run(self, name: str, *arguments: str, stdin: str = "") -> ToolResult:
+        """Runs a tool and returns what it said, whatever its status."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"tool": name, "args": arguments, "stdin": stdin}) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer, f"the JVM ended while it ran {name}"
+        return ToolResult(**json.loads(answer))
+
+    def run(self, name: str, *arguments: str, stdin: str = "") -> str:
+        """Runs a tool that must succeed and returns its output."""
+        result = self.try_run(name, *arguments, stdin=stdin)
+        assert result.status == 0, f"{name} {' '.join(arguments)}\n{result.stdout}\n{result.stderr}"
+        return result.stdout
