@@ -7,14 +7,15 @@ for what is there. A buffer is held while it is read, so that its owner cannot r
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from penstock.records._bytes cimport (
+    load16, load32, load64, new_tuple, plain_bytes, put, store16, store32, store64
+)
 from penstock.records._record cimport RawRecord, read_bytes, read_record
 
 from penstock.records.batch import BatchHeader, Compression, Record, RecordScan, TimestampType
@@ -27,9 +28,6 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     object PyMemoryView_FromMemory(char* data, Py_ssize_t size, int flags)
     int PyBUF_READ
-    ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
-    ctypedef struct CPyTypeObject "PyTypeObject":
-        allocfunc tp_alloc
 
 
 cdef enum:
@@ -58,33 +56,6 @@ cdef object EMPTY = ()
 
 
 # Reading headers -----------------------------------------------------------------------------------------------------
-
-cdef inline uint16_t load16(const uint8_t* at) noexcept nogil:
-    return <uint16_t>((at[0] << 8) | at[1])
-
-
-cdef inline uint32_t load32(const uint8_t* at) noexcept nogil:
-    return (<uint32_t>load16(at) << 16) | load16(at + 2)
-
-
-cdef inline uint64_t load64(const uint8_t* at) noexcept nogil:
-    return (<uint64_t>load32(at) << 32) | load32(at + 4)
-
-
-cdef object new_tuple(object cls, Py_ssize_t size):
-    """An empty instance of a named tuple, made as the interpreter makes them but without its call."""
-    cdef PyObject* made = (<CPyTypeObject*>cls).tp_alloc(<PyTypeObject*>cls, size)
-    if made is NULL:
-        raise MemoryError
-    result = <object>made
-    Py_DECREF(result)  # `tp_alloc` gave one reference and the cast took another
-    return result
-
-
-cdef inline void put(object target, Py_ssize_t index, object item):
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(target, index, item)
-
 
 cdef object make_header(const uint8_t* at):
     header = new_tuple(BatchHeader, 13)
@@ -396,18 +367,6 @@ cdef inline Py_ssize_t varint_size(int64_t value) noexcept:
     return size
 
 
-cdef inline object plain_bytes(object data):
-    """`data` as bytes or None; other buffers are copied, everything else is a TypeError."""
-    cdef Py_buffer buffer
-    if data is None or PyBytes_Check(data):
-        return data
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        return PyBytes_FromStringAndSize(<const char*>buffer.buf, buffer.len)
-    finally:
-        PyBuffer_Release(&buffer)
-
-
 cdef inline Py_ssize_t field_size(object data, const char** start) noexcept:
     """The bytes that a key, a value or a header's value takes, and where its own bytes start."""
     if data is None:
@@ -590,18 +549,3 @@ cdef object compressed(object out, object codec, object level):
     if len(result) > INT32_MAX:
         raise ValueError(f"a batch of {len(result)} bytes is too large")
     return result
-
-
-cdef inline void store16(uint8_t* at, int64_t value) noexcept:
-    at[0] = <uint8_t>(value >> 8)
-    at[1] = <uint8_t>value
-
-
-cdef inline void store32(uint8_t* at, int64_t value) noexcept:
-    store16(at, value >> 16)
-    store16(at + 2, value)
-
-
-cdef inline void store64(uint8_t* at, int64_t value) noexcept:
-    store32(at, value >> 32)
-    store32(at + 4, value)

@@ -1,6 +1,6 @@
-"""The functions that touch many bytes or many records: compiled where possible, the plain twin otherwise.
+"""The functions that touch many bytes or many records: compiled where possible, the plain twins otherwise.
 
-`PENSTOCK_PURE=1` chooses the twin, for tests and for doubt. Both give equal answers; only speed differs.
+`PENSTOCK_PURE=1` chooses the twins, for tests and for doubt. Both give equal answers; only speed differs.
 """
 
 from __future__ import annotations
@@ -9,23 +9,28 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.records import twin as _chosen
+    from penstock.records import message_twin as _messages
+    from penstock.records import twin as _kernel
 else:
     try:
         if os.environ.get("PENSTOCK_PURE") == "1":
-            raise ImportError("the plain twin was asked for")
-        from penstock.records import _kernel as _chosen
+            raise ImportError("the plain twins were asked for")
+        from penstock.records import _kernel, _messages
     except ImportError:
-        from penstock.records import twin as _chosen
+        from penstock.records import message_twin as _messages
+        from penstock.records import twin as _kernel
 
-COMPILED = _chosen.__name__.endswith("._kernel")
+IS_COMPILED = _kernel.__name__.endswith("._kernel")
 
-build_batch = _chosen.build_batch
-check_batch = _chosen.check_batch
-check_batches = _chosen.check_batches
-has_record_without_key = _chosen.has_record_without_key
-iterate_records = _chosen.iterate_records
-read_header = _chosen.read_header
-read_headers = _chosen.read_headers
-read_payload = _chosen.read_payload
-scan_records = _chosen.scan_records
+build_batch = _kernel.build_batch
+check_batch = _kernel.check_batch
+check_batches = _kernel.check_batches
+has_record_without_key = _kernel.has_record_without_key
+iterate_records = _kernel.iterate_records
+read_header = _kernel.read_header
+read_headers = _kernel.read_headers
+read_payload = _kernel.read_payload
+scan_records = _kernel.scan_records
+
+parse_messages = _messages.parse_messages
+write_messages = _messages.write_messages

@@ -1,0 +1,86 @@
+"""Between formats: message sets of old producers into batches, batches into message sets for old consumers.
+
+The log holds batches only. Whatever a format cannot carry is dropped here and nowhere else: headers and control
+records on the way down. Compression stays what it was.
+"""
+
+from __future__ import annotations
+
+from penstock.records import kernel
+from penstock.records.batch import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    Buffer,
+    Compression,
+    TimestampType,
+)
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+from penstock.records.errors import InvalidBatch, InvalidTimestamp, UnsupportedCompression
+from penstock.records.message_set import read_message_set, write_message_set
+from penstock.records.twin import finish_batch
+
+
+def up_convert(
+    message_set: Buffer, *, level: int | None = None, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> bytearray:
+    """What a producer sent in format 0 or 1, as one batch from offset 0; writable, so that a log can place it."""
+    messages = read_message_set(message_set, limit_bytes=limit_bytes)
+    if messages.is_mixed:
+        raise InvalidBatch("a compressed message must be the only one that a producer sends")
+    if messages.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise InvalidTimestamp("only the broker may give records the timestamp type LogAppendTime")
+    if any(record.timestamp < NO_TIMESTAMP for record in messages.records):
+        raise InvalidTimestamp("a message has a negative timestamp")
+    return kernel.build_batch(
+        [(record.timestamp, record.key, record.value, ()) for record in messages.records],
+        compression=messages.codec,
+        level=level,
+    )
+
+
+def down_convert(
+    batches: Buffer, *, magic: int, first_offset: int = 0, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> bytearray:
+    """Batches as message sets of format `magic`; an incomplete batch at the end is left out.
+
+    Records before `first_offset` are left out of what is not compressed: some consumers take the first message that
+    they see for the one they asked for. Raises `UnsupportedCompression` for zstd, which old clients cannot read.
+    """
+    out = bytearray()
+    position = 0
+    for header in kernel.read_headers(batches):
+        start, position = position, position + header.size_bytes
+        if header.is_control:
+            continue
+        if header.attributes & COMPRESSION_MASK == Compression.ZSTD:
+            raise UnsupportedCompression(f"format {magic} cannot carry zstd")
+        records = list(kernel.iterate_records(batches, start, limit_bytes=limit_bytes))
+        codec = header.compression
+        if codec is Compression.NONE and header.base_offset < first_offset:
+            records = [record for record in records if record.offset >= first_offset]
+        out += write_message_set(records, magic=magic, codec=codec, timestamp_type=header.timestamp_type)
+    return out
+
+
+def recompress(
+    view: Buffer,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    position: int = 0,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> bytearray:
+    """The batch at `position` with its records under another codec, or none; all else stays as it was.
+
+    Records that were compressed are looked at now, as those that are not were on arrival.
+    """
+    header = kernel.read_header(view, position)
+    out = bytearray(HEADER_BYTES)
+    out += kernel.read_payload(view, position, limit_bytes=limit_bytes)
+    plain = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
+    out = finish_batch(out, plain, None)
+    kernel.check_batch(out)
+    if compression is Compression.NONE:
+        return out
+    return finish_batch(out, plain._replace(attributes=plain.attributes | compression), level)
