@@ -5,7 +5,7 @@ Clients send v0 to v3; brokers send v4 and above, to ask a coordinator whether a
 v1 answers before it throttles (KIP-219).
 v2 may answer PRODUCER_FENCED (KIP-588).
 v3 is flexible.
-v4 takes several transactions, adds verify_only and an error_code for the whole answer (KIP-890).
+v4 takes several transactions and adds verify_only; tells an error_code for the whole answer (KIP-890).
 v5 may answer TRANSACTION_ABORTABLE (KIP-890).
 """
 

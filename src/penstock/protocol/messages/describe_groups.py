@@ -5,7 +5,7 @@ v2 answers before it throttles (KIP-219).
 v3 can tell authorized_operations (KIP-430).
 v4 tells group_instance_id (KIP-345).
 v5 is flexible.
-v6 adds error_message, and answers GROUP_ID_NOT_FOUND where older versions call the group dead (KIP-1043).
+v6 tells error_message, and answers GROUP_ID_NOT_FOUND where older versions call the group dead (KIP-1043).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 v1 answers before it throttles (KIP-219).
 v2 is flexible.
-v3 adds an error_code for the whole answer (KIP-784).
+v3 tells an error_code for the whole answer (KIP-784).
 v4 tells total_bytes and usable_bytes of the volume (KIP-827).
 v5 tells is_cordoned: the directory takes no new replicas (KIP-1066).
 

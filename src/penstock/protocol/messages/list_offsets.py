@@ -7,7 +7,7 @@ v0 returns up to max_num_offsets segment boundaries (old_style_offsets).
 v1 returns one offset and its timestamp.
 v2 adds isolation_level; tells throttle_time_ms.
 v3 answers before it throttles (KIP-219).
-v4 adds current_leader_epoch and leader_epoch (KIP-320).
+v4 adds current_leader_epoch; tells leader_epoch (KIP-320).
 v5 may answer OFFSET_NOT_AVAILABLE.
 v6 is flexible.
 v7 takes timestamp -3 (KIP-734).

@@ -14,7 +14,7 @@ v9 is flexible.
 v10 tells topic_id; asking by it does not work before v12 (KIP-516).
 v11 leaves the cluster's authorized operations to DescribeCluster (KIP-700).
 v12 can ask by topic_id alone.
-v13 adds an error_code for the whole answer, to send clients back to their bootstrap servers (KIP-1102).
+v13 tells an error_code for the whole answer, to send clients back to their bootstrap servers (KIP-1102).
 """
 
 from __future__ import annotations

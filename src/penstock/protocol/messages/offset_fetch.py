@@ -2,7 +2,7 @@
 
 v0 read offsets from ZooKeeper.
 v1 reads them from `__consumer_offsets`.
-v2 takes None for all topics; adds an error_code for the whole group.
+v2 takes None for all topics; tells an error_code for the whole group.
 v3 tells throttle_time_ms.
 v4 answers before it throttles (KIP-219).
 v5 tells committed_leader_epoch (KIP-320).
