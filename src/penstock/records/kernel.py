@@ -9,20 +9,24 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.records import column_twin as _columns
     from penstock.records import message_twin as _messages
+    from penstock.records import twin as _builder
     from penstock.records import twin as _kernel
 else:
     try:
         if os.environ.get("PENSTOCK_PURE") == "1":
             raise ImportError("the plain twins were asked for")
-        from penstock.records import _kernel, _messages
+        from penstock.records import _builder, _columns, _kernel, _messages
     except ImportError:
+        from penstock.records import column_twin as _columns
         from penstock.records import message_twin as _messages
+        from penstock.records import twin as _builder
         from penstock.records import twin as _kernel
 
 IS_COMPILED = _kernel.__name__.endswith("._kernel")
 
-build_batch = _kernel.build_batch
+build_batch = _builder.build_batch
 check_batch = _kernel.check_batch
 check_batches = _kernel.check_batches
 has_record_without_key = _kernel.has_record_without_key
@@ -34,3 +38,5 @@ scan_records = _kernel.scan_records
 
 parse_messages = _messages.parse_messages
 write_messages = _messages.write_messages
+
+ColumnBuilder = _columns.ColumnBuilder

@@ -84,7 +84,7 @@ def check_batch(view: Buffer, position: int = 0) -> BatchHeader:
             f" {header.last_offset_delta + 1} offsets"
         )
     if header.attributes & COMPRESSION_MASK == Compression.NONE:
-        for _ in _parse_records(
+        for _ in parse_records(
             memoryview(view)[position + HEADER_BYTES : end], header.record_count, position
         ):
             pass
@@ -275,7 +275,7 @@ def _read_whole_header(view: Buffer, position: int) -> BatchHeader:
 
 def _iterate(payload: memoryview, header: BatchHeader, position: int) -> Iterator[Record]:
     is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    for parsed in _parse_records(payload, header.record_count, position):
+    for parsed in parse_records(payload, header.record_count, position):
         timestamp = header.max_timestamp if is_append_time else header.base_timestamp + parsed.timestamp_delta
         yield Record(
             wrap_int64(header.base_offset + parsed.offset_delta),
@@ -299,7 +299,7 @@ class ParsedRecord(NamedTuple):
     headers: list[tuple[memoryview, memoryview | None]]
 
 
-def _parse_records(payload: memoryview, record_count: int, position: int) -> Iterator[ParsedRecord]:
+def parse_records(payload: memoryview, record_count: int, position: int) -> Iterator[ParsedRecord]:
     """Exactly `record_count` records that fill the payload exactly, or `InvalidBatch`."""
     at = 0
     for index in range(record_count):

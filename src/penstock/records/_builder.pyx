@@ -1,0 +1,235 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Building batches, compiled: what `twin.build_batch` says, in C.
+
+Sizes are added up before anything is written, so that each record is written once, into room that is there.
+"""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport INT32_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from penstock.records._bytes cimport plain_bytes, store16, store32, store64
+from penstock.records._layout cimport (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+)
+
+from penstock.records.batch import Compression, TimestampType
+from penstock.records.compression import compress
+from penstock.records.crc import crc32c
+
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    object PyMemoryView_FromMemory(char* data, Py_ssize_t size, int flags)
+    int PyBUF_READ
+
+
+cdef inline Py_ssize_t varint_size(int64_t value) noexcept:
+    cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+    cdef Py_ssize_t size = 1
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline Py_ssize_t field_size(object data, const char** start) noexcept:
+    """The bytes that a key, a value or a header's value takes, and where its own bytes start."""
+    if data is None:
+        start[0] = NULL
+        return 1
+    start[0] = PyBytes_AS_STRING(data)
+    return varint_size(PyBytes_GET_SIZE(data)) + PyBytes_GET_SIZE(data)
+
+
+cdef class BatchWriter:
+    """A batch that grows record by record, behind the room that is left for its header."""
+
+    cdef object out
+    cdef uint8_t* at
+    cdef uint8_t* end
+
+    def __cinit__(self):
+        self.out = PyByteArray_FromStringAndSize(NULL, 512)
+        self.at = <uint8_t*>PyByteArray_AS_STRING(self.out) + HEADER_BYTES
+        self.end = <uint8_t*>PyByteArray_AS_STRING(self.out) + 512
+
+    cdef int reserve(self, Py_ssize_t size) except -1:
+        """Make sure that `size` more bytes can be written."""
+        cdef Py_ssize_t used, wanted
+        if self.end - self.at >= size:
+            return 0
+        used = self.at - <uint8_t*>PyByteArray_AS_STRING(self.out)
+        if used + size > INT32_MAX:
+            raise ValueError(f"a batch of {used + size} bytes is too large")
+        wanted = max(used + size, 2 * used)
+        PyByteArray_Resize(self.out, wanted)
+        self.at = <uint8_t*>PyByteArray_AS_STRING(self.out) + used
+        self.end = <uint8_t*>PyByteArray_AS_STRING(self.out) + wanted
+        return 0
+
+    cdef inline void put_varint(self, int64_t value) noexcept:
+        cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+        while raw >= 0x80:
+            self.at[0] = <uint8_t>(raw | 0x80)
+            self.at += 1
+            raw >>= 7
+        self.at[0] = <uint8_t>raw
+        self.at += 1
+
+    cdef inline void put_bytes(self, const char* data, Py_ssize_t size) noexcept:
+        if data is NULL:
+            self.put_varint(-1)
+        else:
+            self.put_varint(size)
+            memcpy(self.at, data, size)
+            self.at += size
+
+    cdef int put_record(
+        self, int64_t timestamp_delta, int32_t offset_delta, object key, object value, object headers
+    ) except -1:
+        """`key` and `value` are bytes or None."""
+        cdef const char* key_start
+        cdef const char* value_start
+        cdef Py_ssize_t header_count = len(headers)
+        cdef Py_ssize_t size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+        size += field_size(key, &key_start) + field_size(value, &value_start) + varint_size(header_count)
+        if header_count:
+            headers = [(name, plain_bytes(content)) for name, content in headers]
+            size += headers_size(headers)
+        self.reserve(5 + size)
+        self.put_varint(size)
+        self.at[0] = 0  # attributes, of which none is defined
+        self.at += 1
+        self.put_varint(timestamp_delta)
+        self.put_varint(offset_delta)
+        self.put_bytes(key_start, 0 if key is None else PyBytes_GET_SIZE(key))
+        self.put_bytes(value_start, 0 if value is None else PyBytes_GET_SIZE(value))
+        self.put_varint(header_count)
+        if header_count:
+            self.put_headers(headers)
+        return 0
+
+    cdef int put_headers(self, list headers) except -1:
+        cdef Py_ssize_t size
+        cdef const char* start
+        for name, content in headers:
+            start = PyUnicode_AsUTF8AndSize(name, &size)
+            self.put_bytes(start, size)
+            field_size(content, &start)
+            self.put_bytes(start, 0 if content is None else PyBytes_GET_SIZE(content))
+        return 0
+
+    cdef object finish(self):
+        PyByteArray_Resize(self.out, self.at - <uint8_t*>PyByteArray_AS_STRING(self.out))
+        return self.out
+
+
+cdef Py_ssize_t headers_size(list headers) except -1:
+    cdef Py_ssize_t size, total = 0
+    cdef const char* start
+    for name, content in headers:
+        PyUnicode_AsUTF8AndSize(name, &size)
+        total += varint_size(size) + size + field_size(content, &start)
+    return total
+
+
+def build_batch(
+    records,
+    *,
+    base_offset=None,
+    compression=Compression.NONE,
+    level=None,
+    timestamp_type=TimestampType.CREATE_TIME,
+    int64_t producer_id=-1,
+    int16_t producer_epoch=-1,
+    int32_t base_sequence=-1,
+    bint is_transactional=False,
+    bint is_control=False,
+    int32_t leader_epoch=-1,
+):
+    cdef BatchWriter writer = BatchWriter()
+    cdef int64_t base = 0 if base_offset is None else base_offset
+    cdef bint is_base_known = base_offset is not None
+    cdef int64_t offset, timestamp, offset_delta, last_delta = -1
+    cdef int64_t base_timestamp = 0
+    cdef int64_t max_timestamp = INT64_MIN
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t first
+    for record in records:
+        if not PyTuple_Check(record):
+            record = tuple(record)
+        first = PyTuple_GET_SIZE(record) - 4
+        offset_delta = last_delta + 1
+        if first == 1:
+            offset = <object>PyTuple_GET_ITEM(record, 0)
+            if not is_base_known:
+                base = offset
+                is_base_known = True
+            offset_delta = offset - base if offset >= base else -1
+        elif first != 0:
+            raise ValueError(f"a record has 4 fields, or 5 with its offset, not {first + 4}")
+        if offset_delta <= last_delta or offset_delta > INT32_MAX:
+            raise ValueError(f"offsets of a batch must rise within 2**31: {offset_delta} after {last_delta}")
+        last_delta = offset_delta
+        timestamp = <object>PyTuple_GET_ITEM(record, first)
+        if count == 0:
+            base_timestamp = timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        writer.put_record(
+            <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp),
+            <int32_t>offset_delta,
+            plain_bytes(<object>PyTuple_GET_ITEM(record, first + 1)),
+            plain_bytes(<object>PyTuple_GET_ITEM(record, first + 2)),
+            <object>PyTuple_GET_ITEM(record, first + 3),
+        )
+        count += 1
+    if count == 0:
+        raise ValueError("a batch has one record at least")
+    out = writer.finish()
+    if compression:
+        out = compressed(out, compression, level)
+    cdef uint8_t* at = <uint8_t*>PyByteArray_AS_STRING(out)
+    cdef Py_ssize_t size = len(out)
+    store64(at, base)
+    store32(at + LENGTH_AT, size - LENGTH_BYTES)
+    store32(at + LEADER_EPOCH_AT, leader_epoch)
+    at[MAGIC_AT] = MAGIC
+    store16(at + ATTRIBUTES_AT, <int>compression | <int>timestamp_type << 3 | is_transactional << 4 | is_control << 5)
+    store32(at + LAST_OFFSET_DELTA_AT, last_delta)
+    store64(at + BASE_TIMESTAMP_AT, base_timestamp)
+    store64(at + MAX_TIMESTAMP_AT, max_timestamp)
+    store64(at + PRODUCER_ID_AT, producer_id)
+    store16(at + PRODUCER_EPOCH_AT, producer_epoch)
+    store32(at + BASE_SEQUENCE_AT, base_sequence)
+    store32(at + RECORD_COUNT_AT, count)
+    store32(at + CRC_AT, <int64_t>crc32c(
+        PyMemoryView_FromMemory(<char*>at + ATTRIBUTES_AT, size - ATTRIBUTES_AT, PyBUF_READ)
+    ))
+    return out
+
+
+cdef object compressed(object out, object codec, object level):
+    with memoryview(out) as view:
+        payload = compress(codec, view[HEADER_BYTES:], level)
+    result = bytearray(HEADER_BYTES)
+    result += payload
+    if len(result) > INT32_MAX:
+        raise ValueError(f"a batch of {len(result)} bytes is too large")
+    return result

@@ -1,0 +1,192 @@
+"""Records into Arrow's memory layout, in plain Python: reference and fallback for `_columns.pyx`.
+
+A `ColumnBuilder` takes batches and gives buffers; what Arrow calls the columns is the business of `columns`, so that no
+one needs Arrow who does not ask for it. Layout: numbers are little-endian, a column of bytes is its data
+and one offset more than there are rows, and a bit for each row says whether there is a value (lowest bit first).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.records.batch import NO_TIMESTAMP, Buffer, TimestampType
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+from penstock.records.errors import TooLarge
+from penstock.records.twin import parse_records, read_header, read_payload
+from penstock.records.varint import append_varint, wrap_int64
+
+COLUMN_BYTES_MAX = 2**31 - 1  # offsets into a column's data are signed 32-bit numbers
+INT64_MAX = 2**63 - 1
+OFFSET_MAX = INT64_MAX
+
+# How headers are kept: not at all, as lists of names and values, or as the bytes that the record has.
+NO_HEADERS, LISTED_HEADERS, RAW_HEADERS = 0, 1, 2
+
+_INT32 = Struct("<i")
+_INT64 = Struct("<q")
+
+
+class NumberColumn(NamedTuple):
+    data: Buffer
+    validity: Buffer
+    null_count: int
+
+
+class BytesColumn(NamedTuple):
+    offsets: Buffer
+    data: Buffer
+    validity: Buffer
+    null_count: int
+
+
+class Columns(NamedTuple):
+    row_count: int
+    offset: NumberColumn
+    timestamp: NumberColumn
+    key: BytesColumn
+    value: BytesColumn
+    raw_headers: BytesColumn
+    header_count: int
+    header_offsets: Buffer
+    header_name: BytesColumn
+    header_value: BytesColumn
+
+
+class ColumnBuilder:
+    """Collects the records of batches, row by row; `take` hands them over and starts anew."""
+
+    def __init__(self, header_format: int = LISTED_HEADERS) -> None:
+        self.header_format = header_format
+        self._start()
+
+    def _start(self) -> None:
+        self.row_count = 0
+        self._offset = _Numbers()
+        self._timestamp = _Numbers()
+        self._key = _Bytes()
+        self._value = _Bytes()
+        self._raw_headers = _Bytes()
+        self._header_offsets = bytearray(4)
+        self._header_name = _Bytes()
+        self._header_value = _Bytes()
+
+    def append(
+        self,
+        view: Buffer,
+        position: int = 0,
+        *,
+        first_offset: int = 0,
+        end_offset: int = OFFSET_MAX,
+        limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+    ) -> None:
+        """Add the records of the batch at `position` whose offsets are from `first_offset` to before `end_offset`.
+
+        After an exception the builder holds part of the batch and should be dropped.
+        """
+        header = read_header(view, position)
+        payload = read_payload(view, position, limit_bytes=limit_bytes)
+        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        for record in parse_records(payload, header.record_count, position):
+            offset = wrap_int64(header.base_offset + record.offset_delta)
+            if not first_offset <= offset < end_offset:
+                continue
+            timestamp = header.max_timestamp
+            if not is_append_time:
+                timestamp = wrap_int64(header.base_timestamp + record.timestamp_delta)
+            self._offset.append(offset)
+            self._timestamp.append(None if timestamp == NO_TIMESTAMP else microseconds(timestamp))
+            self._key.append(record.key)
+            self._value.append(record.value)
+            if self.header_format == LISTED_HEADERS:
+                for name, content in record.headers:
+                    self._header_name.append(str(name, "utf-8", "replace").encode())
+                    self._header_value.append(content)
+                self._header_offsets += _INT32.pack(self._header_name.count)
+            elif self.header_format == RAW_HEADERS:
+                self._raw_headers.append(_join_headers(record.headers))
+            self.row_count += 1
+
+    def take(self) -> Columns:
+        columns = Columns(
+            row_count=self.row_count,
+            offset=self._offset.column(),
+            timestamp=self._timestamp.column(),
+            key=self._key.column(),
+            value=self._value.column(),
+            raw_headers=self._raw_headers.column(),
+            header_count=self._header_name.count,
+            header_offsets=self._header_offsets,
+            header_name=self._header_name.column(),
+            header_value=self._header_value.column(),
+        )
+        self._start()
+        return columns
+
+
+def microseconds(timestamp_ms: int) -> int:
+    """Times that only a hostile batch holds stop at the ends of the range."""
+    return max(-INT64_MAX - 1, min(timestamp_ms * 1000, INT64_MAX))
+
+
+def _join_headers(headers: list[tuple[memoryview, memoryview | None]]) -> bytearray | None:
+    if not headers:
+        return None
+    out = bytearray()
+    for name, content in headers:
+        append_varint(out, len(name))
+        out += name
+        append_varint(out, -1 if content is None else len(content))
+        out += content or b""
+    return out
+
+
+class _Validity:
+    def __init__(self) -> None:
+        self.bits = bytearray()
+        self.count = 0
+        self.null_count = 0
+
+    def append(self, is_valid: bool) -> None:
+        if self.count % 8 == 0:
+            self.bits.append(0)
+        if is_valid:
+            self.bits[-1] |= 1 << self.count % 8
+        else:
+            self.null_count += 1
+        self.count += 1
+
+
+class _Numbers:
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.validity = _Validity()
+
+    def append(self, value: int | None) -> None:
+        self.validity.append(value is not None)
+        self.data += _INT64.pack(0 if value is None else value)
+
+    def column(self) -> NumberColumn:
+        return NumberColumn(self.data, self.validity.bits, self.validity.null_count)
+
+
+class _Bytes:
+    def __init__(self) -> None:
+        self.offsets = bytearray(4)
+        self.data = bytearray()
+        self.validity = _Validity()
+
+    @property
+    def count(self) -> int:
+        return self.validity.count
+
+    def append(self, value: Buffer | None) -> None:
+        self.validity.append(value is not None)
+        if value is not None:
+            self.data += value
+        if len(self.data) > COLUMN_BYTES_MAX:
+            raise TooLarge(f"a column would pass {COLUMN_BYTES_MAX} bytes")
+        self.offsets += _INT32.pack(len(self.data))
+
+    def column(self) -> BytesColumn:
+        return BytesColumn(self.offsets, self.data, self.validity.bits, self.validity.null_count)

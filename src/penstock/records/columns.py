@@ -1,0 +1,167 @@
+"""Batches as Arrow columns: offset, timestamp, key, value, headers.
+
+Straight from the bytes of a fetch response into Arrow's buffers, with no Python object for a record. Arrow itself
+is imported only when columns are asked for: a broker runs without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from penstock.records import kernel
+from penstock.records.batch import BatchHeader, Buffer
+from penstock.records.column_twin import (
+    LISTED_HEADERS,
+    NO_HEADERS,
+    OFFSET_MAX,
+    RAW_HEADERS,
+    BytesColumn,
+    Columns,
+    NumberColumn,
+)
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class HeaderColumn(IntEnum):
+    """What becomes of the headers."""
+
+    NONE = NO_HEADERS
+    LIST = LISTED_HEADERS
+    """A list of structs of `key` (text) and `value` (bytes)."""
+    RAW = RAW_HEADERS
+    """The bytes as the record has them (size and name, size and value, ...); null where there are none."""
+
+
+def decode_columns(
+    batches: Buffer,
+    *,
+    headers: HeaderColumn = HeaderColumn.LIST,
+    first_offset: int = 0,
+    end_offset: int = OFFSET_MAX,
+    keep: Callable[[BatchHeader], bool] | None = None,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> pyarrow.RecordBatch:
+    """All records of the whole batches in the buffer; see `iterate_columns`."""
+    builder = kernel.ColumnBuilder(headers)
+    for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
+        pass
+    return _record_batch(builder.take(), headers)
+
+
+def iterate_columns(
+    batches: Buffer,
+    *,
+    rows_max: int = 20_000,
+    headers: HeaderColumn = HeaderColumn.LIST,
+    first_offset: int = 0,
+    end_offset: int = OFFSET_MAX,
+    keep: Callable[[BatchHeader], bool] | None = None,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> Iterator[pyarrow.RecordBatch]:
+    """The records of the whole batches in the buffer, in pieces of at most `rows_max` rows.
+
+    Checksums are checked, an incomplete batch at the end is ignored and control batches are passed over. `keep` is
+    asked for every other batch, so that a reader can leave out what was aborted. Records outside of `first_offset` and
+    `end_offset` (exclusive) are left out. A record without a timestamp has a null there.
+    """
+    builder = kernel.ColumnBuilder(headers)
+    for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
+        if builder.row_count >= rows_max:
+            yield from _pieces(_record_batch(builder.take(), headers), rows_max)
+    if builder.row_count:
+        yield from _pieces(_record_batch(builder.take(), headers), rows_max)
+
+
+def _append_batches(
+    builder: kernel.ColumnBuilder,
+    batches: Buffer,
+    first_offset: int,
+    end_offset: int,
+    keep: Callable[[BatchHeader], bool] | None,
+    limit_bytes: int,
+) -> Iterator[None]:
+    position = 0
+    for header in kernel.read_headers(batches):
+        start, position = position, position + header.size_bytes
+        if header.is_control or header.last_offset < first_offset or header.base_offset >= end_offset:
+            continue
+        if keep is not None and not keep(header):
+            continue
+        kernel.check_batch(batches, start)
+        builder.append(
+            batches, start, first_offset=first_offset, end_offset=end_offset, limit_bytes=limit_bytes
+        )
+        yield
+
+
+def _pieces(batch: pyarrow.RecordBatch, rows_max: int) -> Iterator[pyarrow.RecordBatch]:
+    for start in range(0, batch.num_rows, rows_max):
+        yield batch.slice(start, rows_max)
+
+
+@cache
+def column_schema(headers: HeaderColumn = HeaderColumn.LIST) -> pyarrow.Schema:
+    """The schema of what `decode_columns` returns."""
+    import pyarrow as pa
+
+    fields = [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+    if headers is HeaderColumn.LIST:
+        pair = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+        fields.append(pa.field("headers", pa.list_(pair)))
+    elif headers is HeaderColumn.RAW:
+        fields.append(pa.field("headers", pa.binary()))
+    return pa.schema(fields)
+
+
+def _record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch:
+    import pyarrow as pa
+
+    schema = column_schema(headers)
+    rows = columns.row_count
+    arrays = [
+        _numbers(schema.field("offset").type, rows, columns.offset),
+        _numbers(schema.field("timestamp").type, rows, columns.timestamp),
+        _bytes(pa.binary(), rows, columns.key),
+        _bytes(pa.binary(), rows, columns.value),
+    ]
+    if headers is HeaderColumn.RAW:
+        arrays.append(_bytes(pa.binary(), rows, columns.raw_headers))
+    elif headers is HeaderColumn.LIST:
+        list_type = schema.field("headers").type
+        count = columns.header_count
+        pairs = pa.StructArray.from_arrays(
+            [
+                _bytes(pa.string(), count, columns.header_name),
+                _bytes(pa.binary(), count, columns.header_value),
+            ],
+            fields=list(list_type.value_type),
+        )
+        offsets = pa.py_buffer(columns.header_offsets)
+        arrays.append(pa.Array.from_buffers(list_type, rows, [None, offsets], 0, children=[pairs]))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _numbers(kind: Any, rows: int, column: NumberColumn) -> Any:
+    import pyarrow as pa
+
+    validity = pa.py_buffer(column.validity) if column.null_count else None
+    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(column.data)], column.null_count)
+
+
+def _bytes(kind: Any, rows: int, column: BytesColumn) -> Any:
+    import pyarrow as pa
+
+    validity = pa.py_buffer(column.validity) if column.null_count else None
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
