@@ -1,0 +1,60 @@
+"""The bundle that handlers work on: one node's parts, put together by `node` and given to every handler as it
+is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.fetch_session import FetchSessions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.metadata.cache import MetadataCache
+from penstock.replication.table import PartitionTable
+from penstock.runtime import Runtime
+
+if TYPE_CHECKING:
+    from penstock.config.broker import BrokerSettings
+    from penstock.controller import Controller
+    from penstock.storage.store import LogStore
+
+
+class Broker:
+    __slots__ = (
+        "cluster_id",
+        "controller",
+        "fetch_max_bytes",
+        "fetch_sessions",
+        "logs",
+        "metadata",
+        "node_id",
+        "partitions",
+        "producer_ids",
+        "runtime",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        runtime: Runtime,
+        settings: BrokerSettings,
+        metadata: MetadataCache,
+        partitions: PartitionTable,
+        logs: LogStore,
+        controller: Controller,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.runtime = runtime
+        self.settings = settings
+        self.metadata = metadata
+        self.partitions = partitions
+        self.logs = logs
+        self.controller = controller
+        self.fetch_sessions = FetchSessions(
+            settings.get("max.incremental.fetch.session.cache.slots"), runtime.random
+        )
+        self.producer_ids = ProducerIds(controller, node_id)
+        self.fetch_max_bytes: int = settings.get("fetch.max.bytes")
+        """Read for every fetch, and not to be changed while the node runs, so it is read here once."""

@@ -1,0 +1,90 @@
+"""DeleteRecords (key 21): move the start of partitions forward; what lies before it is gone. Served: v0 to
+v2.
+
+Offset -1 means the high watermark. The answer waits, at most `timeout_ms`, until every replica in sync has
+dropped the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import is_internal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+UNKNOWN_OFFSET = -1
+
+
+def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
+    pending = PendingDeletion(broker)
+    for topic in request.topics:
+        pending.response.topics.append(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[pending.delete(topic.name, wanted) for wanted in topic.partitions],
+            )
+        )
+    if pending.outstanding == 0:
+        return pending.response
+    return pending.start(request.timeout_ms)
+
+
+class PendingDeletion:
+    """A response that waits for replicas to follow, or for its time to be up."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.response = DeleteRecordsResponse(topics=[])
+        self.outstanding = 0
+        self._partitions = broker.partitions
+        self._future: asyncio.Future[DeleteRecordsResponse] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        result = DeleteRecordsPartitionResult(
+            partition_index=wanted.partition_index, low_watermark=UNKNOWN_OFFSET
+        )
+        try:
+            partition = self._partitions.find(topic, wanted.partition_index)
+            if is_internal(topic):
+                raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
+            offset = partition.delete_records(wanted.offset)
+        except Refused as refusal:
+            result.error_code = refusal.error
+            return result
+
+        def deleted(error: ErrorCode) -> None:
+            result.error_code = error
+            if error == ErrorCode.NONE:
+                result.low_watermark = partition.low_watermark
+            self.outstanding -= 1
+            if self.outstanding == 0:
+                self._finish()
+
+        if partition.when_deleted(offset, deleted):
+            result.low_watermark = partition.low_watermark
+        else:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
+            self.outstanding += 1
+        return result
+
+    def start(self, timeout_ms: int) -> asyncio.Future[DeleteRecordsResponse]:
+        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
+        return self._future
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._future.done():  # its connection may be gone
+            self._future.set_result(self.response)

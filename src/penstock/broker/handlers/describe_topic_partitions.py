@@ -1,0 +1,112 @@
+"""DescribeTopicPartitions (key 75): who leads which partition, page by page, with eligible leaders (KIP-966).
+Served: v0.
+
+Topics come in the order of their names. An answer holds at most `max.request.partition.size.limit`
+partitions; where it had to stop, `next_cursor` says with which partition to go on. With a list of topics,
+unknown ones are answered with an error; without one they cannot occur.
+"""
+
+from __future__ import annotations
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import CloseConnection, RequestContext
+from penstock.broker.endpoints import alive_endpoint, offline_replicas
+from penstock.broker.operations import TOPIC_OPERATIONS
+from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from penstock.metadata.names import fault_of_topic_name, is_internal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from penstock.protocol.types import ZERO_UUID
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    image = broker.metadata.image
+    names = sorted({topic.name for topic in request.topics} or image.topics.by_name)
+    first_index = 0
+    if request.cursor is not None:
+        cursor = request.cursor
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            # The answer has no place for an error of its own.
+            raise CloseConnection(f"a cursor at {cursor.topic_name}-{cursor.partition_index} leads nowhere")
+        names = [name for name in names if name >= cursor.topic_name]
+        first_index = cursor.partition_index if names and names[0] == cursor.topic_name else 0
+    limit = max(
+        min(broker.settings.get("max.request.partition.size.limit"), request.response_partition_limit), 1
+    )
+    return _fill_page(image, names, first_index, limit, context.listener)
+
+
+def _fill_page(
+    image: MetadataImage, names: list[str], first_index: int, limit: int, listener: str
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse(topics=[])
+    room = limit
+    for name in names:
+        if room == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing_topic(name))
+            continue
+        end_index = min(first_index + room, len(topic.partitions))
+        response.topics.append(_describe(image, topic, first_index, end_index, listener))
+        if end_index < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end_index)
+            break
+        room -= max(end_index - first_index, 0)
+        first_index = 0
+    return response
+
+
+def _missing_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
+    is_invalid = fault_of_topic_name(name) is not None
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=(
+            ErrorCode.INVALID_TOPIC_EXCEPTION if is_invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ),
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=is_internal(name),
+        partitions=[],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe(
+    image: MetadataImage, topic: TopicImage, first_index: int, end_index: int, listener: str
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _describe_partition(image, index, topic.partitions[index], listener)
+            for index in range(first_index, end_index)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe_partition(
+    image: MetadataImage, index: int, partition: PartitionImage, listener: str
+) -> DescribeTopicPartitionsResponsePartition:
+    can_be_reached = alive_endpoint(image, partition.leader, listener) is not None
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=partition.leader if can_be_reached else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.eligible_leaders),
+        last_known_elr=list(partition.last_known_leaders),
+        offline_replicas=offline_replicas(image, partition, listener),
+    )

@@ -1,0 +1,324 @@
+"""Fetch (key 1): read batches of records from partitions. Served: v0 to v18.
+
+v0 and v1 are given message sets v0, v2 and v3 message sets v1, converted from the v2 batches of the log. v3
+adds a limit on the whole answer. v4 adds isolation levels. v7 adds sessions (`broker.fetch_session`). v9
+fences by leader epoch. v11 lets consumers read from followers. v12 finds diverging logs. v13 names topics by
+id. v16 tells who leads.
+
+Records are slices of segment files and never pass through this process. A request that finds fewer than
+`min_bytes` waits, at most `max_wait_ms`, for appends to its partitions; all others are answered at once, by a
+plain function: this is the hot path (bench/micro/broker.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.broker.endpoints import alive_endpoint, current_leader
+from penstock.broker.fetch_session import FetchPlan, FetchTarget
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from penstock.protocol.types import Records
+from penstock.records.batch import Compression
+from penstock.records.convert import down_convert
+from penstock.records.errors import RecordsError
+from penstock.replication.delayed import FetchWait
+from penstock.replication.partition import Partition
+from penstock.runtime.network import FileSlice
+
+MESSAGE_SET_V0_VERSION_MAX = 1
+MESSAGE_SET_VERSION_MAX = 3
+WHOLE_LIMIT_VERSION = 3  # KIP-74: from here on only the first batch of an answer may pass the limits
+STORAGE_ERROR_VERSION = 6  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
+ZSTD_VERSION = 10  # KIP-110
+FOLLOWER_READ_VERSION = 11  # KIP-392
+TOPIC_ID_VERSION = 13
+REPLICA_STATE_VERSION = 15
+LEADER_HINT_VERSION = 16
+
+READ_COMMITTED = 1
+NO_EPOCH = -1
+UNKNOWN_OFFSET = -1
+NO_RECORDS = b""
+
+# Errors that say nothing about the log: they do not end the wait for the partitions that are there.
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+# Defaults of every answer, shared because nobody changes them: making them anew costs 0.4 us a partition.
+NO_DIVERGENCE = EpochEndOffset()
+NO_LEADER_HINT = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+
+
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    version = context.version
+    replica_id = request.replica_id if version < REPLICA_STATE_VERSION else request.replica_state.replica_id
+    plan = broker.fetch_sessions.plan(
+        request,
+        uses_topic_ids=version >= TOPIC_ID_VERSION,
+        is_follower=replica_id >= 0,
+        now_ms=broker.runtime.clock.wall_ms(),
+    )
+    if plan.error != ErrorCode.NONE:
+        return FetchResponse(error_code=plan.error, responses=[])
+    fetch = Fetch(broker, request, context, plan, replica_id)
+    fetch.read()
+    if fetch.is_ready():
+        return fetch.answer()
+    return fetch.wait()
+
+
+class Fetch:
+    """One request under way: read, and read again for as long as it waits."""
+
+    __slots__ = (
+        "_broker",
+        "_bytes_read",
+        "_context",
+        "_deadline",
+        "_future",
+        "_has_news",
+        "_max_bytes",
+        "_min_bytes",
+        "_partitions",
+        "_plan",
+        "_replica_id",
+        "_request",
+        "_results",
+        "_timer",
+        "_version",
+        "_wait",
+    )
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan, replica_id: int
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._version = context.version
+        self._plan = plan
+        self._replica_id = replica_id
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._results: list[tuple[FetchTarget, PartitionData]] = []
+        self._partitions: list[Partition] = []
+        self._bytes_read = 0
+        self._has_news = False
+        self._wait: FetchWait | None = None
+
+    # -- reading
+
+    def read(self) -> None:
+        """Read every partition of the plan, in order, until the answer is full."""
+        version = self._version
+        table = self._broker.partitions
+        by_id = version >= TOPIC_ID_VERSION
+        remaining = self._max_bytes
+        at_least_one = True
+        results: list[tuple[FetchTarget, PartitionData]] = []
+        partitions: list[Partition] = []
+        self._has_news = False
+        for target in self._plan.targets:
+            wanted = target.wanted
+            try:
+                if by_id:
+                    partition = table.find_by_id(target.topic_id, wanted.partition)
+                else:
+                    partition = table.find(target.topic, wanted.partition)
+                partitions.append(partition)
+                data = self._read_partition(partition, wanted, remaining, at_least_one)
+            except Refused as refusal:
+                if refusal.error not in UNKNOWN:
+                    self._has_news = True
+                results.append((target, self._refuse(refusal, target)))
+                continue
+            size = len(data.records)  # type: ignore[arg-type]
+            if size:
+                # Before v3 each partition has its own limit, and its first batch may pass it.
+                at_least_one = version < WHOLE_LIMIT_VERSION
+                remaining = max(remaining - size, 0)
+            results.append((target, data))
+        self._results = results
+        self._partitions = partitions
+        self._bytes_read = self._max_bytes - remaining
+
+    def _read_partition(
+        self, partition: Partition, wanted: FetchPartition, remaining: int, at_least_one: bool
+    ) -> PartitionData:
+        version = self._version
+        is_follower = self._replica_id >= 0
+        offset = wanted.fetch_offset
+        epoch = wanted.current_leader_epoch
+        if not partition.is_leader or epoch != NO_EPOCH:
+            partition.check_access(
+                leader_epoch=epoch, leader_only=is_follower or version < FOLLOWER_READ_VERSION
+            )
+        divergence = NO_DIVERGENCE
+        records: Records = NO_RECORDS
+        if wanted.last_fetched_epoch != NO_EPOCH:
+            divergence = self._find_divergence(partition, wanted)
+        if divergence is NO_DIVERGENCE:
+            max_bytes = wanted.partition_max_bytes
+            piece = partition.read(
+                offset,
+                max_bytes=max_bytes if max_bytes < remaining else remaining,
+                at_least_one=at_least_one,
+                for_replica=is_follower,
+            )
+            if piece is not None:
+                records = piece
+                if version < ZSTD_VERSION:
+                    records = self._convert(partition, piece, offset)
+            if is_follower and self._wait is None:
+                # Only after the read: an offset that the log does not have must not count as copied.
+                self._note_follower(partition, wanted)
+        return PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.start_offset,
+            diverging_epoch=divergence,
+            current_leader=NO_LEADER_HINT,
+            snapshot_id=NO_SNAPSHOT,
+            aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+            records=records,
+        )
+
+    def _note_follower(self, partition: Partition, wanted: FetchPartition) -> None:
+        partition.follower_fetched(
+            self._replica_id,
+            end_offset=wanted.fetch_offset,
+            start_offset=wanted.log_start_offset,
+            leader_epoch=wanted.current_leader_epoch,
+            now_ms=self._broker.runtime.clock.wall_ms(),
+        )
+
+    def _find_divergence(self, partition: Partition, wanted: FetchPartition) -> EpochEndOffset:
+        found = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
+        if found is None:
+            return NO_DIVERGENCE
+        self._has_news = True
+        return EpochEndOffset(epoch=found[0], end_offset=found[1])
+
+    def _convert(self, partition: Partition, piece: FileSlice, offset: int) -> Records:
+        """Bytes that a reader of this age understands; only these pass through memory."""
+        if partition.rules.compression == Compression.ZSTD:
+            raise Refused(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"{partition} has compression.type=zstd, which fetch v{self._version} does not know",
+            )
+        if self._version > MESSAGE_SET_VERSION_MAX:
+            return piece
+        magic = 0 if self._version <= MESSAGE_SET_V0_VERSION_MAX else 1
+        try:
+            return down_convert(piece.read(), magic=magic, first_offset=offset)
+        except RecordsError as error:
+            raise Refused(ErrorCode[error.error_name], str(error)) from error
+
+    def _refuse(self, refusal: Refused, target: FetchTarget) -> PartitionData:
+        error = refusal.error
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_VERSION:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return PartitionData(
+            partition_index=target.wanted.partition,
+            error_code=error,
+            high_watermark=UNKNOWN_OFFSET,
+            records=NO_RECORDS,
+        )
+
+    # -- answering
+
+    def is_ready(self) -> bool:
+        """Whether to answer now: with enough bytes, with news that is not bytes, or with nothing to wait for."""
+        return (
+            self._bytes_read >= self._min_bytes
+            or self._has_news
+            or self._request.max_wait_ms <= 0
+            or not self._partitions
+        )
+
+    def answer(self) -> FetchResponse:
+        error, session_id, results = self._plan.settle(self._results, self._broker.runtime.clock.wall_ms())
+        response = FetchResponse(error_code=error, session_id=session_id, responses=[])
+        last: FetchTarget | None = None
+        for target, data in results:
+            if last is None or target.topic != last.topic or target.topic_id != last.topic_id:
+                response.responses.append(
+                    FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id, partitions=[])
+                )
+                last = target
+            response.responses[-1].partitions.append(data)
+            if data.error_code != ErrorCode.NONE and self._version >= LEADER_HINT_VERSION:
+                self._show_leader(response, target, data)
+        return response
+
+    def _show_leader(self, response: FetchResponse, target: FetchTarget, data: PartitionData) -> None:
+        """Tell who leads, and where that is, so that the client need not ask for metadata first (KIP-951)."""
+        if data.error_code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            return
+        image = self._broker.metadata.image
+        name = image.topics.names_by_id.get(target.topic_id, target.topic)
+        leader, epoch = current_leader(image, name, data.partition_index)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        found = alive_endpoint(image, leader, self._context.listener)
+        if found is not None and all(known.node_id != leader for known in response.node_endpoints):
+            node, endpoint = found
+            response.node_endpoints.append(
+                NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port, rack=node.rack)
+            )
+
+    # -- waiting
+
+    def wait(self) -> asyncio.Future[FetchResponse]:
+        loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[FetchResponse] = loop.create_future()
+        self._future.add_done_callback(self._leave)
+        self._deadline = loop.time() + self._request.max_wait_ms / 1000
+        self._timer = loop.call_at(self._deadline, self._look_again)
+        self._watch()
+        return self._future
+
+    def _watch(self) -> None:
+        self._wait = FetchWait(self._min_bytes - self._bytes_read, self._look_again)
+        for partition in self._partitions:
+            partition.add_fetch_wait(self._wait, for_replica=self._replica_id >= 0)
+
+    def _unwatch(self) -> None:
+        assert self._wait is not None
+        for partition in self._partitions:
+            partition.discard_fetch_wait(self._wait)
+
+    def _look_again(self) -> None:
+        """Bytes came, or something happened to a partition, or time is up."""
+        if self._future.done():
+            return
+        self._unwatch()
+        try:
+            self.read()
+            if self.is_ready() or asyncio.get_running_loop().time() >= self._deadline:
+                self._future.set_result(self.answer())
+            else:
+                self._watch()
+        except Exception as error:  # nobody waits for this callback but the future
+            self._future.set_exception(error)
+
+    def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
+        """Answered, or the connection is gone: leave nothing behind."""
+        self._timer.cancel()
+        self._unwatch()

@@ -1,0 +1,183 @@
+"""Metadata (key 3): which nodes there are, and who leads which partition. Served: v0 to v13.
+
+v0 means all topics by an empty list, later versions by None; v0 also complains of replicas that it cannot
+reach. v4 lets a client forbid auto-creation. v5 tells offline replicas. v8 to v10 tell authorized operations
+of the cluster, v8 on those of topics. v10 tells topic ids, v12 asks by them.
+
+A topic that is missing is created by name where both the client and `auto.create.topics.enable` allow it; the
+answer then waits for the creation, so that a client need not ask twice. Clients see the endpoints of the
+listener that they came in by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.broker.endpoints import alive_brokers, alive_endpoint, offline_replicas
+from penstock.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from penstock.broker.topic_creation import create_missing_topics
+from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from penstock.metadata.names import fault_of_topic_name, is_internal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.protocol.types import ZERO_UUID, Uuid
+
+LISTENER_ERROR_VERSION = 6  # before, a leader without the client's listener counts as not available
+ASK_BY_ID_VERSION = 12
+
+
+def handle(
+    broker: Broker, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | asyncio.Future[MetadataResponse]:
+    image = broker.metadata.image
+    if _wants_all(request, context):
+        names: list[str] = list(image.topics.by_name)
+        topics: list[MetadataResponseTopic] = []
+    else:
+        names, topics = _read_request(image, request, context)
+        missing = [name for name in names if name not in image.topics and fault_of_topic_name(name) is None]
+        if missing and request.allow_auto_topic_creation and broker.settings.get("auto.create.topics.enable"):
+            return asyncio.ensure_future(_create_and_answer(broker, request, context, names, topics, missing))
+    return _answer(broker, image, request, context, names, topics, refused={})
+
+
+async def _create_and_answer(
+    broker: Broker,
+    request: MetadataRequest,
+    context: RequestContext,
+    names: list[str],
+    topics: list[MetadataResponseTopic],
+    missing: list[str],
+) -> MetadataResponse:
+    refused = await create_missing_topics(broker, missing)
+    return _answer(broker, broker.metadata.image, request, context, names, topics, refused)
+
+
+def _wants_all(request: MetadataRequest, context: RequestContext) -> bool:
+    return request.topics is None or (context.version == 0 and not request.topics)
+
+
+def _read_request(
+    image: MetadataImage, request: MetadataRequest, context: RequestContext
+) -> tuple[list[str], list[MetadataResponseTopic]]:
+    """The names that are asked for, each once, and answers for ids that nobody has.
+
+    Where any topic is asked for by id, names are not looked at, as in Kafka.
+    """
+    wanted = request.topics or []
+    ids = [topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID]
+    if context.version < ASK_BY_ID_VERSION or not ids:
+        return list(dict.fromkeys(topic.name or "" for topic in wanted)), []
+    names: dict[str, None] = {}
+    unknown: list[MetadataResponseTopic] = []
+    for topic_id in dict.fromkeys(ids):
+        name = image.topics.names_by_id.get(topic_id)
+        if name is None:
+            unknown.append(_missing_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        else:
+            names[name] = None
+    return list(names), unknown
+
+
+def _answer(
+    broker: Broker,
+    image: MetadataImage,
+    request: MetadataRequest,
+    context: RequestContext,
+    names: list[str],
+    topics: list[MetadataResponseTopic],
+    refused: dict[str, ErrorCode],
+) -> MetadataResponse:
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is not None:
+            topics.append(_describe_topic(image, topic, context))
+        elif fault_of_topic_name(name) is not None:
+            topics.append(_missing_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
+        else:
+            error = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            topics.append(_missing_topic(error, name))
+    if request.include_topic_authorized_operations:
+        for answer in topics:
+            answer.topic_authorized_operations = TOPIC_OPERATIONS
+    alive = alive_brokers(image, context.listener)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.rack
+            )
+            for node, endpoint in alive
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=_controller_for_clients(broker.node_id, [node.node_id for node, _ in alive]),
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _controller_for_clients(node_id: int, alive: list[int]) -> int:
+    """Any node takes what is meant for the controller and hands it on; clients need not know who that is."""
+    if node_id in alive:
+        return node_id
+    return alive[0] if alive else -1
+
+
+def _missing_topic(error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=[],
+    )
+
+
+def _describe_topic(
+    image: MetadataImage, topic: TopicImage, context: RequestContext
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _describe_partition(image, index, partition, context)
+            for index, partition in enumerate(topic.partitions)
+        ],
+    )
+
+
+def _describe_partition(
+    image: MetadataImage, index: int, partition: PartitionImage, context: RequestContext
+) -> MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    offline = offline_replicas(image, partition, context.listener)
+    error = ErrorCode.NONE
+    if context.version == 0 and offline:
+        replicas = [node for node in replicas if node not in offline]
+        isr = [node for node in isr if node not in offline]
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    leader = partition.leader
+    if alive_endpoint(image, leader, context.listener) is None:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        if context.version >= LISTENER_ERROR_VERSION and leader in image.brokers:
+            error = ErrorCode.LISTENER_NOT_FOUND
+        leader = NO_LEADER
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )

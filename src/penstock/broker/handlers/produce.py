@@ -1,0 +1,181 @@
+"""Produce (key 0): append batches of records to partitions. Served: v0 to v13.
+
+v0 and v1 carry message sets v0, v2 message set v1; both are stored as v2 batches. v3 brings v2 batches and
+transactions (which are refused until they are served). v7 allows zstd. v8 names the records that spoilt a
+batch. v10 tells a client that asked the wrong node which one leads. v13 names topics by id.
+
+With acks=0 there is no answer, and an error closes the connection, because that is all that such a client can
+notice. With acks=1 the answer comes when the leader has written (and flushed, where the topic asks for it),
+with acks=-1 when all replicas in sync have. Requests that need not wait are answered at once, by a plain
+function: this is the hot path (bench/micro/broker.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import CloseConnection, RequestContext
+from penstock.broker.endpoints import alive_endpoint, current_leader
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from penstock.replication.partition import Partition
+from penstock.replication.validation import RecordsRefused
+
+STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
+LEADER_HINT_VERSION = 10
+TOPIC_ID_VERSION = 13
+ADMIN_CLIENT_ID = "__admin_client"  # the only client that may write to internal topics; the name is Kafka's
+
+
+def handle(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+    acks = request.acks
+    version = context.version
+    table = broker.partitions
+    now_ms = broker.runtime.clock.wall_ms()
+    response = ProduceResponse(responses=[])
+    waiting: PendingProduce | None = None
+    refusal: Refused | None = None
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            index = data.index
+            try:
+                if version >= TOPIC_ID_VERSION:
+                    partition = table.find_by_id(topic.topic_id, index)
+                else:
+                    partition = table.find(topic.name, index)
+                if partition.is_internal or acks not in (1, -1, 0):
+                    _check_request(partition, acks, context)
+                records = data.records
+                if not isinstance(records, memoryview):
+                    raise Refused(ErrorCode.INVALID_RECORD, f"there are no records for {partition}")
+                info = partition.append_as_leader(records, acks=acks, now_ms=now_ms, request_version=version)
+            except Refused as refused:
+                refusal = refused
+                answers.append(_refuse(refused, index, topic, response, broker.metadata.image, context))
+                continue
+            answer = PartitionProduceResponse(
+                index=index,
+                base_offset=info.first_offset,
+                log_append_time_ms=info.append_time_ms,
+                log_start_offset=info.log_start_offset,
+            )
+            answers.append(answer)
+            if info.last_offset >= partition.high_watermark and acks != 0:
+                waiting = waiting or PendingProduce(response)
+                waiting.add(partition, answer, end_offset=info.last_offset + 1, acks=acks)
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    if acks == 0:
+        if refusal is not None:
+            raise CloseConnection(f"a produce with acks=0 failed: {refusal}")
+        return None
+    if waiting is not None and waiting.is_incomplete:
+        return waiting.start(request.timeout_ms)
+    return response
+
+
+class PendingProduce:
+    """A response that waits until each of its appends may be acknowledged, or its time is up."""
+
+    __slots__ = ("_outstanding", "_response", "_timer", "future")
+
+    def __init__(self, response: ProduceResponse) -> None:
+        self.future: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+        self._response = response
+        self._outstanding = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self._outstanding > 0
+
+    def add(
+        self, partition: Partition, answer: PartitionProduceResponse, *, end_offset: int, acks: int
+    ) -> None:
+        def acknowledge(error: ErrorCode) -> None:
+            answer.error_code = partition.commit_error() if error == ErrorCode.NONE and acks == -1 else error
+            self._outstanding -= 1
+            if self._outstanding == 0:
+                self._finish()
+
+        if not partition.when_acknowledged(end_offset, acks=acks, listener=acknowledge):
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
+            self._outstanding += 1
+
+    def start(self, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
+        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
+        return self.future
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.future.done():  # its connection may be gone
+            self.future.set_result(self._response)
+
+
+def _check_request(partition: Partition, acks: int, context: RequestContext) -> None:
+    if acks not in (1, -1, 0):
+        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it must be 0, 1 or -1")
+    if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is internal: clients do not write to it"
+        )
+
+
+def _refuse(
+    refusal: Refused,
+    index: int,
+    topic: TopicProduceData,
+    response: ProduceResponse,
+    image: MetadataImage,
+    context: RequestContext,
+) -> PartitionProduceResponse:
+    error = refusal.error
+    if error == ErrorCode.KAFKA_STORAGE_ERROR and context.version < STORAGE_ERROR_VERSION:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = PartitionProduceResponse(
+        index=index, error_code=error, base_offset=-1, error_message=refusal.message
+    )
+    if isinstance(refusal, RecordsRefused):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=fault.record_index, batch_index_error_message=fault.message)
+            for fault in refusal.faults
+        ]
+    if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADER_HINT_VERSION:
+        name = image.topics.names_by_id.get(topic.topic_id, topic.name)
+        _show_leader(answer, response, image, name, context.listener)
+    return answer
+
+
+def _show_leader(
+    answer: PartitionProduceResponse,
+    response: ProduceResponse,
+    image: MetadataImage,
+    topic: str,
+    listener: str,
+) -> None:
+    """Tell who leads, and where that is, so that the client need not ask for metadata first (KIP-951)."""
+    leader, epoch = current_leader(image, topic, answer.index)
+    answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    found = alive_endpoint(image, leader, listener)
+    if found is not None and all(known.node_id != leader for known in response.node_endpoints):
+        node, endpoint = found
+        response.node_endpoints.append(
+            NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port, rack=node.rack)
+        )

@@ -1,0 +1,383 @@
+"""One replica of one partition on this node: a log, a role, and the offset up to which the log is committed.
+
+As leader it accepts appends and moves the high watermark to the lowest end of the logs in sync; as follower
+it only holds what its leader sends. Three offsets stand in order, always: `high_watermark` <=
+`log.durable_end_offset` <= `log.end_offset`. The high watermark never goes back while this replica leads, and
+never past what a flush policy has made durable.
+
+A partition does not ask the disk or the network for anything itself and never waits; those who must wait
+leave word in its `delayed` queues. Changes of role come from `table.PartitionTable` alone.
+"""
+
+from __future__ import annotations
+
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import PartitionImage
+from penstock.metadata.names import is_internal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.types import Uuid
+from penstock.replication.delayed import FetchWait, FetchWaits, OffsetListener, OffsetWaits
+from penstock.replication.validation import NEWEST_PRODUCE_VERSION, ProduceRules, admit
+from penstock.runtime.network import FileSlice
+from penstock.storage.errors import DirectoryOffline, StorageError
+from penstock.storage.log import AppendInfo, Log
+
+NO_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+
+class Follower:
+    """What the leader knows of another replica, from that replica's fetches."""
+
+    __slots__ = ("caught_up_ms", "end_offset", "start_offset")
+
+    def __init__(self) -> None:
+        self.end_offset = UNKNOWN_OFFSET
+        self.start_offset = UNKNOWN_OFFSET
+        self.caught_up_ms = 0
+
+
+class Partition:
+    __slots__ = (
+        "_commit_waits",
+        "_durable_waits",
+        "_fetch_waits",
+        "_followers",
+        "_followers_in_sync",
+        "_log",
+        "_low_waits",
+        "_replica_waits",
+        "_unannounced_bytes",
+        "epoch_start_offset",
+        "high_watermark",
+        "index",
+        "is_internal",
+        "is_leader",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "node_id",
+        "partition_epoch",
+        "replicas",
+        "rules",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, topic: str, index: int, topic_id: Uuid, *, node_id: int, log: Log, rules: ProduceRules
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.rules = rules
+        self.is_internal = is_internal(topic)
+        self.is_leader = False
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.epoch_start_offset = 0
+        """Where this replica's leadership began; a high watermark below it may not be the cluster's yet."""
+        self.high_watermark = min(log.high_watermark, log.end_offset)
+        self._log: Log | None = log
+        self._followers: dict[int, Follower] = {}
+        self._followers_in_sync: list[Follower] = []
+        self._unannounced_bytes = 0
+        self._commit_waits = OffsetWaits()
+        self._durable_waits = OffsetWaits()
+        self._low_waits = OffsetWaits()
+        self._fetch_waits = FetchWaits()
+        self._replica_waits = FetchWaits()
+        log.on_durable = self._durable_end_moved
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    # -- state
+
+    @property
+    def log(self) -> Log:
+        """The local log; refused while its directory is offline."""
+        if self._log is None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
+        return self._log
+
+    @property
+    def is_offline(self) -> bool:
+        return self._log is None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open. Without transactions that is all that is committed."""
+        return self.high_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest start of the logs in sync: records below it are gone everywhere."""
+        start = self.log.start_offset
+        for follower in self._followers_in_sync:
+            start = min(start, follower.start_offset)
+        return start
+
+    @property
+    def min_isr(self) -> int:
+        return min(self.rules.min_insync_replicas, len(self.replicas))
+
+    def check_access(self, *, leader_epoch: int, leader_only: bool) -> None:
+        """Refuse a reader who follows another leadership than this replica's (KIP-320), or who must ask the
+        leader."""
+        if leader_epoch != NO_EPOCH and leader_epoch != self.leader_epoch:
+            if leader_epoch < self.leader_epoch:
+                raise Refused(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"{self} is in leader epoch {self.leader_epoch}, past {leader_epoch}",
+                )
+            raise Refused(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{self} is in leader epoch {self.leader_epoch}, not yet {leader_epoch}",
+            )
+        if leader_only and not self.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is led by node {self.leader}")
+
+    # -- appending
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        request_version: int = NEWEST_PRODUCE_VERSION,
+    ) -> AppendInfo:
+        """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept."""
+        log = self._log
+        if not self.is_leader or log is None:
+            self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
+        if acks == -1 and len(self.isr) < self.min_isr:
+            raise Refused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self} has {len(self.isr)} replicas in sync and needs {self.min_isr} for acks=all",
+            )
+        batches, headers = admit(records, self.rules, request_version=request_version, now_ms=now_ms)
+        try:
+            info = log.append(batches, headers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        except StorageError as error:
+            raise self._refusal(error) from error
+        if not info.is_duplicate:
+            self._unannounced_bytes += len(batches)
+            if self._replica_waits:
+                self._replica_waits.arrived(len(batches))
+            self._move_high_watermark(log)
+        return info
+
+    def when_acknowledged(self, end_offset: int, *, acks: int, listener: OffsetListener) -> bool:
+        """Whether an append that ended at `end_offset` may be acknowledged now; if not, `listener` is told
+        later.
+
+        acks=all means committed. Any other means written, and durable where a flush policy asks for that.
+        """
+        if acks == -1:
+            if end_offset <= self.high_watermark:
+                return True
+            self._commit_waits.add(end_offset, listener)
+        else:
+            if end_offset <= self.log.durable_end_offset:
+                return True
+            self._durable_waits.add(end_offset, listener)
+        return False
+
+    def commit_error(self) -> ErrorCode:
+        """What is to be said of a committed append: the replicas in sync may have become too few meanwhile."""
+        if len(self.isr) < self.min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # -- reading
+
+    def read(
+        self, offset: int, *, max_bytes: int, at_least_one: bool, for_replica: bool = False
+    ) -> FileSlice | None:
+        """Bytes from `offset` on: whole batches up to the high watermark, or to the log's end for another
+        replica."""
+        log = self.log
+        end_offset = log.end_offset if for_replica else self.high_watermark
+        try:
+            return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one=at_least_one)
+        except StorageError as error:
+            raise self._refusal(error) from error
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """Where a reader's log parts from this one, as (epoch, end offset), or None where they agree
+        (KIP-595)."""
+        log = self.log
+        epoch, end_offset = log.epoch_end_offset(last_fetched_epoch)
+        if epoch < 0 or end_offset < 0 or fetch_offset < log.start_offset:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} cannot tell where epoch {last_fetched_epoch} ended before offset {fetch_offset}",
+            )
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return epoch, end_offset
+        return None
+
+    def add_fetch_wait(self, wait: FetchWait, *, for_replica: bool = False) -> None:
+        (self._replica_waits if for_replica else self._fetch_waits).add(wait)
+
+    def discard_fetch_wait(self, wait: FetchWait) -> None:
+        self._fetch_waits.discard(wait)
+        self._replica_waits.discard(wait)
+
+    # -- deleting
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log's start to `offset` (-1: to the high watermark) and return where that is."""
+        self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
+        log = self.log
+        if not log.settings.delete:
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"{self} is only compacted; cleanup.policy must hold delete for records to be deleted",
+            )
+        if offset == -1:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} has its high watermark at {self.high_watermark}; cannot delete up to {offset}",
+            )
+        try:
+            log.advance_start(offset)
+        except StorageError as error:
+            raise self._refusal(error) from error
+        self._low_watermark_moved()
+        return offset
+
+    def when_deleted(self, offset: int, listener: OffsetListener) -> bool:
+        """Whether records below `offset` are gone from every replica in sync; if not, `listener` is told
+        later."""
+        if self.low_watermark >= offset:
+            return True
+        self._low_waits.add(offset, listener)
+        return False
+
+    # -- followers, as the leader sees them
+
+    def follower_fetched(
+        self, node_id: int, *, end_offset: int, start_offset: int, leader_epoch: int, now_ms: int
+    ) -> None:
+        """A follower asks for `end_offset`, so it has everything below."""
+        follower = self._followers.get(node_id)
+        if follower is None:
+            # Epochs agree, but the assignment that makes it a replica has not come here yet: it will try again.
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if leader_epoch == NO_EPOCH
+                else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"node {node_id} is no replica of {self} in leader epoch {self.leader_epoch}",
+            )
+        follower.end_offset = end_offset
+        follower.start_offset = start_offset
+        if end_offset >= self.log.end_offset:
+            follower.caught_up_ms = now_ms
+        self._move_high_watermark(self.log)
+        self._low_watermark_moved()
+
+    # -- changes of role, for the partition table
+
+    def lead(self, state: PartitionImage) -> None:
+        """Become or stay leader as `state` says."""
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self._take(state)
+        if is_new_epoch:
+            log = self.log
+            self.epoch_start_offset = log.end_offset
+            try:
+                log.epochs.assign(state.leader_epoch, log.end_offset)
+            except StorageError as error:
+                raise self._refusal(error) from error
+            self._followers = {}
+        self.is_leader = True
+        self._followers = {
+            node: self._followers.get(node) or Follower() for node in state.replicas if node != self.node_id
+        }
+        self._followers_in_sync = [
+            follower for node, follower in self._followers.items() if node in state.isr
+        ]
+        if self._log is not None:
+            self._move_high_watermark(self._log)
+
+    def follow(self, state: PartitionImage) -> None:
+        """Become or stay follower; whoever waits for this replica as leader is sent away."""
+        self._take(state)
+        self.is_leader = False
+        self._followers = {}
+        self._followers_in_sync = []
+        self._dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def stop(self, error: ErrorCode) -> None:
+        """The replica is deleted, moved away, or its node stops: send away all who wait."""
+        self.is_leader = False
+        self._dismiss(error)
+        if self._log is not None:
+            self._log.on_durable = None
+
+    def go_offline(self) -> None:
+        """The log's directory failed: everything that needs the log is refused from now on."""
+        self.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._log = None
+
+    def _take(self, state: PartitionImage) -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.isr = state.isr
+
+    # -- watermarks
+
+    def _durable_end_moved(self) -> None:
+        """The log says that a flush ended, or that its directory went offline meanwhile."""
+        log = self._log
+        if log is None:
+            return
+        if log.volume.offline is not None:
+            self.go_offline()
+            return
+        if self._durable_waits:
+            self._durable_waits.reach(log.durable_end_offset)
+        if self.is_leader:
+            self._move_high_watermark(log)
+
+    def _move_high_watermark(self, log: Log) -> None:
+        end_offset = log.durable_end_offset
+        for follower in self._followers_in_sync:
+            end_offset = min(end_offset, follower.end_offset)
+        if end_offset <= self.high_watermark:
+            return
+        self.high_watermark = end_offset
+        log.high_watermark = end_offset
+        if self._commit_waits:
+            self._commit_waits.reach(end_offset)
+        if self._fetch_waits:
+            self._fetch_waits.arrived(self._unannounced_bytes)
+        self._unannounced_bytes = 0
+
+    def _low_watermark_moved(self) -> None:
+        if self._low_waits:
+            self._low_waits.reach(self.low_watermark)
+
+    def _dismiss(self, error: ErrorCode) -> None:
+        self._commit_waits.fail(error)
+        self._durable_waits.fail(error)
+        self._low_waits.fail(error)
+        self._fetch_waits.wake_all()
+        self._replica_waits.wake_all()
+
+    def _refusal(self, error: StorageError) -> Refused:
+        if isinstance(error, DirectoryOffline):
+            self.go_offline()
+        return Refused(ErrorCode[error.error_name], str(error))

@@ -1,0 +1,206 @@
+"""The partitions that this node holds, kept in step with the cluster's metadata.
+
+`apply` is called for every committed change, in order: it creates and deletes logs, installs leaders and
+followers, and puts changed settings in force. Handlers only look partitions up. A log directory that fails
+takes its partitions offline here and leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from penstock.metadata.resources import ResourceType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.types import Uuid, uuid_text
+from penstock.replication.partition import Partition
+from penstock.replication.validation import ProduceRules, SettingsSource
+from penstock.storage.errors import StorageError
+from penstock.storage.settings import LogSettings
+from penstock.storage.store import LogStore
+
+log = logging.getLogger(__name__)
+
+TopicSettingsOf = Callable[[MetadataImage, str], SettingsSource]
+"""One topic's settings as an image has them: its overrides over the broker's."""
+
+NOTHING_HELD: dict[int, Partition] = {}
+
+
+class PartitionTable:
+    def __init__(self, *, node_id: int, logs: LogStore, topic_settings: TopicSettingsOf) -> None:
+        self.node_id = node_id
+        self.image = EMPTY_IMAGE
+        """The metadata that this table has acted on."""
+        self._logs = logs
+        self._topic_settings = topic_settings
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self._by_id: dict[Uuid, dict[int, Partition]] = {}
+        self._offline: set[tuple[str, int]] = set()
+        """Replicas that should be here but whose log could not be made or opened."""
+
+    # -- looking up
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The replica held here, whatever its role, or None."""
+        return self._by_name.get(topic, NOTHING_HELD).get(index)
+
+    def get_by_id(self, topic_id: Uuid, index: int) -> Partition | None:
+        return self._by_id.get(topic_id, NOTHING_HELD).get(index)
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The replica held here, or a refusal that tells a client where it went wrong."""
+        partition = self._by_name.get(topic, NOTHING_HELD).get(index)
+        if partition is None:
+            raise self._absence(self.image.topics.get(topic), topic, index)
+        return partition
+
+    def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
+        partition = self._by_id.get(topic_id, NOTHING_HELD).get(index)
+        if partition is None:
+            topic = self.image.topics.with_id(topic_id)
+            if topic is None:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {uuid_text(topic_id)}")
+            raise self._absence(topic, topic.name, index)
+        return partition
+
+    def all(self) -> Iterator[Partition]:
+        for partitions in self._by_name.values():
+            yield from partitions.values()
+
+    def _absence(self, topic: TopicImage | None, name: str, index: int) -> Refused:
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
+        if (name, index) in self._offline:
+            return Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} lies in a log directory that is offline"
+            )
+        # Held elsewhere: the client's metadata is old, and this error makes it ask anew.
+        return Refused(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"node {self.node_id} holds no replica of {name}-{index}; node {topic.partitions[index].leader} leads it",
+        )
+
+    # -- following the metadata
+
+    def apply(self, delta: MetadataDelta) -> None:
+        """Act on one change of the metadata."""
+        self.image = delta.image
+        # Deletions first: a deleted topic's name may have been given to a new one in the same change.
+        for topic_id, change in delta.topics.items():
+            if change.after is None and change.before is not None:
+                self._delete_topic(change.before, topic_id)
+        for change in delta.topics.values():
+            if change.after is not None:
+                for index in change.changed_partitions:
+                    self._place(change.after, index, change.after.partitions[index])
+        self._renew_settings(delta)
+
+    def remove_strays(self) -> None:
+        """Once, after the metadata was read at start: set aside logs that no partition of this node claims."""
+        for stray in list(self._logs.all()):
+            partition = self.get(stray.topic, stray.partition)
+            if partition is None or partition.topic_id != stray.topic_id:
+                log.warning(
+                    "%s-%d is not assigned to this node; setting it aside", stray.topic, stray.partition
+                )
+                self._logs.set_aside(stray.topic, stray.partition)
+
+    def directory_failed(self, path: str) -> None:
+        """The store took a log directory offline: so are the partitions in it."""
+        for partition in list(self.all()):
+            if not partition.is_offline and partition.log.directory == path:
+                partition.go_offline()
+
+    def close(self) -> None:
+        """Send away all who wait; logs are the store's to close."""
+        for partition in self.all():
+            partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _place(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        """Bring the local replica, if any, in line with `state`."""
+        partition = self.get_by_id(topic.topic_id, index)
+        if self.node_id not in state.replicas:
+            self._offline.discard((topic.name, index))
+            if partition is not None:
+                log.info("%s was moved away from this node", partition)
+                self._drop(partition)
+            return
+        try:
+            if partition is None:
+                partition = self._open(topic, index)
+            if state.leader == self.node_id:
+                partition.lead(state)
+            else:
+                partition.follow(state)
+        except (StorageError, Refused) as error:
+            log.error("%s-%d cannot be served: %s", topic.name, index, error)
+            if partition is None:
+                self._offline.add((topic.name, index))
+
+    def _open(self, topic: TopicImage, index: int) -> Partition:
+        settings = self._topic_settings(self.image, topic.name)
+        local = self._logs.get(topic.name, index)
+        if local is not None and local.topic_id != topic.topic_id:
+            log.warning(
+                "%s-%d on disk is of a deleted topic of that name; setting it aside", topic.name, index
+            )
+            self._logs.set_aside(topic.name, index)
+            local = None
+        if local is None:
+            local = self._logs.create(topic.name, index, topic.topic_id, LogSettings.read(settings))
+        else:
+            local.settings = LogSettings.read(settings)
+        partition = Partition(
+            topic.name,
+            index,
+            topic.topic_id,
+            node_id=self.node_id,
+            log=local,
+            rules=ProduceRules.read(settings),
+        )
+        held = self._by_name.setdefault(topic.name, {})
+        self._by_id[topic.topic_id] = held
+        held[index] = partition
+        self._offline.discard((topic.name, index))
+        return partition
+
+    def _delete_topic(self, topic: TopicImage, topic_id: Uuid) -> None:
+        for partition in list(self._by_id.get(topic_id, NOTHING_HELD).values()):
+            self._drop(partition)
+        self._offline -= {(topic.name, index) for index in range(len(topic.partitions))}
+
+    def _drop(self, partition: Partition) -> None:
+        held = self._by_id[partition.topic_id]
+        del held[partition.index]
+        if not held:
+            del self._by_id[partition.topic_id]
+            del self._by_name[partition.topic]
+        is_offline = partition.is_offline
+        partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if is_offline:
+            return
+        try:
+            self._logs.delete(partition.topic, partition.index)
+        except StorageError as error:
+            log.error("the log of %s cannot be deleted: %s", partition, error)
+
+    def _renew_settings(self, delta: MetadataDelta) -> None:
+        """Put changed settings in force, for topics that were named or, after a change of the broker's, for
+        all."""
+        names = [resource.name for resource in delta.configs if resource.type == ResourceType.TOPIC]
+        if any(resource.type == ResourceType.BROKER for resource in delta.configs):
+            names = list(self._by_name)
+        for name in names:
+            partitions = self._by_name.get(name)
+            if not partitions:
+                continue
+            settings = self._topic_settings(delta.image, name)
+            log_settings, rules = LogSettings.read(settings), ProduceRules.read(settings)
+            for partition in partitions.values():
+                partition.rules = rules
+                if not partition.is_offline:
+                    partition.log.settings = log_settings

@@ -1,0 +1,248 @@
+"""What a producer may write, and in what form it reaches the log.
+
+The common case (one undamaged v2 batch, compression and timestamps as the topic has them) is decided by the
+batch's header alone and leaves the bytes as they are. Only a topic that asks for it makes the broker look at
+records: keys for compaction, a lower bound on timestamps, another compression; and so do producers that still
+send message sets.
+
+Every refusal is a `Refused` with the code and the words that Kafka's clients act on; nothing is written in
+part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+from penstock.records import kernel
+from penstock.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    MAGIC,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    Compression,
+    stamp_append_time,
+)
+from penstock.records.convert import recompress, up_convert
+from penstock.records.errors import RecordsError
+
+NEWEST_PRODUCE_VERSION = 13
+BATCHES_ONLY_VERSION = 3  # from here on a request carries one v2 batch a partition, and nothing older
+ZSTD_VERSION = 7  # KIP-110
+FOREVER_MS = 2**63 - 1  # how Kafka writes "no bound"
+FAULTS_MAX = 100  # records that a refusal names; a batch of bad records must not become a larger answer
+
+UNUSUAL_MASK = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
+
+
+class RecordFault(NamedTuple):
+    """Which record of a produced batch is at fault, and why (KIP-467)."""
+
+    record_index: int
+    message: str
+
+
+class RecordsRefused(Refused):
+    """A refusal that names records, so that their producer can drop just those and send the rest again."""
+
+    def __init__(self, error: ErrorCode, faults: list[RecordFault]) -> None:
+        super().__init__(error, f"{len(faults)} records are refused; the first: {faults[0].message}")
+        self.faults = faults
+
+
+class SettingsSource(Protocol):
+    def get(self, name: str, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRules:
+    """A topic's settings on what it accepts, resolved to plain values. The defaults are Kafka's."""
+
+    max_message_bytes: int = 1_048_588
+    compression: Compression | None = None
+    """None leaves it to the producer."""
+    compression_level: int | None = None
+    stamps_append_time: bool = False
+    timestamp_before_max_ms: int = FOREVER_MS
+    timestamp_after_max_ms: int = 3_600_000
+    needs_keys: bool = False
+    min_insync_replicas: int = 1
+
+    @classmethod
+    def read(cls, source: SettingsSource) -> Self:
+        """Take the values by their topic-level names, e.g. from `TopicSettings`."""
+        name = source.get("compression.type")
+        compression = None if name == "producer" else COMPRESSION_BY_NAME[name]
+        level = f"compression.{name}.level" if name in ("gzip", "lz4", "zstd") else None
+        return cls(
+            max_message_bytes=source.get("max.message.bytes"),
+            compression=compression,
+            compression_level=None if level is None else _level(source.get(level)),
+            stamps_append_time=source.get("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms=source.get("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=source.get("message.timestamp.after.max.ms"),
+            needs_keys="compact" in source.get("cleanup.policy"),
+            min_insync_replicas=source.get("min.insync.replicas"),
+        )
+
+
+def _level(level: int) -> int | None:
+    """None for -1, which is how `compression.gzip.level` says that the codec shall choose."""
+    return None if level == -1 else level
+
+
+COMPRESSION_BY_NAME = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+def admit(
+    records: memoryview, rules: ProduceRules, *, request_version: int, now_ms: int
+) -> tuple[memoryview, list[BatchHeader]]:
+    """The batches to append and their headers, final but for offset and leader epoch."""
+    if len(records) <= MAGIC_AT:
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition"
+        )
+    if records[MAGIC_AT] != MAGIC:
+        records = _convert_message_set(records, rules, request_version)
+    if len(records) > rules.max_message_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {len(records)} bytes exceeds max.message.bytes={rules.max_message_bytes}",
+        )
+    try:
+        header = kernel.check_batch(records)
+    except RecordsError as error:
+        raise _refusal(error) from error
+    _check_header(records, header, request_version)
+    codec = header.attributes & COMPRESSION_MASK
+    if rules.needs_keys or rules.timestamp_before_max_ms != FOREVER_MS:
+        _check_records(records, rules, now_ms)
+    elif not rules.stamps_append_time and header.max_timestamp - now_ms > rules.timestamp_after_max_ms:
+        raise _refuse_timestamp(header.max_timestamp, rules, now_ms)
+    if rules.compression is not None and rules.compression != codec:
+        try:
+            records = memoryview(bytearray(recompress(records, rules.compression, rules.compression_level)))
+        except RecordsError as error:
+            raise _refusal(error) from error
+        if len(records) > rules.max_message_bytes:
+            raise Refused(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a batch of {len(records)} bytes, after recompression, exceeds max.message.bytes="
+                f"{rules.max_message_bytes}",
+            )
+        header = kernel.read_header(records, 0)
+    if rules.stamps_append_time:
+        stamp_append_time(records, 0, now_ms)
+        header = kernel.read_header(records, 0)
+    return records, [header]
+
+
+def _convert_message_set(records: memoryview, rules: ProduceRules, request_version: int) -> memoryview:
+    """A message set (v0 or v1) as one v2 batch: the log holds nothing else."""
+    if request_version >= BATCHES_ONLY_VERSION:
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"produce v{request_version} carries batches of format 2, not {records[MAGIC_AT]}",
+        )
+    try:
+        return memoryview(bytearray(up_convert(records)))
+    except RecordsError as error:
+        raise _refusal(error) from error
+
+
+def _check_header(records: memoryview, header: BatchHeader, request_version: int) -> None:
+    """Rules that hold for every producer and every topic."""
+    if header.size_bytes != len(records):
+        raise Refused(ErrorCode.INVALID_RECORD, "a produce request must have exactly one batch a partition")
+    attributes = header.attributes
+    if attributes & UNUSUAL_MASK:
+        if attributes & CONTROL_MASK:
+            raise Refused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
+        if attributes & TIMESTAMP_TYPE_MASK:
+            raise Refused(
+                ErrorCode.INVALID_TIMESTAMP,
+                "only the broker may give records the timestamp type LogAppendTime",
+            )
+        raise Refused(
+            ErrorCode.INVALID_TXN_STATE, "transactions are not served: no partition is part of an open one"
+        )
+    if attributes & COMPRESSION_MASK == Compression.ZSTD and request_version < ZSTD_VERSION:
+        raise Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce requests of version {request_version} must not use zstd",
+        )
+    if header.base_offset != 0:
+        raise Refused(
+            ErrorCode.INVALID_RECORD, f"a produced batch starts at offset 0, not {header.base_offset}"
+        )
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"a batch of {header.record_count} records cannot span {header.last_offset_delta + 1} offsets",
+        )
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"producer {header.producer_id} sent a batch with sequence {header.base_sequence}",
+        )
+
+
+def _check_records(records: memoryview, rules: ProduceRules, now_ms: int) -> None:
+    """Rules that need every record. The kernel says whether any breaks one; only then they are gone through
+    one by one."""
+    earliest = now_ms - rules.timestamp_before_max_ms
+    latest = now_ms + rules.timestamp_after_max_ms
+    try:
+        scan = kernel.scan_records(records)
+        if (rules.needs_keys and scan.keyless_count) or (
+            not rules.stamps_append_time
+            and not earliest <= scan.min_timestamp <= scan.max_timestamp <= latest
+        ):
+            _name_faults(records, rules, earliest, latest)
+    except RecordsError as error:
+        raise _refusal(error) from error
+
+
+def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest: int) -> None:
+    faults: list[RecordFault] = []
+    code = ErrorCode.INVALID_RECORD
+    for index, record in enumerate(kernel.iterate_records(records)):
+        if rules.needs_keys and record.key is None:
+            faults.append(RecordFault(index, "a compacted topic takes no record without a key"))
+        elif (
+            not rules.stamps_append_time
+            and record.timestamp != NO_TIMESTAMP
+            and not earliest <= record.timestamp <= latest
+        ):
+            code = ErrorCode.INVALID_TIMESTAMP
+            faults.append(
+                RecordFault(index, f"timestamp {record.timestamp} is not between {earliest} and {latest}")
+            )
+        if len(faults) == FAULTS_MAX:
+            break
+    if faults:
+        raise RecordsRefused(code, faults)
+
+
+def _refuse_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> Refused:
+    return Refused(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"a record's timestamp {timestamp_ms} is more than message.timestamp.after.max.ms="
+        f"{rules.timestamp_after_max_ms} after the broker's time {now_ms}",
+    )
+
+
+def _refusal(error: RecordsError) -> Refused:
+    return Refused(ErrorCode[error.error_name], str(error))
