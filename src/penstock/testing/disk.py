@@ -1,0 +1,395 @@
+"""A disk in memory that forgets, on a crash, what was not synced.
+
+Every file and every folder is kept twice: as programs see it, and as it would be found after a power cut.
+What lies between the two is a list of steps (bytes appended, a cut, a name added or removed) that only `sync`
+and `sync_directory` make safe. A crash lets each list come true up to a step that chance picks, the last one
+perhaps only half, and its bytes perhaps as zeroes, as file systems do that note a new length before the data.
+So a program that survives many seeds here syncs all that it must.
+
+Steps of one file or folder come true in order; those of different ones in any order. Stricter than ext4, on
+purpose.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.runtime.disk import Buffer
+
+WRITING = frozenset(
+    {"create", "append", "truncate", "sync", "rename", "remove", "sync_directory", "make_directory"}
+)
+"""Operations that a read-only file system refuses."""
+
+UNLIMITED_BYTES = 1 << 50  # what a disk without a limit says it has
+
+
+@dataclass(slots=True)
+class Fault:
+    """An error that the disk answers with from now on, for paths that start with `prefix`."""
+
+    prefix: str
+    errno: int
+    operations: frozenset[str]
+    skip: int = 0
+    """How many operations succeed first."""
+
+
+@dataclass(slots=True)
+class _Write:
+    position: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class _Cut:
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class _FileNode:
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    steps: list[_Write | _Cut] = field(default_factory=list)
+    modified_ms: int = 0
+
+    def write(self, position: int, data: bytes) -> None:
+        _apply(self.data, _Write(position, data))
+        self.steps.append(_Write(position, data))
+
+    def cut(self, size: int) -> None:
+        _apply(self.data, _Cut(size))
+        self.steps.append(_Cut(size))
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self.steps.clear()
+
+    def crash(self, rng: random.Random) -> None:
+        found = bytearray(self.durable)
+        survivors = rng.randint(0, len(self.steps))
+        for step in self.steps[:survivors]:
+            _apply(found, step)
+        if survivors < len(self.steps):
+            torn = self.steps[survivors]
+            if isinstance(torn, _Write) and torn.data:
+                part = torn.data[: rng.randint(0, len(torn.data))]
+                if rng.random() < 0.3:
+                    part = bytes(len(part))
+                _apply(found, _Write(torn.position, part))
+        self.data = found
+        self.sync()
+
+
+@dataclass(slots=True, eq=False)
+class _FolderNode:
+    entries: dict[str, _FileNode | _FolderNode] = field(default_factory=dict)
+    durable: dict[str, _FileNode | _FolderNode] = field(default_factory=dict)
+    steps: list[_Entry] = field(default_factory=list)
+
+    def change(self, step: _Entry) -> None:
+        step.apply(self.entries)
+        self.steps.append(step)
+
+    def sync(self) -> None:
+        self.durable = dict(self.entries)
+        self.steps.clear()
+
+    def crash(self, rng: random.Random) -> None:
+        found = dict(self.durable)
+        for step in self.steps[: rng.randint(0, len(self.steps))]:
+            step.apply(found)
+        self.entries = found
+        self.sync()
+        for name in sorted(found):
+            found[name].crash(rng)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One change of a folder: a name goes, a name comes, or both at once."""
+
+    removed: str | None = None
+    added: tuple[str, _FileNode | _FolderNode] | None = None
+
+    def apply(self, entries: dict[str, _FileNode | _FolderNode]) -> None:
+        if self.removed is not None:
+            entries.pop(self.removed, None)
+        if self.added is not None:
+            name, node = self.added
+            entries[name] = node
+
+
+class SimulatedDisk:
+    """One machine's file system; implements `penstock.runtime.disk.Disk`."""
+
+    def __init__(self, *, capacity_bytes: int | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._now_ms = now_ms
+        self._root = _FolderNode()
+        self._faults: list[Fault] = []
+        self._locks: set[str] = set()
+        self._life = 0
+
+    # What a test does to it
+
+    def crash(self, rng: random.Random) -> None:
+        """The power went: everything not synced is lost or torn, and everything that was open is gone."""
+        self._root.crash(rng)
+        self.kill()
+
+    def kill(self) -> None:
+        """The process died, but the machine did not: files are as they were seen, what was open is gone."""
+        self._life += 1
+        self._locks.clear()
+
+    def fail(
+        self, prefix: str, error: int, *, operations: Iterable[str] | None = None, skip: int = 0
+    ) -> None:
+        """Answer with `error` (an errno) from now on, for paths under `prefix`; `skip` operations succeed
+        first.
+        """
+        chosen = frozenset(operations) if operations is not None else WRITING | {"read", "open", "list"}
+        self._faults.append(Fault(prefix, error, chosen, skip))
+
+    def make_read_only(self, prefix: str) -> None:
+        self.fail(prefix, errno.EROFS, operations=WRITING)
+
+    def heal(self) -> None:
+        """Forget all faults."""
+        self._faults.clear()
+
+    def overwrite(self, path: str, position: int, data: bytes) -> None:
+        """Damage a file behind everyone's back, durably."""
+        node = self._file(path)
+        _apply(node.data, _Write(position, data))
+        node.sync()
+
+    def paths(self) -> list[str]:
+        """Every file there is."""
+        return [path for path, node in _walk("/", self._root) if isinstance(node, _FileNode)]
+
+    def used_bytes(self) -> int:
+        return sum(len(node.data) for _, node in _walk("/", self._root) if isinstance(node, _FileNode))
+
+    def room_bytes(self) -> int | None:
+        """What still fits; None where there is no end to it."""
+        return None if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
+
+    # What a program does with it
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        self._check("open", path)
+        folder, name = self._parent(path)
+        node = folder.entries.get(name)
+        if node is None:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            self._check("create", path)
+            node = _FileNode(modified_ms=self._now_ms())
+            folder.change(_Entry(added=(name, node)))
+        if not isinstance(node, _FileNode):
+            raise _error(errno.EISDIR, path)
+        return SimulatedFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def list(self, path: str) -> list[str]:
+        self._check("list", path)
+        return sorted(self._folder(path).entries)
+
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), _FolderNode)
+
+    def make_directory(self, path: str) -> None:
+        folder = self._root
+        for name in _names(path):
+            found = folder.entries.get(name)
+            if found is None:
+                self._check("make_directory", path)
+                found = _FolderNode()
+                folder.change(_Entry(added=(name, found)))
+            if not isinstance(found, _FolderNode):
+                raise _error(errno.ENOTDIR, path)
+            folder = found
+
+    def rename(self, old: str, new: str) -> None:
+        self._check("rename", old)
+        folder, old_name = self._parent(old)
+        new_folder, new_name = self._parent(new)
+        if folder is not new_folder:
+            raise _error(
+                errno.EXDEV, new
+            )  # no caller moves between folders, so crashing in the middle is not modelled
+        if old_name not in folder.entries:
+            raise _error(errno.ENOENT, old)
+        folder.change(_Entry(removed=old_name, added=(new_name, folder.entries[old_name])))
+
+    def remove(self, path: str) -> None:
+        self._check("remove", path)
+        self._file(path)
+        folder, name = self._parent(path)
+        folder.change(_Entry(removed=name))
+
+    def remove_tree(self, path: str) -> None:
+        self._check("remove", path)
+        self._folder(path)
+        folder, name = self._parent(path)
+        folder.change(_Entry(removed=name))
+
+    def sync_directory(self, path: str) -> None:
+        self._check("sync_directory", path)
+        self._folder(path).sync()
+
+    def read_file(self, path: str) -> bytes:
+        self._check("open", path)
+        self._check("read", path)
+        return bytes(self._file(path).data)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.append((data,))
+        file.sync()
+        self.rename(temporary, path)
+        self.sync_directory(posixpath.dirname(path))
+
+    def modified_ms(self, path: str) -> int:
+        return self._file(path).modified_ms
+
+    def space(self, path: str) -> tuple[int, int]:
+        room = self.room_bytes()
+        return (UNLIMITED_BYTES, UNLIMITED_BYTES) if room is None else (self.capacity_bytes or 0, room)
+
+    def lock(self, path: str) -> SimulatedLock:
+        self.open(path, create=True)
+        if path in self._locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+        self._locks.add(path)
+        return SimulatedLock(self._locks, path)
+
+    # Inside
+
+    def _check(self, operation: str, path: str) -> None:
+        for fault in self._faults:
+            if operation in fault.operations and path.startswith(fault.prefix):
+                if fault.skip > 0:
+                    fault.skip -= 1
+                    continue
+                raise _error(fault.errno, path)
+
+    def _find(self, path: str) -> _FileNode | _FolderNode | None:
+        node: _FileNode | _FolderNode | None = self._root
+        for name in _names(path):
+            node = node.entries.get(name) if isinstance(node, _FolderNode) else None
+        return node
+
+    def _file(self, path: str) -> _FileNode:
+        node = self._find(path)
+        if isinstance(node, _FileNode):
+            return node
+        raise _error(errno.ENOENT if node is None else errno.EISDIR, path)
+
+    def _folder(self, path: str) -> _FolderNode:
+        node = self._find(path)
+        if isinstance(node, _FolderNode):
+            return node
+        raise _error(errno.ENOENT if node is None else errno.ENOTDIR, path)
+
+    def _parent(self, path: str) -> tuple[_FolderNode, str]:
+        parent, name = posixpath.split(path)
+        return self._folder(parent), name
+
+
+class SimulatedFile:
+    """An open file. Like a real one it goes on living after its name is gone, but not after its process is."""
+
+    def __init__(self, disk: SimulatedDisk, path: str, node: _FileNode) -> None:
+        self.path = path
+        self._disk = disk
+        self._node = node
+        self._size = len(node.data)
+        self._life = disk._life
+        self._is_open = True
+
+    def fileno(self) -> int:
+        return -1
+
+    def size(self) -> int:
+        return self._size
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        self._check("append")
+        data = b"".join(buffers)
+        room = self._disk.room_bytes()
+        if room is not None and len(data) > room:
+            self._node.write(self._size, data[:room])  # a full disk takes what it can, then says so
+            raise _error(errno.ENOSPC, self.path)
+        self._node.write(self._size, data)
+        self._node.modified_ms = self._disk._now_ms()
+        self._size += len(data)
+        return len(data)
+
+    def read(self, *, position: int, size: int) -> bytes:
+        self._check("read")
+        return bytes(self._node.data[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        self._check("truncate")
+        self._node.cut(size)
+        self._size = size
+
+    def sync(self) -> None:
+        self._check("sync")
+        self._node.sync()
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _check(self, operation: str) -> None:
+        if not self._is_open:
+            raise _error(errno.EBADF, self.path)
+        if self._life != self._disk._life:
+            raise _error(errno.ESTALE, self.path)
+        self._disk._check(operation, self.path)
+
+
+class SimulatedLock:
+    def __init__(self, locks: set[str], path: str) -> None:
+        self._locks = locks
+        self._path = path
+
+    def release(self) -> None:
+        self._locks.discard(self._path)
+
+
+def _apply(data: bytearray, step: _Write | _Cut) -> None:
+    if isinstance(step, _Cut):
+        del data[step.size :]
+        data.extend(bytes(step.size - len(data)))
+    else:
+        data.extend(bytes(max(0, step.position - len(data))))
+        data[step.position : step.position + len(step.data)] = step.data
+
+
+def _walk(path: str, folder: _FolderNode) -> Iterator[tuple[str, _FileNode | _FolderNode]]:
+    for name, node in sorted(folder.entries.items()):
+        child = posixpath.join(path, name)
+        yield child, node
+        if isinstance(node, _FolderNode):
+            yield from _walk(child, node)
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
