@@ -37,6 +37,12 @@ class PartitionExists(StorageError):
     """The partition has a log already, here or in another directory."""
 
 
+class LogClosed(StorageError):
+    """The log was deleted, or the node stops; whoever still holds it must look the partition up again."""
+
+    error_name = "NOT_LEADER_OR_FOLLOWER"
+
+
 class OffsetOutOfRange(StorageError):
     """The offset is not between the log's start and its end."""
 

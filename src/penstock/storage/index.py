@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
 from struct import Struct
 from typing import Literal, NamedTuple, Protocol
 
@@ -32,8 +31,6 @@ NO_TIMESTAMP = -1
 _OFFSET_KEY = Struct(">i4x")
 _POSITION_KEY = Struct(">4xi")
 _TIME_KEY = Struct(">q4x")
-
-_INT32_MAX = 2**31 - 1
 
 
 class TimeEntry(NamedTuple):
@@ -130,25 +127,6 @@ class LiveIndex:
         keep = bisect_right(self.time_offsets, relative_offset - 1)
         del self.times[keep:], self.time_offsets[keep:]
 
-    def check(self, *, log_bytes: int) -> None:
-        """Raise CorruptFile unless both columns grow and stay inside the log, as they must for any search to
-        be right.
-        """
-        columns: tuple[tuple[Sequence[int], int], ...] = (
-            (self.offsets, -1),
-            (self.positions, -1),
-            (self.times, NO_TIMESTAMP),
-            (self.time_offsets, -1),
-        )
-        for column, low in columns:
-            previous = low
-            for value in column:
-                if value <= previous:
-                    raise CorruptFile(f"an index goes from {previous} to {value}")
-                previous = value
-        if self.positions and self.positions[-1] >= log_bytes:
-            raise CorruptFile(f"an index points to {self.positions[-1]}, past the log's {log_bytes} bytes")
-
 
 class StoredIndex:
     """The index files of a sealed segment, searched in place: about ten small reads a lookup, and no memory."""
@@ -180,11 +158,14 @@ class StoredIndex:
         entry = self._time_file.read(position=last, size=TIME_ENTRY_BYTES)
         return LiveIndex.decode(b"", entry).last_time()
 
-    def last_position(self) -> int:
-        """Where the last indexed batch starts; 0 where there is none."""
+    def check(self, *, log_bytes: int) -> None:
+        """Raise CorruptFile unless the last entries make sense, which those of a torn or zeroed file do not."""
         last = max(0, self._offset_count - 1) * OFFSET_ENTRY_BYTES
-        entry = self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES)
-        return LiveIndex.decode(entry, b"").position_before(_INT32_MAX)
+        entry = LiveIndex.decode(self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES), b"")
+        if any(position <= 0 or position >= log_bytes for position in entry.positions):
+            raise CorruptFile(f"its last entry points to {entry.positions[0]} of {log_bytes} bytes")
+        if any(offset <= 0 for offset in entry.offsets) or (self._time_count and self.last_time()[0] < 0):
+            raise CorruptFile("its last entry is empty")
 
 
 def _block(file: File, count: int, key: Struct, target: int) -> bytes:

@@ -1,14 +1,49 @@
-"""One partition's log: segments in a directory, appended to at the end, read anywhere."""
+"""One partition's log: segments in a folder, appended to at the end, read anywhere.
+
+All methods run on the event loop and none but `flush` and `close` awaits; the hot ones are `append` (one
+write) and `read` (no read at all at the tail). The log believes what it is given: batches were checked before
+they come here. It never looks into a batch for writing, and gives out whole batches only.
+
+Offsets, in order: `start_offset` <= `recovery_point` <= `end_offset`. What is below the recovery point
+survives a power cut; what is between it and the end survives a crash of this process. `durable_end_offset` is
+where acknowledgements and readers must stop: the end, unless `flush.messages` makes appends wait for the
+disk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.records.batch import BatchHeader
+from penstock.protocol.types import Uuid
+from penstock.records import kernel
+from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.runtime.network import FileSlice
-from penstock.storage.settings import LogSettings
+from penstock.storage.checkpoints import encode_epochs
+from penstock.storage.errors import BatchTooLarge, LogClosed, OffsetOutOfRange, StorageError, UnexpectedOffset
+from penstock.storage.flushing import Flusher, SyncWork
+from penstock.storage.layout import (
+    DELETED_SUFFIX,
+    LEADER_EPOCHS,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+)
+from penstock.storage.loading import LoadedLog, rebuild_producers
+from penstock.storage.producer_state import ProducedBatch
+from penstock.storage.reading import Reader, TimestampedOffset
+from penstock.storage.retention import expired_count
+from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from penstock.storage.segments import Segments
+from penstock.storage.settings import NEVER, LogSettings
+from penstock.storage.transactions import note_batch, read_marker
+from penstock.storage.trash import Trash
+from penstock.storage.volume import Volume
+
+logger = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
@@ -22,43 +57,557 @@ class AppendInfo(NamedTuple):
     is_duplicate: bool
 
 
-class TimestampedOffset(NamedTuple):
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
-
-
 class Log:
-    directory: str
-    """The partition's own folder, e.g. `/data/orders-0`."""
-    topic: str
-    partition: int
-    topic_id: bytes
-    settings: LogSettings
-    start_offset: int
-    end_offset: int
-    recovery_point: int
-    durable_end_offset: int
-    high_watermark: int
-    """Set by the partition's owner; retention and the high-watermark checkpoint read it. Restored at start.
+    """Made by `LogDirectory`, which owns it; `loaded` is what was found on disk, or nothing much for a new
+    log.
     """
-    on_durable: Callable[[], None] | None
-    """Called after `durable_end_offset` moved by a flush, or when the directory went offline meanwhile."""
+
+    __slots__ = (
+        "_bar",
+        "_flush_timer",
+        "_flusher",
+        "_generation",
+        "_has_flush_policy",
+        "_held_until_offset",
+        "_is_folder_changed",
+        "_is_folder_new",
+        "_reader",
+        "_segments",
+        "_settings",
+        "_snapshots",
+        "_trash",
+        "_unsynced",
+        "durable_end_offset",
+        "end_offset",
+        "epochs",
+        "folder",
+        "high_watermark",
+        "on_durable",
+        "partition",
+        "producers",
+        "recovery_point",
+        "start_offset",
+        "topic",
+        "topic_id",
+        "volume",
+    )
+
+    def __init__(
+        self,
+        volume: Volume,
+        trash: Trash,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: Uuid,
+        settings: LogSettings,
+        loaded: LoadedLog,
+    ) -> None:
+        self.volume = volume
+        self._trash = trash
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.folder = loaded.folder
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.recovery_point = loaded.recovery_point
+        self.durable_end_offset = loaded.end_offset
+        self.high_watermark = loaded.start_offset
+        """Set by the partition's owner; retention and the checkpoint of high watermarks read it."""
+        self.on_durable: Callable[[], None] | None = None
+        """Called after `durable_end_offset` moved by a flush, or when it never will because the directory is
+        offline.
+        """
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self._snapshots = loaded.snapshots
+        self._segments = Segments(loaded.segments)
+        self._reader = Reader(self._segments)
+        self._flusher = Flusher(self)
+        self._unsynced = loaded.unsynced
+        self._is_folder_changed = loaded.is_new
+        self._is_folder_new = loaded.is_new
+        self._generation = 0
+        self._held_until_offset = 0
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._bar: Callable[[], StorageError] | None = None
+        self.settings = settings
+        self._segments.active.jitter_ms = self._draw_jitter()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def directory(self) -> str:
+        """The entry of `log.dirs` that holds this log."""
+        return self.volume.path
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: LogSettings) -> None:
+        self._settings = settings
+        self._has_flush_policy = settings.flush_messages != NEVER or settings.flush_ms != NEVER
+
+    # Appending
 
     def append(
-        self, batches: memoryview, headers: list[BatchHeader], *, leader_epoch: int, now_ms: int
-    ) -> AppendInfo: ...
-    def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo: ...
-    def read(
-        self, offset: int, *, max_bytes: int, end_offset: int, at_least_one: bool
-    ) -> FileSlice | None: ...
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None: ...
-    def max_timestamp(self, *, end_offset: int) -> TimestampedOffset | None: ...
-    def latest_epoch(self) -> int | None: ...
-    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]: ...
-    def advance_start(self, offset: int) -> None: ...
-    def truncate(self, offset: int) -> None: ...
-    def truncate_fully(self, start_offset: int) -> None: ...
-    def enforce_retention(self, now_ms: int, *, high_watermark: int) -> int: ...
-    async def flush(self) -> None: ...
-    def size_bytes(self) -> int: ...
+        self, batches: memoryview, headers: Sequence[BatchHeader], *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Write batches that a client sent to this leader, which get their offsets and epoch here, in place.
+
+        They are valid and final in all else. Raises OutOfOrderSequence or InvalidProducerEpoch and writes
+        nothing; a batch that was written before is answered with where it is.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        first_offset = end_offset = self.end_offset
+        position, latest, is_tracked = 0, NO_TIMESTAMP, False
+        for header in headers:
+            place(batches, position, base_offset=end_offset, leader_epoch=leader_epoch)
+            position += header.size_bytes
+            end_offset += header.last_offset_delta + 1
+            if header.max_timestamp > latest:
+                latest = header.max_timestamp
+            if header.producer_id >= 0:
+                is_tracked = True
+        if is_tracked:
+            duplicate = self._check_producers(batches, headers)
+            if duplicate is not None:
+                return AppendInfo(
+                    duplicate.first_offset,
+                    duplicate.last_offset,
+                    duplicate.timestamp_ms,
+                    self.start_offset,
+                    True,
+                )
+        if position > self._settings.segment_bytes:
+            raise BatchTooLarge(
+                f"{position} bytes for {self} do not fit into segment.bytes={self._settings.segment_bytes}"
+            )
+        self._write(batches, headers, first_offset, end_offset, latest, now_ms)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, first_offset)
+        if is_tracked:
+            self._update_producers(batches, headers, first_offset)
+        self._advance_end(end_offset)
+        append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
+        return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
+
+    def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
+        """Write batches as the leader has them. Half a batch at the end, as a fetch may leave it, is not
+        taken.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        first_offset = self.end_offset
+        group: list[BatchHeader] = []
+        start = position = 0
+        for believed in kernel.read_headers(batches):
+            header = kernel.check_batch(batches, position)
+            if header.base_offset < (group[-1].next_offset if group else self.end_offset):
+                raise UnexpectedOffset(
+                    f"{self} ends at {self.end_offset}; a batch with offset {header.base_offset} can not follow"
+                )
+            if group and position + believed.size_bytes - start > self._settings.segment_bytes:
+                self._write_as_follower(batches[start:position], group, now_ms)
+                start, group = position, []
+            group.append(header)
+            position += header.size_bytes
+        if group:
+            self._write_as_follower(batches[start:position], group, now_ms)
+        return AppendInfo(first_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)
+
+    def _write_as_follower(self, batches: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+        end_offset = headers[-1].next_offset
+        latest = max([header.max_timestamp for header in headers])
+        self._write(batches, headers, None, end_offset, latest, now_ms)
+        position = 0
+        for header in headers:
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                note_batch(self.producers, header, batches, position, base_offset=header.base_offset)
+            position += header.size_bytes
+        self._advance_end(end_offset)
+
+    def _write(
+        self,
+        batches: memoryview,
+        headers: Sequence[BatchHeader],
+        first_offset: int | None,
+        end_offset: int,
+        latest: int,
+        now_ms: int,
+    ) -> None:
+        segment = self._segments.active
+        try:
+            if segment.index is None:
+                segment.activate()
+            if segment.is_full(
+                self._settings,
+                size=len(batches),
+                last_offset=end_offset - 1,
+                timestamp_ms=latest,
+                now_ms=now_ms,
+            ):
+                self._roll(headers[0].base_offset if first_offset is None else first_offset, end_offset)
+                segment = self._segments.active
+            segment.append(
+                batches, headers, first_offset=first_offset, interval=self._settings.index_interval_bytes
+            )
+        except OSError as error:
+            raise self.volume.fail(error, f"appending to {segment.path(LOG_SUFFIX)}") from error
+
+    def _advance_end(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        if self._has_flush_policy:
+            self._apply_flush_policy()
+        else:
+            self.durable_end_offset = end_offset
+
+    def _check_producers(self, batches: memoryview, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+        position = 0
+        for header in headers:
+            if header.is_control:
+                marker = read_marker(batches, position)
+                if marker is not None:
+                    self.producers.check_marker(header, marker)
+            position += header.size_bytes
+        return self.producers.check(headers)
+
+    def _update_producers(
+        self, batches: memoryview, headers: Sequence[BatchHeader], first_offset: int
+    ) -> None:
+        position, offset = 0, first_offset
+        for header in headers:
+            if header.producer_id >= 0:
+                note_batch(self.producers, header, batches, position, base_offset=offset)
+            position += header.size_bytes
+            offset += header.last_offset_delta + 1
+
+    def _roll(self, first_offset: int, end_offset: int) -> None:
+        """Seal the active segment and begin a new one, for batches from `first_offset` to `end_offset`.
+
+        Segments follow one another without a gap, even where offsets have one: recovery takes a gap for lost
+        data. Only offsets that could not be indexed otherwise make an exception.
+        """
+        base_offset = self.end_offset
+        if end_offset - base_offset > RELATIVE_OFFSET_MAX:
+            base_offset = first_offset
+        sealed = self._segments.active
+        self._unsynced += [sealed.file(), *sealed.seal()]
+        segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self._draw_jitter())
+        if sealed.size == 0 and sealed.base_offset < base_offset:
+            self._discard(self._segments.replace_last(segment))
+        else:
+            self._segments.add(segment)
+        self._take_snapshot(base_offset)
+        self._is_folder_changed = True
+        self._flusher.request(base_offset)
+        logger.info("%s rolled to a new segment at offset %d", self, base_offset)
+
+    def _draw_jitter(self) -> int:
+        limit = min(self._settings.segment_jitter_ms, self._settings.segment_ms)
+        return self.volume.random.randrange(limit) if limit > 0 else 0
+
+    # Reading
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one: bool) -> FileSlice | None:
+        """Whole batches from the one that holds `offset`, below `end_offset` (exclusive), of one segment.
+
+        None where there is nothing, or where not even one batch fits `max_bytes` and `at_least_one` does not
+        insist.
+        """
+        log_end_offset = self.end_offset
+        if self._bar is not None:
+            raise self._bar()
+        if not self.start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRange(str(self), offset, self.start_offset, log_end_offset)
+        if end_offset > log_end_offset:
+            end_offset = log_end_offset
+        if offset >= end_offset:
+            return None
+        try:
+            return self._reader.slice(
+                offset,
+                max_bytes=max_bytes,
+                end_offset=end_offset,
+                log_end_offset=log_end_offset,
+                at_least_one=at_least_one,
+            )
+        except OSError as error:
+            raise self.volume.fail(error, f"reading {self.folder}") from error
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+        """The first record below `end_offset` whose time is `timestamp_ms` or later."""
+        if self._bar is not None:
+            raise self._bar()
+        try:
+            return self._reader.offset_for_timestamp(
+                timestamp_ms, start_offset=self.start_offset, end_offset=end_offset
+            )
+        except OSError as error:
+            raise self.volume.fail(error, f"reading {self.folder}") from error
+
+    def max_timestamp(self, *, end_offset: int) -> TimestampedOffset | None:
+        """The first record with the latest time; None where that is not below `end_offset` or nothing has a
+        time.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        try:
+            return self._reader.max_timestamp(start_offset=self.start_offset, end_offset=end_offset)
+        except OSError as error:
+            raise self.volume.fail(error, f"reading {self.folder}") from error
+
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) where this can not be
+        known.
+        """
+        return self.epochs.end_offset_for(leader_epoch, log_end_offset=self.end_offset)
+
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes()
+
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    # Flushing
+
+    async def flush(self) -> None:
+        """Return when everything appended so far survives a power cut. One sync serves all who wait."""
+        if self._bar is not None:
+            raise self._bar()
+        end_offset = self.end_offset
+        if (
+            self.recovery_point < end_offset
+            or self._unsynced
+            or self._is_folder_changed
+            or self.epochs.is_dirty
+        ):
+            await self._flusher.wait(end_offset)
+
+    def begin_sync(self, offset: int) -> SyncWork:
+        """For `Flusher`: hand over all that is not yet safe."""
+        active = self._segments.active
+        files, self._unsynced = self._unsynced, []
+        end_offset = active.base_offset
+        if offset > end_offset:
+            files.append(active.file())
+            end_offset = self.end_offset
+        work = SyncWork(
+            disk=self.volume.disk, end_offset=end_offset, generation=self._generation, files=files
+        )
+        if self.epochs.is_dirty:
+            self.epochs.is_dirty = False
+            path = os.path.join(self.folder, LEADER_EPOCHS)
+            work.replacements.append((path, encode_epochs(self.epochs.entries())))
+        if self._is_folder_changed:
+            self._is_folder_changed = False
+            work.directories.append(self.folder)
+        if self._is_folder_new:
+            self._is_folder_new = False
+            work.directories.append(self.volume.path)
+        return work
+
+    def end_sync(self, work: SyncWork) -> None:
+        """For `Flusher`: what `work` covers is safe now."""
+        if work.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, work.end_offset)
+        if self.recovery_point >= self._held_until_offset:
+            durable_end_offset = self.end_offset
+        else:
+            durable_end_offset = max(self.durable_end_offset, self.recovery_point)
+        if durable_end_offset > self.durable_end_offset:
+            self.durable_end_offset = durable_end_offset
+            if self.on_durable is not None:
+                self.on_durable()
+
+    def _apply_flush_policy(self) -> None:
+        settings = self._settings
+        if self.end_offset - self.recovery_point >= settings.flush_messages:
+            self._held_until_offset = self.end_offset
+            self._flusher.request(self.end_offset)
+        elif self.recovery_point >= self._held_until_offset:
+            self.durable_end_offset = self.end_offset
+        if settings.flush_ms != NEVER and self._flush_timer is None:
+            loop = asyncio.get_running_loop()
+            self._flush_timer = loop.call_later(settings.flush_ms / 1000, self._flush_because_of_time)
+
+    def _flush_because_of_time(self) -> None:
+        self._flush_timer = None
+        if self._bar is None and self.recovery_point < self.end_offset:
+            self._flusher.request(self.end_offset)
+
+    # Shortening
+
+    def advance_start(self, offset: int) -> None:
+        """Let the log start at `offset`: records before it are gone for readers now, and from the disk by and
+        by.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(str(self), offset, self.start_offset, self.end_offset)
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.high_watermark = max(self.high_watermark, offset)
+            self.epochs.truncate_start(offset)
+
+    def enforce_retention(self, now_ms: int, *, high_watermark: int) -> int:
+        """Drop segments that are too old or too many, or that end before the log starts; returns how many."""
+        if self._bar is not None:
+            raise self._bar()
+        try:
+            count, reason = expired_count(
+                self._segments,
+                self._settings,
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                high_watermark=high_watermark,
+                now_ms=now_ms,
+            )
+            if count == 0:
+                return 0
+            if count == len(self._segments):
+                self._roll(self.end_offset, self.end_offset)
+            self.advance_start(self._segments[count].base_offset)
+            dropped = self._segments.take_first(count)
+            self._discard(dropped)
+        except OSError as error:
+            raise self.volume.fail(error, f"deleting old segments of {self.folder}") from error
+        logger.info(
+            "%s dropped %d segments because %s; it starts at %d", self, count, reason, self.start_offset
+        )
+        return count
+
+    def truncate(self, offset: int) -> None:
+        """Cut the log so that it ends at `offset`, or before the batch that holds it."""
+        if self._bar is not None:
+            raise self._bar()
+        if offset >= self.end_offset:
+            self.epochs.truncate_end(self.end_offset)
+            return
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully(offset)
+            return
+        try:
+            dropped = self._segments.take_after(self._segments.slot_of(offset))
+            end_offset = self._segments.active.truncate(offset)
+            self._discard(dropped)
+            self._end_at(end_offset)
+            self._reload_producers()
+        except OSError as error:
+            raise self.volume.fail(error, f"truncating {self.folder}") from error
+        logger.info("%s was truncated to offset %d", self, self.end_offset)
+
+    def truncate_fully(self, start_offset: int) -> None:
+        """Drop everything and begin anew at `start_offset`."""
+        if self._bar is not None:
+            raise self._bar()
+        try:
+            self._discard(list(self._segments))
+            jitter_ms = self._draw_jitter()
+            self._segments.replace_all(
+                Segment.create(self.volume, self.folder, start_offset, jitter_ms=jitter_ms)
+            )
+            self.start_offset = start_offset
+            self._end_at(start_offset)
+            self._reload_producers()
+        except OSError as error:
+            raise self.volume.fail(error, f"truncating {self.folder}") from error
+        logger.info("%s was emptied and starts at offset %d", self, start_offset)
+
+    def _end_at(self, end_offset: int) -> None:
+        """Let all that knows of offsets forget those from `end_offset` on.
+
+        The recovery point on disk comes down before anything is written again: a crash must find that what it
+        covers is not what was flushed.
+        """
+        self._generation += 1
+        self._reader.forget()
+        self._flusher.truncated(end_offset)
+        self._unsynced.append(self._segments.active.file())
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.durable_end_offset = min(self.durable_end_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self._held_until_offset = min(self._held_until_offset, end_offset)
+        self.epochs.truncate_end(end_offset)
+        self._is_folder_changed = False
+        self.volume.disk.sync_directory(self.folder)
+        self.volume.checkpoint_recovery_points()
+
+    def _discard(self, dropped: Sequence[Segment]) -> None:
+        """Take segments out of service: rename their files now, remove them after `file.delete.delay.ms`."""
+        disk = self.volume.disk
+        removed = []
+        newest_snapshot = self._snapshots.newest()
+        for segment in dropped:
+            segment.release_files()
+            suffixes = list(SEGMENT_SUFFIXES)
+            if segment.base_offset != newest_snapshot and self._snapshots.forget(segment.base_offset):
+                suffixes.append(SNAPSHOT_SUFFIX)
+            for suffix in suffixes:
+                path = segment.path(suffix)
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED_SUFFIX)
+                    removed.append(path + DELETED_SUFFIX)
+        if removed:
+            self._is_folder_changed = True
+            self._trash.remove_files_later(removed, self._settings.file_delete_delay_ms)
+
+    # Producer snapshots
+
+    def _take_snapshot(self, offset: int) -> None:
+        """Keep the producer state as it is at `offset`, the end of the log, unless a file has it already."""
+        file = self._snapshots.save(offset, self.producers)
+        if file is not None:
+            self._unsynced.append(file)
+            self._is_folder_changed = True
+
+    def _reload_producers(self) -> None:
+        """After a truncation: the newest snapshot that is left, and all batches after it."""
+        self._snapshots.remove_above(self.end_offset)
+        self.producers = rebuild_producers(
+            self._snapshots, self._segments, start_offset=self.start_offset, end_offset=self.end_offset
+        )
+
+    # The end
+
+    async def close(self) -> None:
+        """Write everything down, so that the next start has nothing to scan."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        if self._bar is not None:
+            return
+        try:
+            self._unsynced += self._segments.active.seal()
+            if self.end_offset > 0:
+                self._take_snapshot(self.end_offset)
+        except OSError as error:
+            raise self.volume.fail(error, f"closing {self.folder}") from error
+        await self.flush()
+        self._bar = lambda: LogClosed(f"{self} is closed")
+        for segment in self._segments:
+            segment.release_files()
+
+    def retire(self) -> None:
+        """Take the log out of service for good; its files go elsewhere, and slices of them live on."""
+        self._bar = lambda: LogClosed(f"{self} was deleted")
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        for segment in self._segments:
+            segment.release_files()
+
+    def go_offline(self) -> None:
+        """The directory failed: refuse everything, and tell those who wait for the disk."""
+        self._bar = self.volume.refusal
+        self._flusher.fail()
+        if self.on_durable is not None:
+            self.on_durable()

@@ -180,15 +180,16 @@ def _check(
     """`epoch` and `last_sequence` are the producer's own, or those of a batch that goes before in the same
     append.
     """
-    if header.is_control:
+    first = header.base_sequence
+    if first < 0:  # a coordinator's own records carry a producer's id and epoch, but no sequence
+        _check_epoch(header, epoch=epoch)
         return None
     if header.producer_epoch == producer.epoch:
         last = header.last_sequence
         for batch in producer.batches:
-            if batch.last_sequence == last and batch.first_sequence == header.base_sequence:
+            if batch.last_sequence == last and batch.first_sequence == first:
                 return batch
     _check_epoch(header, epoch=epoch)
-    first = header.base_sequence
     if header.producer_epoch != epoch:
         if first != 0 and epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(

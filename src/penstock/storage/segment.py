@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
 from penstock.runtime.disk import File
 from penstock.storage import scan
+from penstock.storage.files import save
 from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, LiveIndex, StoredIndex
 from penstock.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_file
 from penstock.storage.settings import LogSettings
@@ -111,6 +112,14 @@ class Segment:
             self._volume.descriptors.opened(self)
         return index
 
+    def check_index(self) -> None:
+        """Raise CorruptFile if the index files can not belong to this log, by the little that is cheap to
+        see.
+        """
+        index = self.lookup()
+        if isinstance(index, StoredIndex):
+            index.check(log_bytes=self.size)
+
     # Writing
 
     def activate(self) -> LiveIndex:
@@ -172,13 +181,26 @@ class Segment:
         self._unindexed_bytes = 0
         self.is_index_saved = False
 
-    def seal(self) -> None:
-        """Note the latest time as the last entry, so that it can be read from there later."""
-        index = self.activate()
+    def seal(self) -> list[File]:
+        """Write the index to its files, let go of it, and return the files that a sync must cover.
+
+        Its last entry is the latest time of all, so that this can be read from there later.
+        """
+        index = self.index
+        if index is None:
+            return []
         entries = len(index.times)
         index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
-        if len(index.times) > entries:
-            self.is_index_saved = False
+        files: list[File] = []
+        if len(index.times) > entries or not self.is_index_saved:
+            disk = self._volume.disk
+            files = [
+                save(disk, self.path(INDEX_SUFFIX), index.encode_offsets()),
+                save(disk, self.path(TIME_INDEX_SUFFIX), index.encode_times()),
+            ]
+        self.index = None
+        self.is_index_saved = True
+        return files
 
     def is_full(
         self, settings: LogSettings, *, size: int, last_offset: int, timestamp_ms: int, now_ms: int
@@ -203,13 +225,18 @@ class Segment:
             or len(index.times) >= settings.segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
 
-    def truncate(self, offset: int) -> None:
-        """Cut everything from the batch that holds `offset` on. The segment is live afterwards."""
+    def truncate(self, offset: int) -> int:
+        """Cut everything from the batch that holds `offset` on; returns where the segment ends then. It is
+        live afterwards.
+        """
         index = self.activate()
         position = self.position_of(offset)
         index.truncate(offset - self.base_offset)
         self.is_index_saved = False
         if position < self.size:
+            for _, header in scan.headers(self.file(), position=position, end=self.size):
+                offset = min(offset, header.base_offset)
+                break
             self.file().truncate(position)
             self.size = position
         self._unindexed_bytes = 0
@@ -217,6 +244,7 @@ class Segment:
         if position == 0:
             self.first_timestamp_ms = NO_TIMESTAMP
             self.created_ms = self._volume.clock.wall_ms()
+        return offset
 
     # Looking things up
 
@@ -229,10 +257,10 @@ class Segment:
         """The offset after the last record."""
         index = self.lookup()
         start = index.position_before(self.size)
-        last: BatchHeader | None = None
-        for _, last in scan.headers(self.file(), position=start, end=self.size):
-            pass
-        return last.next_offset if last is not None else self.base_offset
+        next_offset = self.base_offset
+        for _, header in scan.headers(self.file(), position=start, end=self.size):
+            next_offset = header.next_offset
+        return next_offset
 
     def max_timestamp(self) -> tuple[int, int]:
         """The latest time of any record, -1 where there is none, and the last offset of the batch that holds

@@ -7,12 +7,20 @@ recognised if it was the last one.
 
 from __future__ import annotations
 
+import logging
+import os
+from bisect import insort
 from collections.abc import Iterable
 from struct import Struct
 
 from penstock.records.crc import crc32c
+from penstock.runtime.disk import Disk, File
 from penstock.storage.errors import CorruptFile
+from penstock.storage.files import save
+from penstock.storage.layout import SNAPSHOT_SUFFIX, segment_file
 from penstock.storage.producer_state import ProducedBatch, Producer
+
+logger = logging.getLogger(__name__)
 
 VERSION = 1
 
@@ -74,3 +82,65 @@ def _decode_producer(
     if last_offset >= 0:
         producer.batches.append(ProducedBatch(last_sequence, last_offset, offset_delta, timestamp_ms))
     return producer
+
+
+class SnapshotFiles:
+    """The snapshots of one log that are on disk: one where each segment begins, and one where the log ended
+    last.
+    """
+
+    __slots__ = ("_disk", "_folder", "_offsets")
+
+    def __init__(self, disk: Disk, folder: str, offsets: Iterable[int]) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._offsets = sorted(offsets)
+
+    def offsets(self) -> list[int]:
+        return list(self._offsets)
+
+    def newest(self) -> int | None:
+        return self._offsets[-1] if self._offsets else None
+
+    def save(self, offset: int, producers: Iterable[Producer]) -> File | None:
+        """Write the state as it is at `offset`; returns the file to sync, or None if there is one already."""
+        if offset in self._offsets:
+            return None
+        insort(self._offsets, offset)
+        return save(self._disk, self._path(offset), encode(producers))
+
+    def load(self, *, end_offset: int) -> tuple[int, list[Producer]] | None:
+        """The newest readable snapshot not above `end_offset`, and its offset. Damaged ones are removed on
+        the way.
+        """
+        for offset in reversed(self._offsets):
+            if offset > end_offset:
+                continue
+            try:
+                return offset, decode(self._disk.read_file(self._path(offset)))
+            except CorruptFile as error:
+                logger.warning("%s is not used: %s", self._path(offset), error)
+                self.remove(offset)
+        return None
+
+    def forget(self, offset: int) -> bool:
+        """Stop counting on a file that the caller removes; False if there was none."""
+        if offset not in self._offsets:
+            return False
+        self._offsets.remove(offset)
+        return True
+
+    def remove(self, offset: int) -> None:
+        if self.forget(offset):
+            self._disk.remove(self._path(offset))
+
+    def remove_above(self, offset: int) -> None:
+        for later in [known for known in self._offsets if known > offset]:
+            self.remove(later)
+
+    def move(self, folder: str) -> None:
+        """The log's folder was renamed."""
+        self._folder = folder
+
+    def _path(self, offset: int) -> str:
+        return os.path.join(self._folder, segment_file(offset, SNAPSHOT_SUFFIX))

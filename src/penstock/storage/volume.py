@@ -22,7 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 class Volume:
-    __slots__ = ("clock", "descriptors", "disk", "offline", "on_offline", "path", "random", "workers")
+    __slots__ = (
+        "checkpoint_recovery_points",
+        "clock",
+        "descriptors",
+        "disk",
+        "offline",
+        "on_offline",
+        "path",
+        "random",
+        "workers",
+    )
 
     def __init__(
         self,
@@ -43,6 +53,8 @@ class Volume:
         self.offline: DirectoryOffline | None = None
         self.on_offline: list[Callable[[], None]] = []
         """Called once, on the event loop, after `offline` was set."""
+        self.checkpoint_recovery_points: Callable[[], None] = lambda: None
+        """Writes the recovery points of all logs in the directory; set by whoever knows them."""
 
     def fail(self, error: Exception, doing: str) -> DirectoryOffline:
         """Take the directory out of service because of `error` while `doing` something; returns what to
@@ -60,9 +72,12 @@ class Volume:
                 notify()
         return self.offline
 
-    def check(self) -> None:
-        if self.offline is not None:
-            raise self.offline
+    def refusal(self) -> DirectoryOffline:
+        """A new exception that says why; one that is raised again and again would drag all its tracebacks
+        along.
+        """
+        assert self.offline is not None
+        return DirectoryOffline(self.path, self.offline.reason)
 
 
 class HoldsFiles(Protocol):

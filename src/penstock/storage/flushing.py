@@ -1,0 +1,124 @@
+"""The way of a log's bytes to where a power cut does not reach them.
+
+`SyncWork` is one trip: it runs in a worker thread, owns all that it needs, and touches nothing of the log.
+`Flusher` is group commit: at most one trip at a time for a log, and everybody who asks meanwhile shares the
+next one. A sync that failed is never tried again (see `volume`): the directory goes offline, and all who wait
+are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.runtime.disk import Disk, File
+from penstock.storage.volume import Volume
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncWork:
+    disk: Disk
+    end_offset: int
+    """Everything below it is durable when the work is done."""
+    generation: int
+    """Of the log when the work began; a truncation since then means that `end_offset` says nothing any more.
+    """
+    files: list[File]
+    replacements: list[tuple[str, bytes]] = field(default_factory=list)
+    """Small files of which the old or the new version must always be there."""
+    directories: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        for file in self.files:
+            file.sync()
+        for path, data in self.replacements:
+            self.disk.write_file(path, data)
+        for path in self.directories:
+            self.disk.sync_directory(path)
+
+
+class Flushable(Protocol):
+    folder: str
+    recovery_point: int
+    volume: Volume
+
+    def begin_sync(self, offset: int) -> SyncWork:
+        """Gather what makes everything below `offset` durable, and all small files."""
+        ...
+
+    def end_sync(self, work: SyncWork) -> None:
+        """Note that `work` is done."""
+        ...
+
+
+class Flusher:
+    __slots__ = ("_arrived", "_is_running", "_log", "_served", "_wanted_offset")
+
+    def __init__(self, log: Flushable) -> None:
+        self._log = log
+        self._is_running = False
+        self._wanted_offset = 0
+        self._arrived: list[asyncio.Future[None]] = []
+        """Those who wait for the next trip."""
+        self._served: list[asyncio.Future[None]] = []
+        """Those whom the trip under way serves."""
+
+    def request(self, offset: int) -> None:
+        """See to it that everything below `offset` becomes durable."""
+        if offset > self._wanted_offset:
+            self._wanted_offset = offset
+        if not self._is_running:
+            self._start()
+
+    async def wait(self, offset: int) -> None:
+        """Request it, and return when a trip that began after this call is done; DirectoryOffline if it
+        failed.
+        """
+        done = asyncio.get_running_loop().create_future()
+        self._arrived.append(done)
+        self.request(offset)
+        await done
+
+    def truncated(self, end_offset: int) -> None:
+        """The log ends here now; nothing above can be wanted."""
+        self._wanted_offset = min(self._wanted_offset, end_offset)
+
+    def fail(self) -> None:
+        """Tell all who wait that the directory is offline."""
+        waiting = self._served + self._arrived
+        self._served, self._arrived = [], []
+        for done in waiting:
+            if not done.done():
+                done.set_exception(self._log.volume.refusal())
+
+    def _start(self) -> None:
+        log = self._log
+        try:
+            work = log.begin_sync(self._wanted_offset)
+        except OSError as error:
+            log.volume.fail(error, f"flushing {log.folder}")
+            self.fail()
+            return
+        self._is_running = True
+        self._served, self._arrived = self._arrived, []
+        log.volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
+
+    def _finish(self, work: SyncWork, future: asyncio.Future[None]) -> None:
+        self._is_running = False
+        log = self._log
+        if future.cancelled():
+            return  # the event loop is being torn down
+        error = future.exception()
+        if isinstance(error, Exception):
+            log.volume.fail(error, f"syncing {log.folder}")
+        if log.volume.offline is not None:
+            self.fail()
+            return
+        log.end_sync(work)
+        served, self._served = self._served, []
+        for done in served:
+            if not done.done():
+                done.set_result(None)
+        if self._arrived or self._wanted_offset > log.recovery_point:
+            self._start()

@@ -1,0 +1,85 @@
+"""Two small files that say whose data this is: `meta.properties` of a directory, `partition.metadata` of a
+partition.
+
+A directory that was formatted for another node or cluster is refused before anything in it is touched.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from penstock.protocol.types import Uuid, parse_uuid, uuid_text
+from penstock.runtime.disk import Disk
+from penstock.storage.errors import CorruptFile, DirectoryRefused
+from penstock.storage.files import read_if_there
+from penstock.storage.layout import META_PROPERTIES, PARTITION_METADATA
+
+META_VERSION = 1
+
+
+class DirectoryIdentity(NamedTuple):
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+
+
+def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
+    """What `meta.properties` in the directory says; None if there is none yet."""
+    data = read_if_there(disk, os.path.join(path, META_PROPERTIES))
+    if data is None:
+        return None
+    values = _properties(data, "=")
+    try:
+        if int(values["version"]) != META_VERSION:
+            raise CorruptFile(
+                f"{META_PROPERTIES} in {path} has version {values['version']}, not {META_VERSION}"
+            )
+        return DirectoryIdentity(
+            values["cluster.id"], int(values["node.id"]), parse_uuid(values["directory.id"])
+        )
+    except (KeyError, ValueError) as error:
+        raise CorruptFile(f"{META_PROPERTIES} in {path} does not say who it belongs to: {error}") from error
+
+
+def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
+    lines = [
+        f"cluster.id={identity.cluster_id}",
+        f"directory.id={uuid_text(identity.directory_id)}",
+        f"node.id={identity.node_id}",
+        f"version={META_VERSION}",
+        "",
+    ]
+    disk.write_file(os.path.join(path, META_PROPERTIES), "\n".join(lines).encode())
+
+
+def check_identity(path: str, found: DirectoryIdentity, *, cluster_id: str, node_id: int) -> None:
+    """Raise DirectoryRefused if the directory is not this node's."""
+    if found.cluster_id != cluster_id:
+        raise DirectoryRefused(
+            f"{path} holds data of cluster {found.cluster_id}, this is cluster {cluster_id}"
+        )
+    if found.node_id != node_id:
+        raise DirectoryRefused(f"{path} holds data of node {found.node_id}, this is node {node_id}")
+
+
+def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
+    """The topic's id in `partition.metadata`; None where it is missing or was torn before it was ever synced."""
+    data = read_if_there(disk, os.path.join(folder, PARTITION_METADATA))
+    try:
+        return parse_uuid(_properties(data, ":")["topic_id"]) if data is not None else None
+    except (KeyError, ValueError):
+        return None
+
+
+def encode_topic_id(topic_id: Uuid) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def _properties(data: bytes, separator: str) -> dict[str, str]:
+    values = {}
+    for line in data.decode(errors="replace").splitlines():
+        name, found, value = line.partition(separator)
+        if found and not line.startswith("#"):
+            values[name.strip()] = value.strip()
+    return values

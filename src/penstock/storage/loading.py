@@ -1,0 +1,326 @@
+"""From a folder on disk to the parts of a log.
+
+After a clean stop everything on disk is believed: sizes, the last index entries and the last few batches are
+read, and nothing else. After an unclean one all from the recovery point on is scanned (`recovery`), cut at
+the first batch that is not whole, and its indexes, epochs and producer state are built anew. A log whose
+indexes are missing or make no sense is treated as unclean.
+
+Blocking; runs in a worker, on a folder that nobody else uses yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.protocol.types import Uuid
+from penstock.runtime.disk import File
+from penstock.storage import scan
+from penstock.storage.checkpoints import decode_epochs
+from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.errors import CorruptFile
+from penstock.storage.files import read_if_there
+from penstock.storage.identity import read_topic_id
+from penstock.storage.index import LiveIndex
+from penstock.storage.layout import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCHS,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_segment_file,
+)
+from penstock.storage.producer_state import ProducerState
+from penstock.storage.recovery import RecoveryReport, scan_segment
+from penstock.storage.segment import Segment
+from penstock.storage.settings import LogSettings
+from penstock.storage.snapshots import SnapshotFiles
+from penstock.storage.transactions import note_batch
+from penstock.storage.trash import remove_files
+from penstock.storage.volume import Volume
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """What `Log` is made of."""
+
+    folder: str
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    producers: ProducerState
+    snapshots: SnapshotFiles
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    topic_id: Uuid | None
+    report: RecoveryReport
+    unsynced: list[File] = field(default_factory=list)
+    """Files that were written while loading and are safe only after the next flush."""
+    is_new: bool = False
+
+
+def new_log(volume: Volume, folder: str, *, start_offset: int = 0) -> LoadedLog:
+    """The parts of an empty log in a new folder."""
+    return LoadedLog(
+        folder=folder,
+        segments=[Segment.create(volume, folder, start_offset)],
+        epochs=LeaderEpochs(),
+        producers=ProducerState(),
+        snapshots=SnapshotFiles(volume.disk, folder, ()),
+        start_offset=start_offset,
+        end_offset=start_offset,
+        recovery_point=start_offset,
+        topic_id=None,
+        report=RecoveryReport(partition=os.path.basename(folder)),
+        is_new=True,
+    )
+
+
+def load_log(
+    volume: Volume,
+    folder: str,
+    settings: LogSettings,
+    *,
+    is_clean: bool,
+    recovery_point: int,
+    start_offset: int,
+) -> LoadedLog:
+    """The parts of the log in `folder`. `recovery_point` and `start_offset` are what the checkpoints say, or
+    0.
+    """
+    return _Loader(volume, folder, settings).load(
+        is_clean=is_clean, recovery_point=recovery_point, start_offset=start_offset
+    )
+
+
+class _Loader:
+    def __init__(self, volume: Volume, folder: str, settings: LogSettings) -> None:
+        self._volume = volume
+        self._disk = volume.disk
+        self._folder = folder
+        self._settings = settings
+        self._segments: list[Segment] = []
+        self._unsynced: list[File] = []
+        self._report = RecoveryReport(partition=os.path.basename(folder))
+
+    def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
+        names = self._remove_leftovers(self._disk.list(self._folder))
+        self._find_segments(names)
+        snapshot_offsets = _offsets_of(names, SNAPSHOT_SUFFIX)
+        snapshots = SnapshotFiles(self._disk, self._folder, snapshot_offsets)
+        epochs = self._read_epochs()
+        if is_clean:
+            doubtful = self._first_doubtful_segment()
+            if doubtful is not None:
+                is_clean, recovery_point = False, min(recovery_point, doubtful.base_offset)
+        if is_clean or not self._segments:
+            end_offset = self._segments[-1].next_offset() if self._segments else 0
+            producers = None
+        else:
+            end_offset, producers = self._recover(recovery_point, epochs, snapshots)
+        if self._segments and end_offset < start_offset:
+            logger.warning("%s ends at %d, before its start at %d: its segments are dropped",
+                           self._folder, end_offset, start_offset)  # fmt: skip
+            self._drop(self._segments)
+            self._segments, producers = [], None
+        if not self._segments:
+            end_offset = start_offset
+            self._segments = [Segment.create(self._volume, self._folder, start_offset)]
+            epochs.clear()
+        start_offset = max(start_offset, self._segments[0].base_offset)
+        epochs.truncate_end(end_offset)
+        epochs.truncate_start(start_offset)
+        snapshots.remove_above(end_offset)
+        self._remove_stray_snapshots(snapshots)
+        if producers is None:
+            producers = rebuild_producers(
+                snapshots,
+                self._segments,
+                start_offset=start_offset,
+                end_offset=end_offset,
+                is_trusted=is_clean,
+            )
+        for segment in self._segments:
+            segment.release_files()
+        return LoadedLog(
+            folder=self._folder,
+            segments=self._segments,
+            epochs=epochs,
+            producers=producers,
+            snapshots=snapshots,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
+            topic_id=read_topic_id(self._disk, self._folder),
+            report=self._report,
+            unsynced=self._unsynced,
+        )
+
+    def _remove_leftovers(self, names: Sequence[str]) -> list[str]:
+        """Files that were on their way out, half-written replacements, and indexes without a log."""
+        bases = _offsets_of(names, LOG_SUFFIX)
+        kept, removed = [], []
+        for name in names:
+            parsed = parse_segment_file(name)
+            is_orphan = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases
+            if is_orphan or name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+                removed.append(os.path.join(self._folder, name))
+            else:
+                kept.append(name)
+        remove_files(self._disk, removed)
+        return kept
+
+    def _find_segments(self, names: Sequence[str]) -> None:
+        present = set(names)
+        for base_offset in sorted(_offsets_of(names, LOG_SUFFIX)):
+            segment = Segment(self._volume, self._folder, base_offset, size=0)
+            segment.size = segment.file().size()
+            has_index = all(
+                os.path.basename(segment.path(suffix)) in present
+                for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+            )
+            if segment.size == 0:
+                segment.adopt_index(LiveIndex())
+            segment.is_index_saved = has_index
+            self._segments.append(segment)
+
+    def _read_epochs(self) -> LeaderEpochs:
+        path = os.path.join(self._folder, LEADER_EPOCHS)
+        try:
+            data = read_if_there(self._disk, path)
+            return LeaderEpochs(decode_epochs(data, name=path) if data is not None else ())
+        except CorruptFile as error:
+            logger.warning("%s is not used: %s", path, error)
+            return LeaderEpochs()
+
+    def _first_doubtful_segment(self) -> Segment | None:
+        """The first segment whose indexes are missing or can not be right, though the log was closed
+        properly.
+        """
+        for segment in self._segments:
+            if segment.size == 0:
+                continue
+            try:
+                if not segment.is_index_saved:
+                    raise CorruptFile("an index file is missing")
+                segment.check_index()
+            except CorruptFile as error:
+                logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
+                return segment
+        return None
+
+    def _recover(
+        self, recovery_point: int, epochs: LeaderEpochs, snapshots: SnapshotFiles
+    ) -> tuple[int, ProducerState]:
+        """Scan from the segment that holds the recovery point; returns the end of the log and its producers."""
+        first = max([slot for slot, s in enumerate(self._segments) if s.base_offset <= recovery_point] or [0])
+        next_offset = self._segments[first].base_offset
+        epochs.truncate_end(next_offset)
+        snapshots.remove_above(next_offset)
+        producers = rebuild_producers(
+            snapshots, self._segments[:first], start_offset=0, end_offset=next_offset
+        )
+        scanned_bytes = cut_bytes = 0
+        kept, reason = first, ""
+        while kept < len(self._segments) and not reason:
+            segment = self._segments[kept]
+            if segment.base_offset != next_offset:
+                reason = f"offsets {next_offset} to {segment.base_offset - 1} are lost"
+                break
+            if next_offset > 0:
+                self._keep(snapshots.save(next_offset, producers))
+            scanned = scan_segment(
+                segment.file(),
+                segment.base_offset,
+                interval=self._settings.index_interval_bytes,
+                epochs=epochs,
+                producers=producers,
+            )
+            scanned_bytes += segment.size
+            if scanned.reason:
+                reason = f"{segment.path(LOG_SUFFIX)}, {scanned.reason}"
+                cut_bytes = segment.size - scanned.valid_bytes
+                segment.file().truncate(scanned.valid_bytes)
+            segment.size = scanned.valid_bytes
+            segment.first_timestamp_ms = scanned.first_timestamp_ms
+            segment.adopt_index(scanned.index)
+            self._keep(segment.file())
+            next_offset = scanned.next_offset
+            kept += 1
+        dropped = self._segments[kept:]
+        del self._segments[kept:]
+        self._drop(dropped)
+        for segment in self._segments[first:-1]:
+            self._unsynced += segment.seal()
+        self._report = RecoveryReport(
+            partition=os.path.basename(self._folder),
+            scanned_segments=kept - first,
+            scanned_bytes=scanned_bytes,
+            cut_bytes=cut_bytes + sum(segment.size for segment in dropped),
+            dropped_segments=len(dropped),
+            end_offset=next_offset,
+            reason=reason,
+        )
+        return next_offset, producers
+
+    def _keep(self, file: File | None) -> None:
+        if file is not None:
+            self._unsynced.append(file)
+
+    def _drop(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            segment.release_files()
+            remove_files(self._disk, [segment.path(suffix) for suffix in SEGMENT_SUFFIXES])
+
+    def _remove_stray_snapshots(self, snapshots: SnapshotFiles) -> None:
+        """Keep those where a segment begins, and the newest, which a clean stop left at the end of the log."""
+        bases = {segment.base_offset for segment in self._segments}
+        newest = snapshots.newest()
+        for offset in snapshots.offsets():
+            if offset not in bases and offset != newest:
+                snapshots.remove(offset)
+
+
+def rebuild_producers(
+    snapshots: SnapshotFiles,
+    segments: Iterable[Segment],
+    *,
+    start_offset: int,
+    end_offset: int,
+    is_trusted: bool = False,
+) -> ProducerState:
+    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since.
+
+    With `is_trusted` a log that was closed properly and has no snapshot at all is taken to have no producers,
+    rather than being read from its first batch to its last.
+    """
+    found = snapshots.load(end_offset=end_offset)
+    if found is None and is_trusted:
+        return ProducerState()
+    offset, producers = found if found is not None else (start_offset, [])
+    state = ProducerState(producers)
+    held = [segment for segment in segments if segment.size > 0]
+    for slot, segment in enumerate(held):
+        segment_end_offset = held[slot + 1].base_offset if slot + 1 < len(held) else end_offset
+        if segment_end_offset <= offset:
+            continue
+        position = segment.position_of(offset)
+        for at, header in scan.headers(
+            segment.file(), position=position, end=segment.size, chunk_bytes=scan.REPLAY_CHUNK_BYTES
+        ):
+            if header.producer_id >= 0:
+                batch = segment.file().read(position=at, size=header.size_bytes) if header.is_control else b""
+                note_batch(state, header, batch, 0, base_offset=header.base_offset)
+    return state
+
+
+def _offsets_of(names: Sequence[str], suffix: str) -> set[int]:
+    parsed = [parse_segment_file(name) for name in names]
+    return {found[0] for found in parsed if found is not None and found[1] == suffix}

@@ -1,0 +1,145 @@
+"""Finding things in a log: the slice to send for an offset, and the offset for a time.
+
+A slice never leaves the segment it starts in and always ends between two batches. A reader that comes back
+for the offset where its last slice ended is the common case, so the positions of such offsets are remembered,
+and neither an index nor the log is read for it. Positions of offsets never change but by truncation, which
+must call `forget`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.records import kernel
+from penstock.records.batch import NO_TIMESTAMP, BatchHeader
+from penstock.runtime.network import FileSlice
+from penstock.storage import scan
+from penstock.storage.segment import Segment
+from penstock.storage.segments import Segments
+
+HINTS_MAX = 64  # about as many readers of one partition as there ever are; past that, all are found anew
+
+
+class TimestampedOffset(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class Reader:
+    __slots__ = ("_positions", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._positions: dict[int, int] = {}
+
+    def forget(self) -> None:
+        self._positions.clear()
+
+    def slice(
+        self, offset: int, *, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool
+    ) -> FileSlice | None:
+        """Whole batches from the one that holds `offset`, below `end_offset`; None where there are none to
+        give.
+
+        `max_bytes` is kept, save that with `at_least_one` a first batch that is larger is given all the same
+        (KIP-74).
+        """
+        segments = self._segments
+        slot = segments.slot_of(offset)
+        while True:
+            segment = segments[slot]
+            segment_end_offset = segments.end_of(slot, log_end_offset=log_end_offset)
+            limit = segment.size if end_offset >= segment_end_offset else self._position(segment, end_offset)
+            position = self._position(segment, offset)
+            if position < limit:
+                break
+            # Compaction may leave nothing between `offset` and the end of its segment.
+            slot += 1
+            offset = segment_end_offset
+            if slot == len(segments) or offset >= end_offset:
+                return None
+        if limit - position <= max_bytes:
+            if end_offset <= segment_end_offset:
+                self._remember(end_offset, limit)
+            return FileSlice(segment.file(), position, limit - position)
+        size = self._whole_batches(segment, position, max_bytes, limit=limit)
+        if size == 0:
+            if not at_least_one:
+                return None
+            size = scan.batch_bytes(segment.file(), position)
+        return FileSlice(segment.file(), position, size)
+
+    def _whole_batches(self, segment: Segment, position: int, max_bytes: int, *, limit: int) -> int:
+        """How many bytes of whole batches from `position` fit into `max_bytes`."""
+        cut = position + max_bytes
+        start = max(position, segment.lookup().position_before(cut))
+        boundary, offset = scan.find_boundary(segment.file(), cut, position=start, end=limit)
+        self._remember(offset, boundary)
+        return boundary - position
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        if offset <= segment.base_offset:
+            return 0
+        position = self._positions.get(offset)
+        if position is None:
+            position = segment.position_of(offset)
+            self._remember(offset, position)
+        return position
+
+    def _remember(self, offset: int, position: int) -> None:
+        if len(self._positions) >= HINTS_MAX:
+            self._positions.clear()
+        self._positions[offset] = position
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, start_offset: int, end_offset: int
+    ) -> TimestampedOffset | None:
+        """The first record from `start_offset` on, below `end_offset`, whose time is `timestamp_ms` or later."""
+        for segment in self._segments:
+            if segment.max_timestamp()[0] < timestamp_ms:
+                continue
+            index = segment.lookup()
+            relative_offset = max(index.offset_at_time(timestamp_ms), start_offset - segment.base_offset)
+            position = index.position_at_offset(relative_offset)
+            for at, header in scan.headers(segment.file(), position=position, end=segment.size):
+                if header.base_offset >= end_offset:
+                    return None
+                if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
+                    continue
+                found = _first_record(
+                    segment, at, header, timestamp_ms=timestamp_ms, start_offset=start_offset
+                )
+                if found is not None:
+                    return found if found.offset < end_offset else None
+        return None
+
+    def max_timestamp(self, *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
+        """The first record that has the latest time of all; None where no record has one or it is not below
+        `end_offset`.
+        """
+        latest, segment = NO_TIMESTAMP, None
+        for candidate in self._segments:
+            timestamp_ms, _ = candidate.max_timestamp()
+            if timestamp_ms > latest:
+                latest, segment = timestamp_ms, candidate
+        if segment is None:
+            return None
+        index = segment.lookup()
+        position = index.position_at_offset(index.offset_at_time(latest))
+        for at, header in scan.headers(segment.file(), position=position, end=segment.size):
+            if header.max_timestamp == latest and header.last_offset >= start_offset:
+                found = _first_record(segment, at, header, timestamp_ms=latest, start_offset=start_offset)
+                return found if found is not None and found.offset < end_offset else None
+        return None
+
+
+def _first_record(
+    segment: Segment, position: int, header: BatchHeader, *, timestamp_ms: int, start_offset: int
+) -> TimestampedOffset | None:
+    """The one place where the log looks into a batch: a client asked for a time, and times stand in records."""
+    batch = segment.file().read(position=position, size=header.size_bytes)
+    for record in kernel.iterate_records(batch, 0):
+        if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+            return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+    return None
