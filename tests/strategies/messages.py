@@ -1,15 +1,11 @@
-"""Hypothesis strategies for any declared message in any version, and the list of all declared messages."""
+"""Hypothesis strategies for any declared message in any version."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.protocol import messages
-from penstock.protocol.declare import Declaration, Kind
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.plan import Array, Blob, Fixed, Nested, Plan, Shape, Text
 from penstock.protocol.types import WireType
@@ -29,22 +25,6 @@ NUMBERS: dict[WireType, st.SearchStrategy[Any]] = {
 # Short mostly, and now and then beyond the 127 bytes up to which a compact length takes one byte.
 TEXTS = st.text(max_size=8) | st.integers(120, 200).map(lambda size: "ä" * size)
 BLOBS = st.binary(max_size=8) | st.integers(120, 400).map(bytes)
-
-
-def message_classes() -> list[type[Any]]:
-    found = []
-    for info in pkgutil.iter_modules(messages.__path__):
-        module = importlib.import_module(f"{messages.__name__}.{info.name}")
-        for cls in vars(module).values():
-            declaration = getattr(cls, "__declaration__", None)
-            if (
-                isinstance(cls, type)
-                and isinstance(declaration, Declaration)
-                and declaration.kind is not Kind.STRUCT
-                and cls.__module__ == module.__name__
-            ):
-                found.append(cls)
-    return found
 
 
 def messages_of(plan: Plan) -> st.SearchStrategy[Any]:
