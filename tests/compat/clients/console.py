@@ -58,6 +58,10 @@ class ConsoleConsumer:
             for topic, count in counts.items():
                 place = ["--topic", topic, "--partition", "0", "--offset", "earliest"]
                 limits = ["--max-messages", str(count), "--timeout-ms", "20000"]
+                limits += [
+                    "--command-property",
+                    "fetch.max.wait.ms=50",
+                ]  # closing waits for a fetch under way
                 output = tools.run(CONSUMER, "--bootstrap-server", bootstrap, *place, *limits, *properties)
                 records[topic] = [_parse(line) for line in output.split("\n") if line]
         return records

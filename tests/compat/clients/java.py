@@ -17,19 +17,21 @@ from harness.brokers import KAFKA_CACHE, tool
 from harness.samples import Sample, from_lines, to_lines, without_headers
 
 CURRENT = "4.3.1"
+CLIENT_LIBRARIES = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
 # Memory and threads of a short-lived program: without these the JVM takes a second core to collect what it
 # never fills.
 JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def class_path(version: str = CURRENT) -> str:
-    """Our classes, the client jar of that version, and the libraries that all versions share."""
+    """Our classes and Kafka's. A client of another version gets the libraries it needs, and no class of today's."""
     libs = KAFKA_CACHE / "libs"
     assert libs.exists(), f"{libs} is missing: run the tests with `make test`, which fetches Kafka's jars"
-    first = [KAFKA_CACHE / "classes"]
+    kafka = [f"{libs}/*"]
     if version != CURRENT:
-        first.append(KAFKA_CACHE / "old" / f"kafka-clients-{version}.jar")
-    return ":".join([*map(str, first), f"{libs}/*"])
+        shared = [str(jar) for stem in CLIENT_LIBRARIES for jar in libs.glob(f"{stem}-*.jar")]
+        kafka = [str(KAFKA_CACHE / "old" / f"kafka-clients-{version}.jar"), *shared]
+    return ":".join([str(KAFKA_CACHE / "classes"), *kafka])
 
 
 def run_java(main: str, *arguments: str, stdin: str = "", version: str = CURRENT) -> str:

@@ -1,0 +1,33 @@
+import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Runs what Java programs ask of a cluster, beyond what Kafka's tools do.
+ *
+ * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios and prints for each a line {@code name TAB ok} or
+ * {@code name TAB what went wrong}.
+ */
+public final class ClientScenarios {
+    public static void main(String[] args) {
+        Cluster cluster = new Cluster(args[0]);
+        Map<String, Scenario> all = new TreeMap<>(new DataScenarios(cluster).all());
+        all.putAll(new AdminScenarios(cluster).all());
+        all.forEach((name, scenario) -> System.out.println(name + "\t" + outcome(scenario)));
+        cluster.admin.close();
+    }
+
+    private static String outcome(Scenario scenario) {
+        try {
+            scenario.run();
+            return "ok";
+        } catch (Throwable failure) {
+            String place = Arrays.stream(failure.getStackTrace())
+                    .filter(frame -> frame.getClassName().endsWith("Scenarios"))
+                    .map(StackTraceElement::toString)
+                    .findFirst()
+                    .orElse("an unknown place");
+            return (failure + " at " + place).replace('\n', ' ').replace('\t', ' ');
+        }
+    }
+}
