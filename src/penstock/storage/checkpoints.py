@@ -11,11 +11,13 @@ never a mixture. A file whose count does not match its lines was cut by somethin
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.runtime.disk import Disk
 from penstock.storage.errors import CorruptFile
+from penstock.storage.files import read_if_there
 
 VERSION = 0
 
@@ -48,13 +50,43 @@ def decode_epochs(data: bytes, *, name: str) -> list[tuple[int, int]]:
     return _decode(data, entry, name=name)
 
 
-def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
-    """The offsets in the file at `path`; none where there is no such file."""
-    try:
-        data = disk.read_file(path)
-    except FileNotFoundError:
-        return {}
-    return decode_offsets(data, name=path)
+class OffsetCheckpoint:
+    """One checkpoint file of a directory. What was true later is never replaced by what was true earlier.
+
+    `prepare` runs on the event loop and fixes what is to be written; what it returns may run anywhere and at
+    any time.
+    """
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.path = path
+        self.offsets: Mapping[Partition, int] = {}
+        """As the file will have them when all that was prepared has run."""
+        self._disk = disk
+        self._lock = threading.Lock()
+        self._prepared = 0
+        self._written = 0
+
+    def read(self) -> Mapping[Partition, int]:
+        """The offsets in the file; none where there is no such file."""
+        data = read_if_there(self._disk, self.path)
+        self.offsets = decode_offsets(data, name=self.path) if data is not None else {}
+        return self.offsets
+
+    def prepare(self, offsets: Mapping[Partition, int]) -> Callable[[], None] | None:
+        """How to write `offsets`; None if they are in the file already."""
+        if offsets == self.offsets:
+            return None
+        self.offsets = offsets
+        self._prepared += 1
+        number = self._prepared
+
+        def write() -> None:
+            with self._lock:
+                if number > self._written:
+                    self._disk.write_file(self.path, encode_offsets(offsets))
+                    self._written = number
+
+        return write
 
 
 def _encode(lines: Iterable[str]) -> bytes:

@@ -38,10 +38,8 @@ class SyncWork:
             self.disk.sync_directory(path)
 
 
-class Flushable(Protocol):
-    folder: str
+class Syncing(Protocol):
     recovery_point: int
-    volume: Volume
 
     def begin_sync(self, offset: int) -> SyncWork:
         """Gather what makes everything below `offset` durable, and all small files."""
@@ -53,10 +51,12 @@ class Flushable(Protocol):
 
 
 class Flusher:
-    __slots__ = ("_arrived", "_is_running", "_log", "_served", "_wanted_offset")
+    __slots__ = ("_arrived", "_is_running", "_name", "_served", "_syncing", "_volume", "_wanted_offset")
 
-    def __init__(self, log: Flushable) -> None:
-        self._log = log
+    def __init__(self, syncing: Syncing, volume: Volume, name: str) -> None:
+        self._syncing = syncing
+        self._volume = volume
+        self._name = name
         self._is_running = False
         self._wanted_offset = 0
         self._arrived: list[asyncio.Future[None]] = []
@@ -90,35 +90,33 @@ class Flusher:
         self._served, self._arrived = [], []
         for done in waiting:
             if not done.done():
-                done.set_exception(self._log.volume.refusal())
+                done.set_exception(self._volume.refusal())
 
     def _start(self) -> None:
-        log = self._log
         try:
-            work = log.begin_sync(self._wanted_offset)
+            work = self._syncing.begin_sync(self._wanted_offset)
         except OSError as error:
-            log.volume.fail(error, f"flushing {log.folder}")
+            self._volume.fail(error, f"flushing {self._name}")
             self.fail()
             return
         self._is_running = True
         self._served, self._arrived = self._arrived, []
-        log.volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
+        self._volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
 
     def _finish(self, work: SyncWork, future: asyncio.Future[None]) -> None:
         self._is_running = False
-        log = self._log
         if future.cancelled():
             return  # the event loop is being torn down
         error = future.exception()
         if isinstance(error, Exception):
-            log.volume.fail(error, f"syncing {log.folder}")
-        if log.volume.offline is not None:
+            self._volume.fail(error, f"syncing {self._name}")
+        if self._volume.offline is not None:
             self.fail()
             return
-        log.end_sync(work)
+        self._syncing.end_sync(work)
         served, self._served = self._served, []
         for done in served:
             if not done.done():
                 done.set_result(None)
-        if self._arrived or self._wanted_offset > log.recovery_point:
+        if self._arrived or self._wanted_offset > self._syncing.recovery_point:
             self._start()

@@ -12,9 +12,7 @@ disk.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -22,12 +20,10 @@ from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.runtime.network import FileSlice
-from penstock.storage.checkpoints import encode_epochs
+from penstock.storage.durability import Durability
 from penstock.storage.errors import BatchTooLarge, LogClosed, OffsetOutOfRange, StorageError, UnexpectedOffset
-from penstock.storage.flushing import Flusher, SyncWork
 from penstock.storage.layout import (
     DELETED_SUFFIX,
-    LEADER_EPOCHS,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
@@ -64,28 +60,19 @@ class Log:
 
     __slots__ = (
         "_bar",
-        "_flush_timer",
-        "_flusher",
-        "_generation",
+        "_durability",
         "_has_flush_policy",
-        "_held_until_offset",
-        "_is_folder_changed",
-        "_is_folder_new",
         "_reader",
         "_segments",
         "_settings",
         "_snapshots",
         "_trash",
-        "_unsynced",
-        "durable_end_offset",
         "end_offset",
         "epochs",
         "folder",
         "high_watermark",
-        "on_durable",
         "partition",
         "producers",
-        "recovery_point",
         "start_offset",
         "topic",
         "topic_id",
@@ -111,28 +98,18 @@ class Log:
         self.folder = loaded.folder
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
-        self.recovery_point = loaded.recovery_point
-        self.durable_end_offset = loaded.end_offset
         self.high_watermark = loaded.start_offset
         """Set by the partition's owner; retention and the checkpoint of high watermarks read it."""
-        self.on_durable: Callable[[], None] | None = None
-        """Called after `durable_end_offset` moved by a flush, or when it never will because the directory is
-        offline.
-        """
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self._snapshots = loaded.snapshots
         self._segments = Segments(loaded.segments)
         self._reader = Reader(self._segments)
-        self._flusher = Flusher(self)
-        self._unsynced = loaded.unsynced
-        self._is_folder_changed = loaded.is_new
-        self._is_folder_new = loaded.is_new
-        self._generation = 0
-        self._held_until_offset = 0
-        self._flush_timer: asyncio.TimerHandle | None = None
         self._bar: Callable[[], StorageError] | None = None
         self.settings = settings
+        self._durability = Durability(
+            self, recovery_point=loaded.recovery_point, unsynced=loaded.unsynced, is_new_folder=loaded.is_new
+        )
         self._segments.active.jitter_ms = self._draw_jitter()
 
     def __str__(self) -> str:
@@ -265,9 +242,9 @@ class Log:
     def _advance_end(self, end_offset: int) -> None:
         self.end_offset = end_offset
         if self._has_flush_policy:
-            self._apply_flush_policy()
+            self._durability.appended()
         else:
-            self.durable_end_offset = end_offset
+            self._durability.end_offset = end_offset
 
     def _check_producers(self, batches: memoryview, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
         position = 0
@@ -299,15 +276,15 @@ class Log:
         if end_offset - base_offset > RELATIVE_OFFSET_MAX:
             base_offset = first_offset
         sealed = self._segments.active
-        self._unsynced += [sealed.file(), *sealed.seal()]
+        self._durability.owe(sealed.file(), *sealed.seal())
         segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self._draw_jitter())
         if sealed.size == 0 and sealed.base_offset < base_offset:
             self._discard(self._segments.replace_last(segment))
         else:
             self._segments.add(segment)
         self._take_snapshot(base_offset)
-        self._is_folder_changed = True
-        self._flusher.request(base_offset)
+        self._durability.is_folder_changed = True
+        self._durability.request(base_offset)
         logger.info("%s rolled to a new segment at offset %d", self, base_offset)
 
     def _draw_jitter(self) -> int:
@@ -370,78 +347,53 @@ class Log:
         """
         return self.epochs.end_offset_for(leader_epoch, log_end_offset=self.end_offset)
 
+    @property
+    def active_segment(self) -> Segment:
+        return self._segments.active
+
     def size_bytes(self) -> int:
         return self._segments.size_bytes()
+
+    def first_base_offset(self) -> int:
+        return self._segments[0].base_offset
 
     def segment_count(self) -> int:
         return len(self._segments)
 
     # Flushing
 
+    @property
+    def recovery_point(self) -> int:
+        """What is below it survives a power cut."""
+        return self._durability.recovery_point
+
+    @property
+    def durable_end_offset(self) -> int:
+        """Where acknowledgements and readers must stop: the end, unless `flush.messages` makes appends wait
+        for the disk.
+        """
+        return self._durability.end_offset
+
+    @property
+    def on_durable(self) -> Callable[[], None] | None:
+        """Called after `durable_end_offset` moved by a sync, or when it never will because the directory is
+        offline.
+        """
+        return self._durability.on_advance
+
+    @on_durable.setter
+    def on_durable(self, callback: Callable[[], None] | None) -> None:
+        self._durability.on_advance = callback
+
     async def flush(self) -> None:
         """Return when everything appended so far survives a power cut. One sync serves all who wait."""
         if self._bar is not None:
             raise self._bar()
-        end_offset = self.end_offset
-        if (
-            self.recovery_point < end_offset
-            or self._unsynced
-            or self._is_folder_changed
-            or self.epochs.is_dirty
-        ):
-            await self._flusher.wait(end_offset)
+        await self._durability.flush()
 
-    def begin_sync(self, offset: int) -> SyncWork:
-        """For `Flusher`: hand over all that is not yet safe."""
-        active = self._segments.active
-        files, self._unsynced = self._unsynced, []
-        end_offset = active.base_offset
-        if offset > end_offset:
-            files.append(active.file())
-            end_offset = self.end_offset
-        work = SyncWork(
-            disk=self.volume.disk, end_offset=end_offset, generation=self._generation, files=files
-        )
-        if self.epochs.is_dirty:
-            self.epochs.is_dirty = False
-            path = os.path.join(self.folder, LEADER_EPOCHS)
-            work.replacements.append((path, encode_epochs(self.epochs.entries())))
-        if self._is_folder_changed:
-            self._is_folder_changed = False
-            work.directories.append(self.folder)
-        if self._is_folder_new:
-            self._is_folder_new = False
-            work.directories.append(self.volume.path)
-        return work
-
-    def end_sync(self, work: SyncWork) -> None:
-        """For `Flusher`: what `work` covers is safe now."""
-        if work.generation == self._generation:
-            self.recovery_point = max(self.recovery_point, work.end_offset)
-        if self.recovery_point >= self._held_until_offset:
-            durable_end_offset = self.end_offset
-        else:
-            durable_end_offset = max(self.durable_end_offset, self.recovery_point)
-        if durable_end_offset > self.durable_end_offset:
-            self.durable_end_offset = durable_end_offset
-            if self.on_durable is not None:
-                self.on_durable()
-
-    def _apply_flush_policy(self) -> None:
-        settings = self._settings
-        if self.end_offset - self.recovery_point >= settings.flush_messages:
-            self._held_until_offset = self.end_offset
-            self._flusher.request(self.end_offset)
-        elif self.recovery_point >= self._held_until_offset:
-            self.durable_end_offset = self.end_offset
-        if settings.flush_ms != NEVER and self._flush_timer is None:
-            loop = asyncio.get_running_loop()
-            self._flush_timer = loop.call_later(settings.flush_ms / 1000, self._flush_because_of_time)
-
-    def _flush_because_of_time(self) -> None:
-        self._flush_timer = None
-        if self._bar is None and self.recovery_point < self.end_offset:
-            self._flusher.request(self.end_offset)
+    def recovered(self) -> None:
+        """For `LogDirectory`: what a crash left is in service, and becomes safe in the background."""
+        self._durability.recovered()
 
     # Shortening
 
@@ -528,18 +480,13 @@ class Log:
         The recovery point on disk comes down before anything is written again: a crash must find that what it
         covers is not what was flushed.
         """
-        self._generation += 1
         self._reader.forget()
-        self._flusher.truncated(end_offset)
-        self._unsynced.append(self._segments.active.file())
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.durable_end_offset = min(self.durable_end_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
-        self._held_until_offset = min(self._held_until_offset, end_offset)
         self.epochs.truncate_end(end_offset)
-        self._is_folder_changed = False
+        self._durability.truncated()
+        self._durability.owe(self._segments.active.file())
         self.volume.disk.sync_directory(self.folder)
         self.volume.checkpoint_recovery_points()
 
@@ -559,7 +506,7 @@ class Log:
                     disk.rename(path, path + DELETED_SUFFIX)
                     removed.append(path + DELETED_SUFFIX)
         if removed:
-            self._is_folder_changed = True
+            self._durability.is_folder_changed = True
             self._trash.remove_files_later(removed, self._settings.file_delete_delay_ms)
 
     # Producer snapshots
@@ -568,8 +515,8 @@ class Log:
         """Keep the producer state as it is at `offset`, the end of the log, unless a file has it already."""
         file = self._snapshots.save(offset, self.producers)
         if file is not None:
-            self._unsynced.append(file)
-            self._is_folder_changed = True
+            self._durability.owe(file)
+            self._durability.is_folder_changed = True
 
     def _reload_producers(self) -> None:
         """After a truncation: the newest snapshot that is left, and all batches after it."""
@@ -582,12 +529,11 @@ class Log:
 
     async def close(self) -> None:
         """Write everything down, so that the next start has nothing to scan."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        self._durability.stop()
         if self._bar is not None:
             return
         try:
-            self._unsynced += self._segments.active.seal()
+            self._durability.owe(*self._segments.active.seal())
             if self.end_offset > 0:
                 self._take_snapshot(self.end_offset)
         except OSError as error:
@@ -600,14 +546,11 @@ class Log:
     def retire(self) -> None:
         """Take the log out of service for good; its files go elsewhere, and slices of them live on."""
         self._bar = lambda: LogClosed(f"{self} was deleted")
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        self._durability.stop()
         for segment in self._segments:
             segment.release_files()
 
     def go_offline(self) -> None:
         """The directory failed: refuse everything, and tell those who wait for the disk."""
         self._bar = self.volume.refusal
-        self._flusher.fail()
-        if self.on_durable is not None:
-            self.on_durable()
+        self._durability.fail()

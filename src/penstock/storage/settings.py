@@ -76,6 +76,10 @@ class StoreSettings:
     recovery_threads_per_directory: int = 2
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
+    open_files_max: int = 512
+    """Segment files kept open at once over all logs; a node that raised its limit of descriptors may keep
+    more.
+    """
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:

@@ -1,12 +1,49 @@
-"""All logs of a node, over the directories of `log.dirs`."""
+"""All logs of a node, over the directories of `log.dirs`, and the work that goes on in the background.
+
+A partition has one log, in one directory; new ones go where there are fewest. A directory that fails takes
+its logs with it and nothing else: the node serves on while one is left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+from penstock.protocol.types import Uuid
 from penstock.runtime import Runtime
+from penstock.storage.directory import LogDirectory
+from penstock.storage.errors import DirectoryOffline, NoDirectory, PartitionExists, StorageError
+from penstock.storage.layout import DELETE_DIRECTORY, STRAY_DIRECTORY
 from penstock.storage.log import Log
-from penstock.storage.settings import LogSettings, StoreSettings
+from penstock.storage.recovery import RecoveryReport
+from penstock.storage.settings import NEVER, LogSettings, StoreSettings
+from penstock.storage.volume import Descriptors, Volume
+
+logger = logging.getLogger(__name__)
+
+LOGS_PER_TURN = 32  # retention looks at so many logs before the event loop gets its turn again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDescription:
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    """How far the log is behind the high watermark."""
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryDescription:
+    path: str
+    is_online: bool
+    total_bytes: int
+    usable_bytes: int
+    logs: Sequence[LogDescription]
 
 
 class LogStore:
@@ -19,12 +56,214 @@ class LogStore:
         topic_settings: Callable[[str], LogSettings],
         node_id: int,
         cluster_id: str,
-    ) -> None: ...
-    async def start(self) -> None: ...
+    ) -> None:
+        descriptors = Descriptors(settings.open_files_max)
+        self.directories = [
+            LogDirectory(
+                Volume(
+                    path,
+                    disk=runtime.disk,
+                    workers=runtime.workers,
+                    clock=runtime.clock,
+                    rng=runtime.random,
+                    descriptors=descriptors,
+                ),
+                settings=settings,
+            )
+            for path in paths
+        ]
+        self.on_directory_offline: Callable[[LogDirectory], None] | None = None
+        """Called when a directory fails, after its logs refuse everything."""
+        self._clock = runtime.clock
+        self._settings = settings
+        self._topic_settings = topic_settings
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._logs: dict[tuple[str, int], Log] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        for directory in self.directories:
+            directory.volume.on_offline.append(partial(self._went_offline, directory))
+
+    async def start(self) -> list[RecoveryReport]:
+        """Open every directory and load every log; returns what was found where the last stop was not clean.
+
+        A directory that can not be used is left out with a message; DirectoryRefused where it is somebody
+        else's, NoDirectory where none is left.
+        """
+        for directory in self.directories:
+            try:
+                directory.open(cluster_id=self._cluster_id, node_id=self._node_id)
+            except DirectoryOffline:
+                continue
+            except StorageError:
+                self._release()
+                raise
+        results = await asyncio.gather(
+            *[directory.load(self._topic_settings) for directory in self._online()], return_exceptions=True
+        )
+        reports = []
+        for result in results:
+            if isinstance(result, BaseException):
+                if not isinstance(result, DirectoryOffline):
+                    self._release()
+                    raise result
+            else:
+                reports += result
+        self._require_directory()
+        self._gather_logs()
+        self._start_tasks()
+        return reports
+
     def create(
-        self, topic: str, partition: int, topic_id: bytes, settings: LogSettings, *, path: str | None = None
-    ) -> Log: ...
-    def get(self, topic: str, partition: int) -> Log | None: ...
-    def delete(self, topic: str, partition: int) -> None: ...
-    def all(self) -> Iterator[Log]: ...
-    async def close(self) -> None: ...
+        self, topic: str, partition: int, topic_id: Uuid, settings: LogSettings, *, path: str | None = None
+    ) -> Log:
+        """A new log, in the directory at `path` or else where there are fewest; PartitionExists if there is
+        one.
+        """
+        if (topic, partition) in self._logs:
+            raise PartitionExists(
+                f"{topic}-{partition} is in {self._logs[topic, partition].directory} already"
+            )
+        directory = self._choose(path)
+        log = self._logs[topic, partition] = directory.create(topic, partition, topic_id, settings)
+        return log
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        return self._logs.get((topic, partition))
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a log out of service; its files go after `file.delete.delay.ms`. Nothing happens if there is
+        none.
+        """
+        self._remove(topic, partition, DELETE_DIRECTORY)
+
+    def set_aside(self, topic: str, partition: int) -> None:
+        """Take a log out of service that the cluster knows nothing of, but keep its files: someone may want
+        them.
+        """
+        self._remove(topic, partition, STRAY_DIRECTORY)
+
+    def all(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        return next(directory for directory in self.directories if directory.volume is log.volume)
+
+    def describe(self) -> list[DirectoryDescription]:
+        return [_describe(directory) for directory in self.directories]
+
+    async def enforce_retention(self) -> int:
+        """One round of retention over all logs; returns the number of segments dropped."""
+        dropped = 0
+        for count, log in enumerate(self.all()):
+            if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            try:
+                dropped += log.enforce_retention(self._clock.wall_ms(), high_watermark=log.high_watermark)
+            except StorageError:
+                continue  # gone or offline meanwhile, which was said when it happened
+        return dropped
+
+    async def close(self) -> None:
+        """Stop the background work, write everything down, and let go of the directories."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await asyncio.gather(*[directory.close() for directory in self.directories])
+
+    # Inside
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.is_online]
+
+    def _require_directory(self) -> None:
+        if not self._online():
+            self._release()
+            reasons = "; ".join(str(directory.volume.offline) for directory in self.directories)
+            raise NoDirectory(f"no directory of log.dirs can be used: {reasons}")
+
+    def _choose(self, path: str | None) -> LogDirectory:
+        online = [directory for directory in self._online() if path is None or directory.path == path]
+        if not online:
+            raise NoDirectory(f"{path or 'every directory of log.dirs'} is offline or unknown")
+        return min(online, key=lambda directory: len(directory.logs))
+
+    def _gather_logs(self) -> None:
+        for directory in self.directories:
+            for partition, log in directory.logs.items():
+                other = self._logs.setdefault(partition, log)
+                if other is not log:
+                    self._release()
+                    raise PartitionExists(f"{log} is in {other.directory} and in {log.directory}: remove one")
+
+    def _remove(self, topic: str, partition: int, kind: str) -> None:
+        log = self._logs.pop((topic, partition), None)
+        if log is not None:
+            self.directory_of(log).delete(log, kind=kind)
+
+    def _went_offline(self, directory: LogDirectory) -> None:
+        if self.on_directory_offline is not None:
+            self.on_directory_offline(directory)
+
+    def _release(self) -> None:
+        for directory in self.directories:
+            directory.release()
+
+    def _start_tasks(self) -> None:
+        settings = self._settings
+
+        async def expire_producers() -> None:
+            now_ms = self._clock.wall_ms()
+            for log in self.all():
+                log.producers.expire(now_ms, expiration_ms=settings.producer_id_expiration_ms)
+
+        async def enforce_retention() -> None:
+            await self.enforce_retention()
+
+        async def checkpoint_recovery_points() -> None:
+            await asyncio.gather(*[directory.checkpoint_recovery_points() for directory in self._online()])
+
+        async def checkpoint_start_offsets() -> None:
+            await asyncio.gather(*[directory.checkpoint_start_offsets() for directory in self._online()])
+
+        async def checkpoint_high_watermarks() -> None:
+            await asyncio.gather(*[directory.checkpoint_high_watermarks() for directory in self._online()])
+
+        for interval_ms, work in (
+            (settings.retention_check_interval_ms, enforce_retention),
+            (settings.recovery_point_interval_ms, checkpoint_recovery_points),
+            (settings.start_offset_interval_ms, checkpoint_start_offsets),
+            (settings.high_watermark_interval_ms, checkpoint_high_watermarks),
+            (settings.producer_id_expiration_check_interval_ms, expire_producers),
+        ):
+            if interval_ms < NEVER:
+                task = asyncio.get_running_loop().create_task(self._repeat(interval_ms, work))
+                self._tasks.append(task)
+
+    async def _repeat(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(min(interval_ms, self._settings.initial_task_delay_ms) / 1000)
+        while True:
+            await work()
+            await asyncio.sleep(interval_ms / 1000)
+
+
+def _describe(directory: LogDirectory) -> DirectoryDescription:
+    total = usable = -1
+    if directory.is_online:
+        total, usable = directory.volume.disk.space(directory.path)
+    return DirectoryDescription(
+        path=directory.path,
+        is_online=directory.is_online,
+        total_bytes=total,
+        usable_bytes=usable,
+        logs=[
+            LogDescription(
+                topic=log.topic,
+                partition=log.partition,
+                size_bytes=log.size_bytes(),
+                offset_lag=max(0, log.high_watermark - log.end_offset),
+            )
+            for log in directory.logs.values()
+        ],
+    )

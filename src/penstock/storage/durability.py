@@ -1,0 +1,166 @@
+"""How much of a log is safe from a power cut, what is not yet, and when that has to change.
+
+`recovery_point` is the end of what is safe. `end_offset` is where acknowledgements and readers must stop: the
+log's end, unless `flush.messages` makes an append wait for the disk, and then not past what waits. A
+truncation begins a new generation: a sync that was under way says nothing about offsets that are written
+anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.runtime.disk import File
+from penstock.storage.checkpoints import encode_epochs
+from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.flushing import Flusher, SyncWork
+from penstock.storage.layout import LEADER_EPOCHS
+from penstock.storage.segment import Segment
+from penstock.storage.settings import NEVER, LogSettings
+from penstock.storage.volume import Volume
+
+
+class Tail(Protocol):
+    """What has to be known of a log: where it ends, in which segment, and what stands beside it."""
+
+    volume: Volume
+    folder: str
+    end_offset: int
+    epochs: LeaderEpochs
+    settings: LogSettings
+
+    @property
+    def active_segment(self) -> Segment: ...
+
+
+class Durability:
+    __slots__ = (
+        "_flusher",
+        "_generation",
+        "_held_until_offset",
+        "_is_new_folder",
+        "_tail",
+        "_timer",
+        "_unsynced",
+        "end_offset",
+        "is_folder_changed",
+        "on_advance",
+        "recovery_point",
+    )
+
+    def __init__(self, tail: Tail, *, recovery_point: int, unsynced: list[File], is_new_folder: bool) -> None:
+        self._tail = tail
+        self.recovery_point = recovery_point
+        self.end_offset = tail.end_offset
+        self.on_advance: Callable[[], None] | None = None
+        """Called after `end_offset` moved by a sync, or when it never will because the directory is offline.
+        """
+        self.is_folder_changed = is_new_folder
+        self._is_new_folder = is_new_folder
+        self._unsynced = unsynced
+        self._generation = 0
+        self._held_until_offset = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._flusher = Flusher(self, tail.volume, tail.folder)
+
+    def owe(self, *files: File) -> None:
+        """The next sync must cover these files, whatever else it covers."""
+        self._unsynced += files
+
+    def request(self, offset: int) -> None:
+        """See to it that everything below `offset` becomes safe; nobody waits for it."""
+        self._flusher.request(offset)
+
+    async def flush(self) -> None:
+        """Return when all that is there now is safe. One sync serves all who wait."""
+        tail = self._tail
+        is_behind = self.recovery_point < tail.end_offset or tail.epochs.is_dirty
+        if is_behind or self._unsynced or self.is_folder_changed:
+            await self._flusher.wait(tail.end_offset)
+
+    def appended(self) -> None:
+        """Apply `flush.messages` and `flush.ms` to an append that was just made."""
+        tail, settings = self._tail, self._tail.settings
+        if tail.end_offset - self.recovery_point >= settings.flush_messages:
+            self._held_until_offset = tail.end_offset
+            self._flusher.request(tail.end_offset)
+        elif self.recovery_point >= self._held_until_offset:
+            self.end_offset = tail.end_offset
+        if settings.flush_ms != NEVER and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(settings.flush_ms / 1000, self._time_is_up)
+
+    def recovered(self) -> None:
+        """The log came back from a crash: what was read from it may not be safe yet, so it waits like an
+        append.
+        """
+        settings = self._tail.settings
+        if self._tail.end_offset - self.recovery_point >= settings.flush_messages:
+            self._held_until_offset = self._tail.end_offset
+            self.end_offset = self.recovery_point
+        self._flusher.request(self._tail.end_offset)
+
+    def truncated(self) -> None:
+        end_offset = self._tail.end_offset
+        self._generation += 1
+        self._flusher.truncated(end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.end_offset = min(self.end_offset, end_offset)
+        self._held_until_offset = min(self._held_until_offset, end_offset)
+
+    def stop(self) -> None:
+        """No more syncs by time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def fail(self) -> None:
+        """The directory is offline: tell all who wait."""
+        self.stop()
+        self._flusher.fail()
+        if self.on_advance is not None:
+            self.on_advance()
+
+    def begin_sync(self, offset: int) -> SyncWork:
+        """For `Flusher`: hand over what makes everything below `offset` safe, and all that is owed."""
+        tail = self._tail
+        active = tail.active_segment
+        files, end_offset = self._unsynced, active.base_offset
+        self._unsynced = []
+        if offset > end_offset:
+            files.append(active.file())
+            end_offset = tail.end_offset
+        work = SyncWork(
+            disk=tail.volume.disk, end_offset=end_offset, generation=self._generation, files=files
+        )
+        if tail.epochs.is_dirty:
+            tail.epochs.is_dirty = False
+            path = os.path.join(tail.folder, LEADER_EPOCHS)
+            work.replacements.append((path, encode_epochs(tail.epochs.entries())))
+        if self.is_folder_changed:
+            self.is_folder_changed = False
+            work.directories.append(tail.folder)
+        if self._is_new_folder:
+            self._is_new_folder = False
+            work.directories.append(tail.volume.path)
+        return work
+
+    def end_sync(self, work: SyncWork) -> None:
+        """For `Flusher`: what `work` covers is safe now."""
+        if work.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, work.end_offset)
+        if self.recovery_point >= self._held_until_offset:
+            end_offset = self._tail.end_offset
+        else:
+            end_offset = max(self.end_offset, self.recovery_point)
+        if end_offset > self.end_offset:
+            self.end_offset = end_offset
+            if self.on_advance is not None:
+                self.on_advance()
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        if self._tail.volume.offline is None and self.recovery_point < self._tail.end_offset:
+            self._flusher.request(self._tail.end_offset)
