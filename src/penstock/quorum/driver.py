@@ -119,7 +119,12 @@ class Quorum:
         """Append records as one batch, all or nothing, and return the offset of the last one."""
         if not self.is_leader:
             raise NotLeader
-        return self._append(build_data_batch(values, timestamp_ms=self._clock.wall_ms())) - 1
+        batch = build_data_batch(values, timestamp_ms=self._clock.wall_ms())
+        try:
+            return self._append(batch) - 1
+        except Exception as error:
+            self._fail(error)
+            raise NotLeader from error
 
     @property
     def is_leader(self) -> bool:
@@ -202,8 +207,11 @@ class Quorum:
                 await self._unsynced.wait()
                 await self._sync()
         except Exception as error:
-            logger.error("the metadata log failed; this node leads the quorum no more", exc_info=error)
-            self._resign(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        logger.error("the metadata log failed; this node leads the quorum no more", exc_info=error)
+        self._resign(error)
 
     def _resign(self, reason: Exception | None) -> None:
         if self.ended.done():

@@ -22,6 +22,7 @@ class MemoryLog:
         """Clear it to make syncs wait."""
         self.sync_gate.set()
         self.failure: OSError | None = None
+        self.append_failure: OSError | None = None
 
     @property
     def end_offset(self) -> int:
@@ -32,6 +33,8 @@ class MemoryLog:
         return kernel.read_header(self.batches[-1]).leader_epoch if self.batches else 0
 
     def append(self, batch: bytearray, *, epoch: int) -> int:
+        if self.append_failure is not None:
+            raise self.append_failure
         place(batch, 0, base_offset=self.end_offset, leader_epoch=epoch)
         self.batches.append(bytes(batch))
         return self.end_offset

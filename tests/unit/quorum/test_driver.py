@@ -195,3 +195,16 @@ async def test_the_status_names_leader_voters_and_their_progress(node: Node) -> 
     assert [(progress.key, progress.end_offset) for progress in status.voters] == [(ME.key, 4)]
     assert status.voter_details == (ME,)
     await quorum.close()
+
+
+async def test_an_append_that_fails_ends_the_leadership_at_once(node: Node) -> None:
+    quorum = await node.start()
+    node.log.append_failure = OSError(28, "no space left on device")
+
+    with pytest.raises(NotLeader):
+        quorum.append([b"a"])
+
+    assert node.recorder.has_resigned
+    with pytest.raises(OSError, match="no space left"):
+        await quorum.ended
+    await quorum.close()

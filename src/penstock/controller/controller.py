@@ -1,0 +1,263 @@
+"""The controller in motion: decide, append, wait until committed, answer.
+
+Decisions run one after the other, on the image of everything that was appended so far, committed or not; so a
+second CreateTopics of the same name is refused although the first is still being written. Deciding, appending
+and replaying happen without an await between them, which is all the locking there is. A response is kept back
+until its records are committed, and by then `cache` holds the image that contains them: whoever got the
+answer finds what it says.
+
+When the quorum's log fails, or another node leads, whatever was appended and not committed is forgotten, and
+those who wait for it are told NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.controller import brokers, configs, features, partitions, producer_ids, topics
+from penstock.controller.brokers import Registration
+from penstock.controller.configs import Alteration
+from penstock.controller.outcome import Outcome
+from penstock.metadata.cache import MetadataCache
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.errors import Refused
+from penstock.metadata.framing import decode_record, encode_record
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
+from penstock.metadata.replay import ImageBuilder
+from penstock.metadata.settings import DynamicSettings
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_topics import DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest
+from penstock.quorum.driver import NotLeader, Quorum, QuorumStatus
+from penstock.quorum.log import BATCH_BYTES_MAX, DataBatch
+
+R = TypeVar("R")
+
+RECORD_OVERHEAD_BYTES_MAX = 32  # lengths and deltas round a record's value in a batch
+OWN_TIMEOUT_MS = 30_000  # for what the node itself asks
+PENDING_MAX = 10_000  # appended and not committed; more means that the disk does not keep up
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One batch on its way to being committed."""
+
+    last_offset: int
+    delta: MetadataDelta
+    committed: asyncio.Future[None] | None
+    """Set for the last batch of an outcome, whose answer waits for it."""
+
+
+class Controller:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        quorum: Quorum,
+        cache: MetadataCache,
+        settings: DynamicSettings,
+        rng: random.Random,
+    ) -> None:
+        self._node_id = node_id
+        self._quorum = quorum
+        self._cache = cache
+        self._settings = settings
+        self._random = rng
+        self._image = EMPTY_IMAGE
+        """Everything that was appended; runs ahead of `cache.image`, which is what was committed."""
+        self._pending: deque[_Pending] = deque()
+
+    async def start(self) -> None:
+        """Lead the quorum, replay its log, and, in a new cluster, write down what it starts with."""
+        await self._quorum.start(self)
+        if not self._image.features:
+            await self._run(
+                lambda image: features.first_records(self._settings.of_broker(image)), OWN_TIMEOUT_MS
+            )
+
+    async def join(
+        self,
+        registration: Registration,
+        *,
+        controller: Registration | None = None,
+        keeps_epochs: bool = False,
+    ) -> int:
+        """Register this node and let it in; returns its broker epoch. See `brokers.unfence_broker` for
+        `keeps_epochs`."""
+        if controller is not None:
+            own = controller
+            await self._run(lambda image: brokers.register_controller(own), OWN_TIMEOUT_MS)
+        broker_epoch = await self._run(
+            lambda image: brokers.register_broker(image, registration, broker_epoch=self._quorum.next_offset),
+            OWN_TIMEOUT_MS,
+        )
+        await self._run(
+            lambda image: brokers.unfence_broker(
+                image, registration.node_id, broker_epoch=broker_epoch, keeps_epochs=keeps_epochs
+            ),
+            OWN_TIMEOUT_MS,
+        )
+        return broker_epoch
+
+    async def close(self) -> None:
+        await self._quorum.close()
+
+    # What others ask
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        return await self._run(
+            lambda image: topics.create_topics(
+                image, request, settings=self._settings.of_broker(image), rng=self._random
+            ),
+            request.timeout_ms,
+        )
+
+    async def create_topics_automatically(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Create topics that somebody asked about; the answer has those that could not be, and why."""
+        request = topics.automatic_topics(names, self._settings.of_broker(self._image))
+        request.timeout_ms = OWN_TIMEOUT_MS
+        response = await self.create_topics(request)
+        fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        return {topic.name: topic.error_code for topic in response.topics if topic.error_code not in fine}
+
+    async def delete_topics(
+        self, wanted: Sequence[DeleteTopicState], *, timeout_ms: int, version: int
+    ) -> DeleteTopicsResponse:
+        def decide(image: MetadataImage) -> Outcome[DeleteTopicsResponse]:
+            is_enabled = self._settings.of_broker(image).get("delete.topic.enable")
+            return topics.delete_topics(image, wanted, is_enabled=is_enabled, version=version)
+
+        return await self._run(decide, timeout_ms)
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        return await self._run(
+            lambda image: partitions.create_partitions(image, request, rng=self._random), request.timeout_ms
+        )
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool
+    ) -> list[Refused | None]:
+        """For each alteration, why it was refused, or None where it was made."""
+        return await self._run(
+            lambda image: configs.alter_configs(
+                image, alterations, settings=self._settings.of_broker(image), validate_only=validate_only
+            ),
+            OWN_TIMEOUT_MS,
+        )
+
+    async def update_features(self, request: UpdateFeaturesRequest) -> None:
+        """Raises `Refused` for the first feature that can not be updated; then none is."""
+        await self._run(
+            lambda image: features.update_features(
+                image, request, settings=self._settings.of_broker(image), node_id=self._node_id
+            ),
+            request.timeout_ms,
+        )
+
+    async def allocate_producer_ids(self, broker_id: int) -> tuple[int, int]:
+        """The first id of a new block, and how many there are in it."""
+        broker = self._image.brokers.get(broker_id)
+        request = AllocateProducerIdsRequest(
+            broker_id=broker_id, broker_epoch=-1 if broker is None else broker.epoch
+        )
+        block = await self._run(
+            lambda image: producer_ids.allocate_producer_ids(image, request), OWN_TIMEOUT_MS
+        )
+        return block.producer_id_start, block.producer_id_len
+
+    def quorum_status(self) -> QuorumStatus:
+        return self._quorum.status()
+
+    # Decide, append, replay
+
+    async def _run(self, decide: Callable[[MetadataImage], Outcome[R]], timeout_ms: int) -> R:
+        if timeout_ms <= 0:
+            # Kafka gives up before it has begun, and clients that send this have learnt to expect it.
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT)
+        if not self._quorum.is_leader:
+            raise Refused(ErrorCode.NOT_CONTROLLER)
+        if len(self._pending) >= PENDING_MAX:
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT, "The metadata log's disk does not keep up.")
+        outcome = decide(self._image)
+        if not outcome.records:
+            return outcome.response
+        try:
+            committed = self._append(outcome)
+            async with asyncio.timeout(timeout_ms / 1000):
+                await committed
+        except NotLeader as exc:
+            raise Refused(ErrorCode.NOT_CONTROLLER) from exc
+        except TimeoutError as exc:
+            raise Refused(ErrorCode.REQUEST_TIMED_OUT) from exc
+        return outcome.response
+
+    def _append(self, outcome: Outcome[R]) -> asyncio.Future[None]:
+        batches = list(_split(outcome.records))
+        if outcome.is_atomic and len(batches) > 1:
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"The change is larger than {BATCH_BYTES_MAX} bytes; ask for less.",
+            )
+        for records, values in batches:
+            # Replayed before it is appended: a decision that can not be replayed is a bug, and must not reach the log.
+            builder = ImageBuilder(self._image)
+            for record in records:
+                builder.replay(record)
+            last_offset = self._quorum.append(values)
+            delta = builder.finish(offset=last_offset, epoch=self._quorum.epoch)
+            self._image = delta.image
+            self._pending.append(_Pending(last_offset, delta, None))
+        committed = self._pending[-1].committed = asyncio.get_running_loop().create_future()
+        return committed
+
+    # What the quorum tells
+
+    def replay(self, batches: Iterator[DataBatch]) -> None:
+        builder = ImageBuilder(EMPTY_IMAGE)
+        last_offset, epoch = EMPTY_IMAGE.offset, EMPTY_IMAGE.epoch
+        for batch in batches:
+            for value in batch.values:
+                builder.replay(decode_record(value))
+            last_offset, epoch = batch.last_offset, batch.epoch
+        delta = builder.finish(offset=last_offset, epoch=epoch)
+        self._image = delta.image
+        self._cache.publish(delta)
+
+    def committed(self, high_watermark: int) -> None:
+        while self._pending and self._pending[0].last_offset < high_watermark:
+            pending = self._pending.popleft()
+            self._cache.publish(pending.delta)
+            if pending.committed is not None and not pending.committed.done():
+                pending.committed.set_result(None)
+
+    def resigned(self) -> None:
+        forgotten, self._pending = self._pending, deque()
+        self._image = self._cache.image
+        for pending in forgotten:
+            if pending.committed is not None and not pending.committed.done():
+                pending.committed.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
+
+
+def _split(records: Sequence[object]) -> Iterator[tuple[list[object], list[bytes]]]:
+    """Records and their bytes, in pieces that each fit one batch."""
+    piece: list[object] = []
+    values: list[bytes] = []
+    size = 0
+    for record in records:
+        value = encode_record(record)
+        needed = len(value) + RECORD_OVERHEAD_BYTES_MAX
+        if values and size + needed > BATCH_BYTES_MAX:
+            yield piece, values
+            piece, values, size = [], [], 0
+        piece.append(record)
+        values.append(value)
+        size += needed
+    yield piece, values

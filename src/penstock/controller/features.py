@@ -1,0 +1,119 @@
+"""Levels of the cluster's features: what a new cluster starts with, and changes of it (UpdateFeatures)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+from penstock.config.broker import BrokerSettings
+from penstock.controller.configs import MIN_ISR
+from penstock.controller.outcome import Outcome
+from penstock.metadata.errors import Refused
+from penstock.metadata.features import (
+    ELIGIBLE_LEADERS,
+    INITIAL_LEVELS,
+    KRAFT_LEVEL,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED,
+)
+from penstock.metadata.image import FeatureRange, MetadataImage
+from penstock.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from penstock.metadata.resources import CLUSTER_DEFAULTS, ConfigResource, ResourceType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+ABSENT = FeatureRange(0, 0)
+
+
+class UpgradeType(IntEnum):
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+_UPGRADE_TYPES = frozenset(UpgradeType)
+
+
+def first_records(settings: BrokerSettings) -> Outcome[None]:
+    """What a new cluster's log begins with."""
+    records: list[object] = [
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_LEVELS.items()
+    ]
+    records += _min_isr_records({}, settings)
+    return Outcome(records, None)
+
+
+def update_features(
+    image: MetadataImage, request: UpdateFeaturesRequest, *, settings: BrokerSettings, node_id: int
+) -> Outcome[None]:
+    """All updates or none; raises `Refused` for the first that can not be made.
+
+    A feature that is named twice gets the last level, as in Kafka.
+    """
+    records: list[object] = []
+    updates = {update.feature: update for update in request.feature_updates}
+    for update in updates.values():
+        current = KRAFT_LEVEL if update.feature == KRAFT_VERSION else image.features.get(update.feature, 0)
+        _check_update(image, update, current, node_id)
+        if update.feature == KRAFT_VERSION:
+            continue  # at its only level; the quorum would keep it, and not this log
+        records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
+        if update.feature == ELIGIBLE_LEADERS:
+            if update.max_version_level == 0:
+                records.append(ClearElrRecord(topic_name=""))
+            else:
+                records += _min_isr_records(image.configs, settings)
+    return Outcome([] if request.validate_only else records, None)
+
+
+def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, node_id: int) -> None:
+    wanted = update.max_version_level
+    if update.upgrade_type not in _UPGRADE_TYPES:
+        raise _bad_update(update, "The controller does not know this upgrade type.")
+    if wanted < 0:
+        raise _bad_update(update, "A feature version cannot be less than 0.")
+    if update.feature not in SUPPORTED:
+        raise _bad_update(update, f"Controller {node_id} does not support this feature.")
+    for who, supported in _supporters(image, update.feature, node_id):
+        if wanted not in supported:
+            raise _bad_update(update, f"{who} only supports versions {supported}.")
+    if wanted < current and update.upgrade_type == UpgradeType.UPGRADE:
+        raise _bad_update(update, "A downgrade needs the upgrade type to be a safe or unsafe downgrade.")
+    if wanted > current and update.upgrade_type != UpgradeType.UPGRADE:
+        raise _bad_update(update, "Can't downgrade to a newer version.")
+    if wanted < current and update.feature in (METADATA_VERSION, KRAFT_VERSION):
+        raise _bad_update(update, "Can't downgrade the version of this feature.")
+
+
+def _supporters(image: MetadataImage, feature: str, node_id: int) -> Iterator[tuple[str, FeatureRange]]:
+    """Everyone whose consent a level needs: this controller, every node and every other controller."""
+    yield f"Controller {node_id}", SUPPORTED[feature]
+    for broker in image.brokers.values():
+        yield f"Broker {broker.node_id}", broker.features.get(feature, ABSENT)
+    for controller in image.controllers.values():
+        if controller.node_id != node_id:
+            yield f"Controller {controller.node_id}", controller.features.get(feature, ABSENT)
+
+
+def _min_isr_records(
+    configs: Mapping[ConfigResource, Mapping[str, str]], settings: BrokerSettings
+) -> Iterator[ConfigRecord]:
+    """KIP-966: while eligible leaders are tracked, `min.insync.replicas` is the cluster's and not a
+    node's."""
+    if MIN_ISR not in configs.get(CLUSTER_DEFAULTS, {}):
+        yield _min_isr_record("", str(settings.get(MIN_ISR)))
+    for resource, values in configs.items():
+        if resource != CLUSTER_DEFAULTS and resource.type is ResourceType.BROKER and MIN_ISR in values:
+            yield _min_isr_record(resource.name, None)
+
+
+def _min_isr_record(name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=name, name=MIN_ISR, value=value)
+
+
+def _bad_update(update: FeatureUpdateKey, why: str) -> Refused:
+    return Refused(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
+    )

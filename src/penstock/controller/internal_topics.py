@@ -1,0 +1,45 @@
+"""The topics in which coordinators keep their state: how many partitions, and which settings, they must have.
+
+A topic like this that was created with a broker's defaults would lose state by retention, or could not be
+compacted.
+"""
+
+from __future__ import annotations
+
+from penstock.config.broker import BrokerSettings
+from penstock.metadata.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+# For each topic: what its settings in server.properties begin with, and what holds whatever they say.
+_TOPICS: dict[str, tuple[str, dict[str, str]]] = {
+    OFFSETS_TOPIC: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
+    TRANSACTIONS_TOPIC: (
+        "transaction.state.log",
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    ),
+    SHARE_STATE_TOPIC: (
+        "share.coordinator.state.topic",
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    ),
+}
+
+
+def internal_topic(name: str, settings: BrokerSettings) -> CreatableTopic | None:
+    """How to create a coordinator's topic; None for any other name."""
+    if name not in _TOPICS:
+        return None
+    prefix, fixed = _TOPICS[name]
+    configs = {**fixed, "segment.bytes": str(settings.get(f"{prefix}.segment.bytes"))}
+    if name != OFFSETS_TOPIC:
+        configs["min.insync.replicas"] = str(settings.get(f"{prefix}.min.isr"))
+    return CreatableTopic(
+        name=name,
+        num_partitions=settings.get(f"{prefix}.num.partitions"),
+        replication_factor=settings.get(f"{prefix}.replication.factor"),
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

@@ -1,0 +1,139 @@
+"""New partitions: of a topic that is being created, or of one that grows (CreatePartitions)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from penstock.controller.outcome import RECORDS_MAX, Outcome
+from penstock.controller.placement import default_directory, place_replicas
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage, TopicImage
+from penstock.metadata.records import PartitionRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from penstock.protocol.types import Uuid
+
+
+def create_partitions(
+    image: MetadataImage, request: CreatePartitionsRequest, *, rng: random.Random
+) -> Outcome[CreatePartitionsResponse]:
+    records: list[object] = []
+    results = []
+    names = [topic.name for topic in request.topics]
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=topic.name)
+        try:
+            if names.count(topic.name) > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            added = _grow_topic(image, topic, rng)
+            if len(records) + len(added) > RECORDS_MAX:
+                raise too_many_partitions()
+            records += added
+        except Refused as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        results.append(result)
+    return Outcome([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+
+def _grow_topic(
+    image: MetadataImage, wanted: CreatePartitionsTopic, rng: random.Random
+) -> list[PartitionRecord]:
+    topic = image.topics.get(wanted.name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name}.")
+    additional = _additional_count(topic, wanted)
+    # All partitions of a topic have as many replicas as its first.
+    replication_factor = len(topic.partitions[0].replicas)
+    if wanted.assignments is None:
+        placements = place_replicas(
+            image.brokers, partition_count=additional, replication_factor=replication_factor, rng=rng
+        )
+    else:
+        placements = [tuple(assignment.broker_ids) for assignment in wanted.assignments]
+        for replicas in placements:
+            check_assignment(image, replicas, replication_factor=replication_factor)
+    first = len(topic.partitions)
+    return [
+        new_partition(image, topic.topic_id, first + index, replicas)
+        for index, replicas in enumerate(placements)
+    ]
+
+
+def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
+    current = len(topic.partitions)
+    if wanted.count == current:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    if wanted.count < current:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} has {current} partition(s); {wanted.count} would not be an increase.",
+        )
+    additional = wanted.count - current
+    if additional > RECORDS_MAX:
+        raise too_many_partitions()
+    if wanted.assignments is not None and len(wanted.assignments) != additional:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{additional} partition(s) are to be added, but {len(wanted.assignments)} assignment(s) are given.",
+        )
+    return additional
+
+
+def check_assignment(
+    image: MetadataImage, replicas: Sequence[int], *, replication_factor: int | None
+) -> None:
+    """Refuse replicas that a client chose where they can not be; `replication_factor` is that of the topic's
+    others."""
+    if not replicas:
+        raise _bad_assignment("includes an empty replica list")
+    for position, node_id in enumerate(replicas):
+        if node_id not in image.brokers:
+            raise _bad_assignment(f"includes broker {node_id}, but no such broker is registered")
+        if node_id in replicas[:position]:
+            raise _bad_assignment(f"includes broker {node_id} more than once")
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise _bad_assignment(
+            f"has {len(replicas)} replica(s) of one partition, but {replication_factor} of the others"
+        )
+
+
+def new_partition(
+    image: MetadataImage, topic_id: Uuid, index: int, replicas: Sequence[int]
+) -> PartitionRecord:
+    """A partition that holds nothing yet: every active replica is in sync, and the first of them leads."""
+    brokers = [image.brokers[node_id] for node_id in replicas]
+    isr = [broker.node_id for broker in brokers if broker.is_active]
+    if not isr:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers that partition {index} is assigned to are fenced or in controlled shutdown.",
+        )
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=isr,
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[default_directory(broker) for broker in brokers],
+    )
+
+
+def too_many_partitions() -> Refused:
+    return Refused(
+        ErrorCode.POLICY_VIOLATION,
+        f"One request may create {RECORDS_MAX} partitions at most, topics included.",
+    )
+
+
+def _bad_assignment(what: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {what}.")

@@ -1,0 +1,266 @@
+"""Topics: created, with a client's wishes or by themselves, and deleted."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.config.broker import BrokerSettings
+from penstock.config.describe import describe_topic
+from penstock.config.topic import TopicSettings
+from penstock.controller.configs import new_topic_settings
+from penstock.controller.internal_topics import internal_topic
+from penstock.controller.outcome import RECORDS_MAX, Outcome
+from penstock.controller.partitions import check_assignment, new_partition, too_many_partitions
+from penstock.controller.placement import place_replicas
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage, TopicImage
+from penstock.metadata.names import METADATA_TOPIC, check_topic_name, unified_name
+from penstock.metadata.records import RemoveTopicRecord, TopicRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from penstock.protocol.types import ZERO_UUID, Uuid, random_uuid
+
+DELETION_DISABLED_VERSION = 3  # of DeleteTopics: older ones have no error of their own for it
+DEFAULT = -1  # of partitions and replicas: as the broker's settings say
+
+
+def create_topics(
+    image: MetadataImage, request: CreateTopicsRequest, *, settings: BrokerSettings, rng: random.Random
+) -> Outcome[CreateTopicsResponse]:
+    """Each topic is created or refused by itself; all that are created are created at once.
+
+    Two new names that differ only in '.' and '_' are both created, as in Kafka: only topics that exist
+    already are looked at.
+    """
+    records: list[object] = []
+    results = []
+    describer = _SettingsDescriber(settings)
+    counts = Counter(topic.name for topic in request.topics)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        result = CreatableTopicResult(name=topic.name)
+        try:
+            if counts[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            created = _create_topic(image, topic, settings, rng)
+            if len(records) + len(created.records) > RECORDS_MAX:
+                raise too_many_partitions()
+            records += created.records
+            result.topic_id = created.topic_id
+            result.num_partitions = created.partition_count
+            result.replication_factor = created.replication_factor
+            result.configs = describer.describe(created.overrides)
+        except Refused as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        results.append(result)
+    return Outcome([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+
+
+def automatic_topics(names: Sequence[str], settings: BrokerSettings) -> CreateTopicsRequest:
+    """What to create when a client asks about topics that are not there: the broker's defaults, and for the
+    coordinators' own topics what they need."""
+    return CreateTopicsRequest(
+        topics=[
+            internal_topic(name, settings)
+            or CreatableTopic(
+                name=name, num_partitions=DEFAULT, replication_factor=DEFAULT, assignments=[], configs=[]
+            )
+            for name in names
+        ]
+    )
+
+
+def delete_topics(
+    image: MetadataImage, wanted: Sequence[DeleteTopicState], *, is_enabled: bool, version: int
+) -> Outcome[DeleteTopicsResponse]:
+    """Each topic is named or given by its id, once; whoever says it twice may have meant another, so neither
+    counts."""
+    records: list[object] = []
+    results = []
+    mentions = Counter(_meant(image, each) for each in wanted)
+    for each in {(each.name, each.topic_id): each for each in wanted}.values():
+        result = DeletableTopicResult(name=each.name, topic_id=each.topic_id)
+        try:
+            if not is_enabled:
+                raise _deletion_disabled(version)
+            topic = _find_topic(image, each, is_repeated=mentions[_meant(image, each)] > 1)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        except Refused as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        results.append(result)
+    return Outcome(records, DeleteTopicsResponse(responses=results))
+
+
+class NewTopic(NamedTuple):
+    topic_id: Uuid
+    overrides: dict[str, str]
+    partition_count: int
+    replication_factor: int
+    records: list[object]
+
+
+def _create_topic(
+    image: MetadataImage, topic: CreatableTopic, settings: BrokerSettings, rng: random.Random
+) -> NewTopic:
+    _check_new_name(image, topic.name)
+    overrides = _overrides(topic)
+    configs = new_topic_settings(topic.name, overrides, settings=settings)
+    placements = _place(image, topic, settings, rng)
+    topic_id = random_uuid(rng)
+    partitions = [
+        new_partition(image, topic_id, index, replicas) for index, replicas in enumerate(placements)
+    ]
+    return NewTopic(
+        topic_id,
+        overrides,
+        partition_count=len(placements),
+        replication_factor=len(placements[0]),
+        # Settings stand before the partitions, so that whoever opens a log knows how.
+        records=[TopicRecord(name=topic.name, topic_id=topic_id), *configs, *partitions],
+    )
+
+
+def _check_new_name(image: MetadataImage, name: str) -> None:
+    if name == METADATA_TOPIC:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is the cluster's own and cannot be created."
+        )
+    check_topic_name(name)
+    if name in image.topics:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    unified = unified_name(name)
+    if unified is not None and unified in image.topics.by_unified_name:
+        other = image.topics.by_unified_name[unified][0]
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic '{other}': '.' and '_' look alike in metrics.",
+        )
+
+
+def _overrides(topic: CreatableTopic) -> dict[str, str]:
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"A topic's setting must have a value: {', '.join(nulls)}")
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def _place(
+    image: MetadataImage, topic: CreatableTopic, settings: BrokerSettings, rng: random.Random
+) -> list[tuple[int, ...]]:
+    """Replicas for each partition, as the client assigned them or as the placement has it."""
+    if topic.assignments:
+        return _assigned_by_client(image, topic)
+    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "The replication factor must be positive, or -1 for the default.",
+        )
+    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS, "The number of partitions must be positive, or -1 for the default."
+        )
+    partition_count = topic.num_partitions
+    if partition_count == DEFAULT:
+        partition_count = settings.get("num.partitions")
+    replication_factor = topic.replication_factor
+    if replication_factor == DEFAULT:
+        replication_factor = settings.get("default.replication.factor")
+    if partition_count > RECORDS_MAX:
+        raise too_many_partitions()
+    return place_replicas(
+        image.brokers, partition_count=partition_count, replication_factor=replication_factor, rng=rng
+    )
+
+
+def _assigned_by_client(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ...]]:
+    if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "With a manual assignment, the number of partitions and the replication factor must be -1.",
+        )
+    assigned: dict[int, tuple[int, ...]] = {}
+    for assignment in topic.assignments:
+        if assignment.partition_index in assigned:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Partition {assignment.partition_index} is assigned more than once.",
+            )
+        replication_factor = len(next(iter(assigned.values()))) if assigned else None
+        check_assignment(image, assignment.broker_ids, replication_factor=replication_factor)
+        assigned[assignment.partition_index] = tuple(assignment.broker_ids)
+    if sorted(assigned) != list(range(len(assigned))):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assigned partitions must be numbered from 0, without gaps."
+        )
+    return [assigned[index] for index in range(len(assigned))]
+
+
+class _SettingsDescriber:
+    """The settings that a new topic got, for its response (KIP-525). Topics of one request mostly have the
+    same."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def describe(self, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
+        key = frozenset(overrides.items())
+        if key not in self._described:
+            self._described[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in describe_topic(TopicSettings.resolve(self._settings, overrides))
+            ]
+        return self._described[key]
+
+
+def _deletion_disabled(version: int) -> Refused:
+    message = "Topics cannot be deleted: delete.topic.enable is false."
+    if version < DELETION_DISABLED_VERSION:
+        return Refused(ErrorCode.INVALID_REQUEST, message)
+    return Refused(ErrorCode.TOPIC_DELETION_DISABLED, message)
+
+
+def _meant(image: MetadataImage, wanted: DeleteTopicState) -> Uuid | str | None:
+    """The topic's id where there is such a topic, otherwise what the client said."""
+    topic = None if wanted.name is None else image.topics.get(wanted.name)
+    if topic is not None:
+        return topic.topic_id
+    return wanted.topic_id if wanted.name is None else wanted.name
+
+
+def _find_topic(image: MetadataImage, wanted: DeleteTopicState, *, is_repeated: bool) -> TopicImage:
+    if wanted.name is None and wanted.topic_id == ZERO_UUID:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if wanted.name is not None and wanted.topic_id != ZERO_UUID:
+        raise Refused(ErrorCode.INVALID_REQUEST, "A topic is named or given by its id, not both.")
+    if is_repeated:
+        raise Refused(ErrorCode.INVALID_REQUEST, "The same topic is given more than once.")
+    if wanted.name is None:
+        topic = image.topics.with_id(wanted.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = image.topics.get(wanted.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        raise Refused(missing)
+    return topic
