@@ -23,8 +23,9 @@ NUMBERS: dict[WireType, st.SearchStrategy[Any]] = {
     WireType.ERROR_CODE: st.sampled_from(ErrorCode),
 }
 # Short mostly, and now and then beyond the 127 bytes up to which a compact length takes one byte.
-TEXTS = st.text(max_size=8) | st.integers(120, 200).map(lambda size: "ä" * size)
-BLOBS = st.binary(max_size=8) | st.integers(120, 400).map(bytes)
+LONGER_BYTES = st.sampled_from([126, 127, 128, 300])
+TEXTS = st.text(max_size=8) | LONGER_BYTES.map(lambda size: "x" * size)
+BLOBS = st.binary(max_size=8) | LONGER_BYTES.map(bytes)
 
 
 def messages_of(plan: Plan) -> st.SearchStrategy[Any]:

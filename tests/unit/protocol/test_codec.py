@@ -10,8 +10,8 @@ from penstock.protocol.codec import codec
 from penstock.protocol.declare import field, message, struct
 from penstock.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedField
 from penstock.protocol.plan import plan_message
-from penstock.protocol.primitives import SPLICE_BYTES
-from penstock.protocol.types import Int8, Int32, Int64, Records, Uuid
+from penstock.protocol.primitives import SPLICE_BYTES, varint
+from penstock.protocol.types import Int8, Int16, Int32, Int64, Records, Uuid
 
 
 @struct
@@ -39,6 +39,21 @@ class Changing:
     numbers: list[Int64] = field(since=1, default=[])
     id: Uuid = field(since=1, default=Uuid(bytes(16)))
     old: Int8 = field(until=1, default=0)
+
+
+@message(versions=(0, 0), flexible=0)
+class Growing:
+    number: Int8
+    text: str
+    blob: bytes
+    numbers: list[Int8]
+
+
+@message(versions=(0, 0), flexible=0)
+class Tagging:
+    number: Int8
+    numbers: list[Int8]
+    tagged: Int16 = field(default=0, tag=0)
 
 
 class Elsewhere:
@@ -191,6 +206,41 @@ def test_the_longest_string_is_kafkas() -> None:
     too_long = b"\x81\x80\x02" + b"x" * 32768 + bytes(64)
     with pytest.raises(MalformedMessage, match="too long"):
         codec(Changing, 3).decode(too_long)
+
+
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 16382, 16383, 16384])
+def test_compact_lengths_grow_by_a_byte_at_every_seven_bits(size: int) -> None:
+    growing = Growing(number=1, text="x" * size, blob=b"y" * size, numbers=[1] * size)
+    length = varint(size + 1)
+    expected = b"\x01" + length + b"x" * size + length + b"y" * size + length + b"\x01" * size + b"\x00"
+
+    for encode_parts in both(Growing, 0):
+        assert encode_parts(growing) == [expected]
+    assert codec(Growing, 0).decode(expected) == (growing, len(expected))
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ("01 02 01  01  05 03 0000", "a tagged field"),  # an unknown tag, longer than the message
+        ("01 02 01  01  00 03 0000", "a tagged field"),
+        ("01 02 01  01  00 04 00000000", "tagged"),  # a known tag, longer than its value
+        ("01 02 01  01  00 01 0000", "tagged"),
+    ],
+)
+def test_the_size_of_a_tagged_field_must_be_true(data: str, complaint: str) -> None:
+    padded = bytes.fromhex(data)
+    with pytest.raises(MalformedMessage, match=complaint):
+        codec(Tagging, 0).decode(padded)
+    with pytest.raises(MalformedMessage):
+        interpreter.decode(plan_message(Tagging, 0), padded)
+
+
+def test_a_count_is_refused_before_its_first_element_is_read() -> None:
+    one_too_many = bytes.fromhex("00000003") + bytes(8) * 2
+
+    with pytest.raises(MalformedMessage, match="the size of batches does not fit"):
+        codec(Load, 0).decode(one_too_many)
 
 
 @pytest.mark.parametrize(
