@@ -1,0 +1,58 @@
+"""What holds for every row of every table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.config.declare import Setting
+from penstock.config.tables import BROKER, BROKER_DYNAMIC, CLIENT_METRICS, GROUP, IP, TOPIC, USER
+from penstock.config.tables import topic as topic_table
+
+ALL = [
+    *BROKER_DYNAMIC.values(),
+    *TOPIC.values(),
+    *GROUP.values(),
+    *CLIENT_METRICS.values(),
+    *USER.values(),
+    *IP.values(),
+]
+NAMES = {setting.name for setting in ALL}
+
+
+def test_no_name_stands_twice_in_a_table() -> None:
+    assert len(BROKER_DYNAMIC) == len(BROKER) + 3
+
+
+@pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.name)
+def test_a_setting_is_documented_in_sentences(setting: Setting) -> None:
+    assert re.fullmatch(r"[A-Z`].*\.", setting.doc), setting.doc
+    assert "  " not in setting.doc
+    assert "<" not in setting.doc.replace("<listener>", "").replace("<mechanism>", "").replace(
+        "<setting>", ""
+    )
+
+
+def test_documentation_speaks_of_settings_that_exist() -> None:
+    mentioned = {name for setting in ALL for name in re.findall(r"`([a-z]+(?:\.[a-z.]+)+)`", setting.doc)}
+
+    assert mentioned - NAMES == set()
+
+
+def test_a_default_is_of_its_type_and_obeys_its_rule() -> None:
+    for setting in ALL:
+        if (
+            setting.default is None or setting.name == "controller.listener.names"
+        ):  # empty, which nobody may say
+            continue
+        text = setting.show(setting.default)
+        assert text is not None
+        assert setting.parse(text) == setting.default, setting.name
+        assert type(setting.parse(text)) is type(setting.default), setting.name
+
+
+def test_a_topics_synonyms_are_settings_of_the_broker() -> None:
+    for name, synonyms in topic_table.BROKER_SYNONYMS.items():
+        assert name in TOPIC
+        assert all(synonym.name in BROKER for synonym in synonyms)
