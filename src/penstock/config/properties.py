@@ -1,0 +1,94 @@
+r"""Java's `.properties` format, in which Kafka's `server.properties` is written.
+
+A line is `key=value`, `key: value` or `key value`. `#` or `!` begins a comment; a backslash at the end joins the next
+line, without its indent; elsewhere it takes the next character literally, or means one of `\t \n \r \f \uXXXX`. A key
+that stands twice has its last value.
+
+The reader must mean the same as Java's: a test holds it to a running JVM. One oddity is left out: of a file that ends
+in a lone backslash Java makes an entry without name or value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+BLANK = " \t\f"
+LINE_END = re.compile(r"\r\n|\r|\n")
+ESCAPE = re.compile(r"\\(u.{0,4}|.|$)", re.DOTALL)
+NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+# A key ends at the first separator that no backslash precedes; around `=` or `:` blanks do not count.
+ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+class BadProperties(ValueError):
+    """A file that is not in the format; the words name the line."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values in the order of their first appearance."""
+    entries: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        match = ENTRY.fullmatch(line)
+        assert match is not None, "the pattern matches every line"
+        try:
+            entries[_unescape(match[1])] = _unescape(match[2])
+        except ValueError as problem:
+            raise BadProperties(f"line {number}: {problem}") from None
+    return entries
+
+
+def decode_properties(data: bytes) -> str:
+    r"""The text of a file: UTF-8 if it is that, else ISO 8859-1, which is what Java assumes."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines without comments, blank lines and indents, joined where a backslash says so; with their numbers."""
+    joined, first = "", 0
+    is_continued = False
+    for number, raw in enumerate(LINE_END.split(text), 1):
+        line = raw.lstrip(BLANK)
+        if not joined:
+            first = number
+            if line[:1] in ("#", "!"):
+                is_continued = False
+                continue
+        joined += line
+        is_continued = _ends_in_odd_backslashes(line)
+        if is_continued:
+            joined = joined[:-1]
+        elif joined:
+            yield first, joined
+            joined = ""
+    if is_continued and joined:
+        yield first, joined
+
+
+def _ends_in_odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    characters = ESCAPE.sub(_replace_escape, text)
+    # Java writes a character beyond the first 65,536 as two escapes, which become one here.
+    try:
+        return characters.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("half of a surrogate pair is not a character") from None
+
+
+def _replace_escape(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if not escaped.startswith("u"):
+        return NAMED.get(escaped, escaped)
+    digits = escaped[1:]
+    if re.fullmatch(r"[0-9a-fA-F]{4}", digits) is None:
+        raise ValueError(f"\\u must be followed by four hexadecimal digits, not by {digits!r}")
+    return chr(int(digits, 16))
