@@ -1,0 +1,314 @@
+"""What one node was told: in its file, and while it runs.
+
+`BrokerSettings` never changes. A dynamic change makes a new one (`with_dynamic`), which the node puts in the place
+of the old. Three layers speak, the later over the earlier: the file (static), what holds for the whole cluster, and
+what was said of this broker; under all three lies the declared default. Every name is declared in `tables`, save the
+few that only their prefix makes known (`listener.name.internal.ssl.keystore.location`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Self
+
+from penstock.config.declare import Dynamic, Setting
+from penstock.config.errors import BadSetting, unknown_setting
+from penstock.config.listeners import Listener, parse_listeners, parse_protocol_map
+from penstock.config.tables import BROKER, BROKER_DYNAMIC
+from penstock.config.tables.topic import BROKER_SYNONYMS
+
+LISTENER_PREFIX = "listener.name."
+
+# Settings of a listener that may also name a SASL mechanism: listener.name.<listener>.<mechanism>.<setting>.
+MECHANISM_SETTINGS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+
+# Settings of Java plug-ins, which no table can know: accepted, and without meaning here.
+PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
+
+# What older files still say. A bare refusal would leave the reader to search for what became of it.
+REMOVED = {
+    "zookeeper.connect": "Kafka 4 and Penstock keep their metadata themselves; remove this line",
+    "inter.broker.protocol.version": "features are upgraded with `kafka-features.sh upgrade`; remove this line",
+    "log.message.format.version": "records are stored in format 2 and converted for old clients; remove this line",
+    "log.message.downconversion.enable": "old clients are always served; remove this line",
+    "log.message.timestamp.difference.max.ms": "say log.message.timestamp.before.max.ms and .after.max.ms instead",
+    "control.plane.listener.name": "say controller.listener.names instead",
+    "broker.id.generation.enable": "say node.id instead",
+    "reserved.broker.max.id": "say node.id instead",
+    "offsets.commit.required.acks": "offsets are committed by all replicas in sync; remove this line",
+    "delegation.token.master.key": "say delegation.token.secret.key instead",
+}
+
+
+class Source(IntEnum):
+    """Where a value came from. The numbers are those that DescribeConfigs puts on the wire."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class BrokerSettings:
+    """All settings of a node, each with its value."""
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        cluster: Mapping[str, str],
+        broker: Mapping[str, str],
+        data_directory: str,
+    ) -> None:
+        """Not to be called from outside: `load` and `with_dynamic` check what they are given."""
+        self.static = static
+        """What the file said, as text."""
+        self.dynamic_cluster = cluster
+        """What was said of all brokers at run time, as text."""
+        self.dynamic_broker = broker
+        """What was said of this broker at run time, as text."""
+        self._data_directory = data_directory
+        self._values = {name: _parse(name, text) for name, text in self._texts().items()}
+
+    @classmethod
+    def load(cls, properties: Mapping[str, str], *, environment: Mapping[str, str] = os.environ) -> Self:
+        """Take the properties of a file, or refuse them with `BadSetting`."""
+        for name in properties:
+            _require_known(name, BROKER)
+        settings = cls(_with_aliases(properties), {}, {}, default_data_directory(environment))
+        settings.check()
+        return settings
+
+    def with_dynamic(self, *, cluster: Mapping[str, str] = {}, broker: Mapping[str, str] = {}) -> Self:
+        """The same node with these dynamic settings instead of the ones it had, or `BadSetting`."""
+        check_dynamic(cluster, is_for_one_broker=False)
+        check_dynamic(broker, is_for_one_broker=True)
+        settings = type(self)(self.static, dict(cluster), dict(broker), self._data_directory)
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other."""
+        from penstock.config.checks import check_broker  # it reads settings, so it stands above this module
+
+        check_broker(self)
+
+    def get(self, name: str, /, *, listener: str | None = None) -> Any:
+        """The value of a declared setting, of its declared type; a list is a tuple.
+
+        With `listener`, what was said of that listener, or else of all.
+        """
+        if listener is not None:
+            prefixed = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
+            if prefixed in self._values:
+                return self._values[prefixed]
+        try:
+            return self._values[name]
+        except KeyError:
+            return self.default(name)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the file or a dynamic change gives it a value."""
+        return name in self._values
+
+    @cached_property
+    def ignored(self) -> tuple[str, ...]:
+        """The names that were set without an effect: not in force yet, or without meaning here."""
+        return tuple(name for name in self._texts() if not _applies(name))
+
+    @property
+    def node_id(self) -> int:
+        node_id: int = self.get("node.id")
+        return node_id
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(self.get("process.roles"))
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        directories: tuple[str, ...] = self.get("log.dirs") or self.get("log.dir")
+        return directories
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.get("metadata.log.dir") or self.log_dirs[0]
+
+    @cached_property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where the node listens, for brokers' clients and for controllers."""
+        return parse_listeners("listeners", self.get("listeners"), self.security_protocols)
+
+    @cached_property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        return tuple(each for each in self.listeners if each.name not in self.controller_listener_names)
+
+    @cached_property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        return tuple(each for each in self.listeners if each.name in self.controller_listener_names)
+
+    @cached_property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What clients and other nodes are told. An empty host stands for the name of the machine, port 0 for the
+        port that the operating system chose: whoever opens the sockets fills both in."""
+        advertised = self.get("advertised.listeners")
+        if advertised is None:
+            return self.listeners
+        return parse_listeners("advertised.listeners", advertised, self.security_protocols)
+
+    @cached_property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        return tuple(name.upper() for name in self.get("controller.listener.names"))
+
+    @cached_property
+    def inter_broker_listener_name(self) -> str:
+        name: str = self.get("inter.broker.listener.name") or self.get("security.inter.broker.protocol")
+        return name.upper()
+
+    @cached_property
+    def security_protocols(self) -> dict[str, str]:
+        """Security protocol by listener name. Controllers' listeners need no entry while nothing is encrypted."""
+        protocols = parse_protocol_map(self.get("listener.security.protocol.map"))
+        if not self.is_set("listener.security.protocol.map"):
+            used = {entry.partition(":")[0].upper() for entry in self.get("listeners")}
+            used.update(self.controller_listener_names)
+            if not used & {"SSL", "SASL_SSL", "SASL_PLAINTEXT"}:
+                protocols.update(dict.fromkeys(self.controller_listener_names, "PLAINTEXT"))
+        return protocols
+
+    def layers(self) -> tuple[tuple[Source, Mapping[str, str]], ...]:
+        """The texts that were given, the strongest layer first."""
+        return (
+            (Source.DYNAMIC_BROKER, self.dynamic_broker),
+            (Source.DYNAMIC_DEFAULT_BROKER, self.dynamic_cluster),
+            (Source.STATIC_BROKER, self.static),
+        )
+
+    def _texts(self) -> dict[str, str]:
+        """What was said, with the layers laid over each other.
+
+        A name that is set in a stronger layer silences its synonyms in a weaker one: `log.roll.ms` said at run time
+        counts, though the file says `log.roll.hours`.
+        """
+        texts = dict(self.static)
+        for layer in (self.dynamic_cluster, self.dynamic_broker):
+            for name in layer:
+                for synonym in SYNONYMS_OF.get(name, ()):
+                    texts.pop(synonym, None)
+            texts.update(layer)
+        return texts
+
+    def default(self, name: str) -> Any:
+        """The value where nothing was said."""
+        if name == "log.dir":
+            return (self._data_directory,)
+        return BROKER_DYNAMIC[name].default
+
+
+def default_data_directory(environment: Mapping[str, str]) -> str:
+    """Where data goes when nothing was said: the user's state directory, as the XDG specification defines it."""
+    home = environment.get("HOME") or os.path.expanduser("~")
+    state = environment.get("XDG_STATE_HOME", "")
+    # The specification has a relative path ignored.
+    return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "penstock")
+
+
+def find_setting(name: str) -> Setting | None:
+    """The declaration behind a name, also behind one that speaks of a listener."""
+    return BROKER_DYNAMIC.get(_base_name(name))
+
+
+def is_listener_setting(name: str) -> bool:
+    return name.startswith(LISTENER_PREFIX)
+
+
+def check_dynamic(overrides: Mapping[str, str], *, is_for_one_broker: bool) -> None:
+    """Refuse what may not be said of a broker at run time, or not of all brokers at once."""
+    for name, text in overrides.items():
+        _require_known(name, BROKER_DYNAMIC)
+        setting = find_setting(name)
+        if setting is None or setting.dynamic is Dynamic.READ_ONLY:
+            raise BadSetting(name, None, "cannot change while the broker runs; say it in server.properties")
+        if _is_key_store_setting(name):
+            raise BadSetting(
+                name,
+                None,
+                f"changes for one listener only while the broker runs: {LISTENER_PREFIX}<listener>.{name}",
+            )
+        if not is_for_one_broker and _is_per_broker(name, setting):
+            raise BadSetting(name, None, "must be said of one broker, not of all")
+        setting.parse(text)
+
+
+# A listener's own values of these hold for all brokers, as the values for all listeners do.
+CLUSTER_WIDE_FOR_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+
+
+def _is_per_broker(name: str, setting: Setting) -> bool:
+    if is_listener_setting(name):
+        return setting.name not in CLUSTER_WIDE_FOR_LISTENERS
+    return setting.dynamic is Dynamic.PER_BROKER
+
+
+def _is_key_store_setting(name: str) -> bool:
+    return name == "ssl.key.password" or name.startswith(("ssl.keystore.", "ssl.truststore."))
+
+
+def _applies(name: str) -> bool:
+    setting = find_setting(name)
+    return setting is not None and setting.applies
+
+
+def _parse(name: str, text: str) -> Any:
+    setting = find_setting(name)
+    return text if setting is None else setting.parse(text)
+
+
+def _base_name(name: str) -> str:
+    """The declared setting that a listener's own setting is about."""
+    if not is_listener_setting(name):
+        return name
+    base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    for mechanism_setting in MECHANISM_SETTINGS:
+        if base.endswith(f".{mechanism_setting}"):
+            return mechanism_setting
+    return base
+
+
+def _require_known(name: str, table: Mapping[str, Setting]) -> None:
+    if _base_name(name) in table or name.startswith(PLUGIN_PREFIXES):
+        return
+    if name in REMOVED:
+        raise BadSetting(name, None, f"no longer a setting of Kafka: {REMOVED[name]}")
+    raise unknown_setting(name, list(table), where="a Penstock or Kafka 4.3 broker")
+
+
+def _with_aliases(properties: Mapping[str, str]) -> dict[str, str]:
+    """`broker.id` and `node.id` are one: who says the one has said the other."""
+    texts = dict(properties)
+    for name, alias in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in properties and alias not in properties:
+            texts[alias] = properties[name]
+    return texts
+
+
+def _synonyms() -> dict[str, tuple[str, ...]]:
+    """For each of the names that say the same thing in different units, all of them in order of precedence."""
+    groups = [tuple(s.name for s in synonyms) for synonyms in BROKER_SYNONYMS.values() if len(synonyms) > 1]
+    by_name = {name: group for group in groups for name in group}
+    del by_name["log.flush.scheduler.interval.ms"]  # the default of the other, with a meaning of its own
+    return by_name
+
+
+SYNONYMS_OF = _synonyms()
