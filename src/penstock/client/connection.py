@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from penstock import __version__
 from penstock.net.framing import SCRATCH_BYTES, FrameReader, FrameTooLarge
@@ -19,13 +19,13 @@ from penstock.protocol.apis import Api, ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import ErrorCode, MalformedMessage
+from penstock.protocol.headers import encode_request_header, read_response_header
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.runtime.network import Network, Part, Stream
 
 FRAME_BYTES_MAX = 1 << 30  # an answer's size is chosen by our own requests; this only stops nonsense
 REQUEST_TIMEOUT_S = 30.0
 
-_HEADER = struct.Struct(">hhih")
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -49,7 +49,7 @@ class ClientConnection:
 
     def __init__(self, stream: Stream, client_id: str) -> None:
         self._stream = stream
-        self._client_id = client_id.encode()
+        self._client_id = client_id
         self._frames = FrameReader(memoryview(bytearray(SCRATCH_BYTES)), frame_bytes_max=FRAME_BYTES_MAX)
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
@@ -58,10 +58,12 @@ class ClientConnection:
         """First and last version that the broker serves, by API key."""
 
     @classmethod
-    async def open(cls, network: Network, host: str, port: int, *, client_id: str = "penstock") -> Self:
-        made: list[Self] = []
+    async def open(
+        cls, network: Network, host: str, port: int, *, client_id: str = "penstock"
+    ) -> ClientConnection:
+        made: list[ClientConnection] = []
 
-        def handler(stream: Stream) -> Self:
+        def handler(stream: Stream) -> ClientConnection:
             made.append(cls(stream, client_id))
             return made[0]
 
@@ -145,11 +147,7 @@ class ClientConnection:
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     def _frame(self, request: Any, described: Api, version: int) -> list[Part]:
-        head = (
-            _HEADER.pack(described.key, version, self._correlation_id, len(self._client_id)) + self._client_id
-        )
-        if described.request_header_version(version) >= 2:
-            head += b"\x00"
+        head = encode_request_header(described.key, version, self._correlation_id, self._client_id)
         parts = codec(type(request), version).encode_parts(request, head)
         return [struct.pack(">i", sum(map(len, parts))), *parts]
 
@@ -161,7 +159,7 @@ class ClientConnection:
         described, version = pending.described, pending.version
         if described.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
             version = 0  # such an answer always comes in version 0, whatever was asked (KIP-511)
-        position = 5 if described.response_header_version(version) >= 1 else 4
+        _, position = read_response_header(memoryview(frame), described.key, version)
         response, _ = codec(described.response_class(), version).decode(frame, position)
         if not pending.answer.done():
             pending.answer.set_result(response)
@@ -179,4 +177,4 @@ class ClientConnection:
 def _api_of(request: Any) -> Api:
     key = declaration_of(type(request)).key
     assert key is not None, f"{type(request).__name__} is not a request"
-    return api(ApiKey(key))
+    return api(key)

@@ -88,12 +88,17 @@ class Listener:
 
     @property
     def port(self) -> int:
-        assert self._listening is not None, "the listener has not been started"
+        assert self._listening is not None, "the listener has not been bound"
         return self._listening.port
 
-    async def start(self, network: Network, host: str, port: int) -> None:
+    async def bind(self, network: Network, host: str, port: int) -> None:
+        """Take the address; whoever connects waits until `start`."""
         self._loop = asyncio.get_running_loop()
         self._listening = await network.listen(host, port, self._accept)
+
+    def start(self) -> None:
+        assert self._listening is not None, "the listener has not been bound"
+        self._listening.start()
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:

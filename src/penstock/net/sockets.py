@@ -223,7 +223,9 @@ class SocketListening:
         self._buffers = buffers
         self.host, self.port = listening.getsockname()[:2]
         self._is_open = True
-        loop.add_reader(listening.fileno(), self._acceptable)
+
+    def start(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):

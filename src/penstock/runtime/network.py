@@ -80,8 +80,12 @@ class StreamHandler(Protocol):
 
 
 class Listening(Protocol):
+    """A bound address. Peers may connect at once, but nobody is accepted before `start`."""
+
     host: str
     port: int
+
+    def start(self) -> None: ...
 
     def close(self) -> None:
         """Accept no more; streams that were accepted live on."""
@@ -92,7 +96,7 @@ class Network(Protocol):
     async def listen(
         self, host: str, port: int, accept: Callable[[Stream], StreamHandler | None]
     ) -> Listening:
-        """Call `accept` for every new stream; None refuses it. Port 0 picks a free one."""
+        """Bind, and from `Listening.start` on call `accept` for every new stream; None refuses it. Port 0 picks one."""
         ...
 
     async def connect(self, host: str, port: int, handler: Callable[[Stream], StreamHandler]) -> Stream: ...

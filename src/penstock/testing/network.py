@@ -124,6 +124,9 @@ class SimulatedListening:
         self.accept = accept
         self._network = network
 
+    def start(self) -> None:
+        self._network.listening[self.host, self.port] = self
+
     def close(self) -> None:
         self._network.listening.pop((self.host, self.port), None)
 
@@ -141,9 +144,7 @@ class SimulatedNetwork:
         port = port or self._free_port()
         if (host, port) in self.listening:
             raise OSError(f"{host}:{port} is in use")
-        listening = SimulatedListening(self, host, port, accept)
-        self.listening[host, port] = listening
-        return listening
+        return SimulatedListening(self, host, port, accept)
 
     async def connect(self, host: str, port: int, handler: Callable[[Stream], StreamHandler]) -> Stream:
         await asyncio.sleep(self.random.uniform(0, DELAY_S_MAX))

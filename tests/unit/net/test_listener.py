@@ -47,7 +47,8 @@ def limits(
 async def start(table: ConnectionTable) -> tuple[SimulatedNetwork, Listener]:
     network = SimulatedNetwork(random.Random(1))
     listener = Listener("PLAINTEXT", EchoServer(), table)
-    await listener.start(network, "127.0.0.1", 0)
+    await listener.bind(network, "127.0.0.1", 0)
+    listener.start()
     return network, listener
 
 

@@ -45,6 +45,7 @@ async def pair() -> tuple[Collector, Collector]:
         return collector
 
     listening = await network.listen("127.0.0.1", 0, accept)
+    listening.start()
     made: list[Collector] = []
 
     def connected(stream: Stream) -> Collector:

@@ -1,0 +1,86 @@
+"""A node as a process: the real clock, disk and network, and the signals that stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from penstock.config.broker import BrokerSettings
+from penstock.net.sockets import SocketBuffers, SocketNetwork
+from penstock.node.node import CannotStart, Node, Ready
+from penstock.runtime import Runtime
+from penstock.runtime.clock import SystemClock
+from penstock.runtime.disk import RealDisk
+from penstock.runtime.loop import run as run_loop
+from penstock.runtime.loop import settle_memory
+from penstock.runtime.workers import ThreadWorkers
+
+__all__ = ["CannotStart", "Ready", "run"]
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
+    _allow_many_files()
+    return run_loop(_serve(settings, on_ready))
+
+
+async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) -> int:
+    workers = ThreadWorkers(settings.get("background.threads"))
+    runtime = Runtime(
+        clock=SystemClock(),
+        random=random.Random(os.urandom(16)),
+        disk=RealDisk(),
+        network=SocketNetwork(_socket_buffers(settings)),
+        workers=workers,
+    )
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    node = Node(settings, runtime)
+    try:
+        on_ready(await node.start())
+        settle_memory()
+        status = await _wait(node, stopping)
+        await node.stop()
+    finally:
+        workers.close()
+    return status
+
+
+async def _wait(node: Node, stopping: asyncio.Event) -> int:
+    """Until somebody asks the node to stop (0), or it cannot go on (1)."""
+    asked: asyncio.Future[bool] = asyncio.ensure_future(stopping.wait())
+    either: set[asyncio.Future[Any]] = {asked, node.ended}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if asked.done():
+        log.info("stopping")
+        return 0
+    asked.cancel()
+    log.error("stopping, because the metadata log failed: %s", node.ended.exception())
+    return 1
+
+
+def _socket_buffers(settings: BrokerSettings) -> SocketBuffers:
+    """Kafka's default of 100 KiB would switch the system's own tuning off, so only a value that was set is used."""
+    send, receive = "socket.send.buffer.bytes", "socket.receive.buffer.bytes"
+    return SocketBuffers(
+        send_bytes=settings.get(send) if settings.is_set(send) else -1,
+        receive_bytes=settings.get(receive) if settings.is_set(receive) else -1,
+        backlog=settings.get("socket.listen.backlog.size"),
+    )
+
+
+def _allow_many_files() -> None:
+    """A partition holds a file open, and so does a connection: take all that the system lets this process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
