@@ -186,7 +186,7 @@ def build_batch(
         elif first != 0:
             raise ValueError(f"a record has 4 fields, or 5 with its offset, not {first + 4}")
         if offset_delta <= last_delta or offset_delta > INT32_MAX:
-            raise ValueError(f"offsets of a batch must rise within 2**31: {offset_delta} after {last_delta}")
+            raise ValueError("offsets of a batch must rise, and stay within 2**31 of the first")
         last_delta = offset_delta
         timestamp = <object>PyTuple_GET_ITEM(record, first)
         if count == 0:

@@ -29,12 +29,11 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEAD = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable by version 1
 XERIAL_BLOCK_BYTES = 32 * 1024
 
-LZ4_HEAD = (
-    b"\x04\x22\x4d\x18\x60\x40\x82"  # magic, independent blocks, 64 KiB blocks, checksum of the last two
-)
+LZ4_HEAD = b"\x04\x22\x4d\x18\x60\x40\x82"  # magic; independent blocks of 64 KiB; checksum
 LZ4_BLOCK_BYTES = 64 * 1024
 LZ4_STORED = 0x8000_0000  # this bit of a block's size says that its bytes are as they were
-LZ4_HIGH_LEVEL_MAX = 12  # liblz4's; lz4-java counts to 17 and does the same from 12 on
+LZ4_HIGH_LEVEL_MIN = 3  # below, frames would be written by the fast compressor
+LZ4_HIGH_LEVEL_MAX = 12  # liblz4's; Kafka's setting goes on to 17, with the same result
 
 ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 
@@ -199,21 +198,34 @@ def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> Buffer:
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    # As the Java client does: its default level means the fast compressor, every other the high one.
-    is_fast = level == DEFAULT_LEVELS[Compression.LZ4]
     view = memoryview(data)
     parts: list[Buffer] = [LZ4_HEAD]
     for start in range(0, len(view), LZ4_BLOCK_BYTES):
         raw = view[start : start + LZ4_BLOCK_BYTES]
-        if is_fast:
-            block = cramjam.lz4.compress_block(raw, store_size=False)
+        # As the Java client does: its default level means the fast compressor, every other the high one.
+        if level == DEFAULT_LEVELS[Compression.LZ4]:
+            block = memoryview(cramjam.lz4.compress_block(raw, store_size=False))
         else:
-            block = cramjam.lz4.compress_block(
-                raw, mode="high_compression", compression=min(level, LZ4_HIGH_LEVEL_MAX), store_size=False
-            )
+            block = _compress_lz4_block_high(raw, level)
         if len(block) < len(raw):
-            parts += (_UINT32_LE.pack(len(block)), memoryview(block))
+            parts += (_UINT32_LE.pack(len(block)), block)
         else:
             parts += (_UINT32_LE.pack(len(raw) | LZ4_STORED), raw)
     parts.append(_UINT32_LE.pack(0))
     return b"".join(parts)
+
+
+def _compress_lz4_block_high(raw: memoryview, level: int) -> memoryview:
+    """One block, taken out of a frame of its own: cramjam has levels for frames and none for blocks."""
+    high_level = min(max(level, LZ4_HIGH_LEVEL_MIN), LZ4_HIGH_LEVEL_MAX)
+    frame = memoryview(cramjam.lz4.compress(raw, level=high_level))
+    at = len(LZ4_HEAD)
+    (size,) = _UINT32_LE.unpack_from(frame, at)
+    if size & LZ4_STORED:
+        return raw
+    end = at + 4 + size + (4 if frame[4] & 0x10 else 0)
+    assert frame[4] & 0x09 == 0, (
+        "the frame has neither content size nor dictionary, which would shift its block"
+    )
+    assert _UINT32_LE.unpack_from(frame, end) == (0,), "what fits one block was written as one block"
+    return frame[at + 4 : at + 4 + size]

@@ -257,7 +257,7 @@ def _append_bytes(out: bytearray, data: bytes | None) -> None:
 
 def _next_offset_delta(last: int, following: int) -> int:
     if not last < following <= 0x7FFF_FFFF:
-        raise ValueError(f"offsets of a batch must rise within 2**31: {following} after {last}")
+        raise ValueError("offsets of a batch must rise, and stay within 2**31 of the first")
     return following
 
 

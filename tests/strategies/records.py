@@ -1,0 +1,140 @@
+"""Records, batches and damage to them; and the two implementations of the kernel side by side."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from struct import Struct
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from penstock.records import column_twin, message_twin, twin
+from penstock.records.batch import (
+    CRC_AT,
+    CRC_START,
+    HEADER_BYTES,
+    Compression,
+    NewRecord,
+    Record,
+    TimestampType,
+)
+from penstock.records.crc import crc32c
+
+INT64_MAX = 2**63 - 1
+
+FUNCTIONS = (
+    "build_batch",
+    "check_batch",
+    "check_batches",
+    "has_record_without_key",
+    "iterate_records",
+    "read_header",
+    "read_headers",
+    "read_payload",
+    "scan_records",
+    "parse_messages",
+    "write_messages",
+    "ColumnBuilder",
+)
+
+TIMESTAMPS = st.integers(0, 2**41) | st.sampled_from([-1, 0, 1_700_000_000_000, INT64_MAX, -INT64_MAX - 1])
+BLOBS = st.none() | st.binary(max_size=20) | st.integers(60, 300).map(bytes)
+HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
+NEW_RECORDS = st.builds(NewRecord, TIMESTAMPS, BLOBS, BLOBS, HEADERS)
+CODECS = st.sampled_from(Compression)
+
+
+@st.composite
+def placed_records(draw: st.DrawFn) -> list[Record]:
+    """Records with offsets that rise, with gaps, as compaction leaves them."""
+    offset = draw(st.integers(0, 2**60))
+    records = []
+    for record in draw(st.lists(NEW_RECORDS, min_size=1, max_size=6)):
+        records.append(Record(offset, *record))
+        offset += draw(st.integers(1, 200))
+    return records
+
+
+BATCH_FIELDS = st.fixed_dictionaries(
+    {
+        "compression": CODECS,
+        "timestamp_type": st.sampled_from(TimestampType),
+        "producer_id": st.integers(-1, INT64_MAX),
+        "producer_epoch": st.integers(-1, 2**15 - 1),
+        "base_sequence": st.integers(-1, 2**31 - 1),
+        "is_transactional": st.booleans(),
+        "is_control": st.booleans(),
+        "leader_epoch": st.integers(-1, 2**31 - 1),
+    }
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytearray:
+    records = draw(st.lists(NEW_RECORDS, min_size=1, max_size=6) | placed_records())
+    return twin.build_batch(records, **draw(BATCH_FIELDS))
+
+
+@st.composite
+def damaged_batches(draw: st.DrawFn) -> bytes:
+    """Batches with some bytes changed, cut or added; half of them with a checksum that covers the damage up."""
+    data = bytearray(draw(batches()))
+    for _ in range(draw(st.integers(1, 3))):
+        if data:
+            data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    data = data[: len(data) - draw(st.integers(0, 3))] + draw(st.binary(max_size=3))
+    if draw(st.booleans()) and len(data) >= HEADER_BYTES:
+        repair(data)
+    return bytes(data)
+
+
+def repair(data: bytearray) -> None:
+    """Make length and checksum right, so that only what is inside is wrong."""
+    Struct(">i").pack_into(data, 8, len(data) - 12)
+    data[16] = 2
+    with memoryview(data) as view:
+        crc = crc32c(view[CRC_START:])
+    Struct(">I").pack_into(data, CRC_AT, crc)
+
+
+def implementations() -> list[Any]:
+    """Parameters for tests that hold for the twin and for the compiled kernel alike."""
+    return [
+        pytest.param(collect(twin, twin, message_twin, column_twin), id="twin"),
+        pytest.param(compiled(), id="compiled"),
+    ]
+
+
+def compiled() -> SimpleNamespace:
+    """The compiled functions. Where there is no compiler they cannot be tested; in CI there is one."""
+    try:
+        modules = [
+            importlib.import_module(f"penstock.records.{name}")
+            for name in ("_kernel", "_builder", "_messages", "_columns")
+        ]
+    except ImportError:
+        if os.environ.get("CI"):
+            raise
+        modules = [twin, twin, message_twin, column_twin]
+    return collect(*modules)
+
+
+def collect(*modules: ModuleType) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{
+            name: next(getattr(module, name) for module in modules if hasattr(module, name))
+            for name in FUNCTIONS
+        }
+    )
+
+
+def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a call returns, or what it raises, in a form that can be compared."""
+    try:
+        return function(*arguments, **named)
+    except Exception as error:
+        return type(error), str(error)
