@@ -28,6 +28,7 @@ EVICTION_MS = (
     120_000  # an idle session may go after this, and a busy one is safe for as long after its creation
 )
 UNKNOWN_OFFSET = -1
+NO_RECORDS = b""
 
 TargetKey = tuple[str | Uuid, int]
 
@@ -47,19 +48,19 @@ class FetchTarget:
 
     def told(self, data: PartitionData) -> bool:
         """Remember what an answer says, and whether any of it is news."""
+        high_watermark, log_start_offset = data.high_watermark, data.log_start_offset
+        has_error = data.error_code != ErrorCode.NONE
         is_news = (
-            len(data.records or b"") > 0
-            or data.high_watermark != self.sent_high_watermark
-            or data.log_start_offset != self.sent_log_start_offset
-            or data.error_code != ErrorCode.NONE
+            high_watermark != self.sent_high_watermark
+            or len(data.records or NO_RECORDS) > 0
+            or log_start_offset != self.sent_log_start_offset
+            or has_error
             or data.preferred_read_replica >= 0
             or data.diverging_epoch.epoch >= 0
         )
         # After an error nothing is taken as known, so that the partition is sent again once it is well.
-        self.sent_high_watermark = (
-            data.high_watermark if data.error_code == ErrorCode.NONE else UNKNOWN_OFFSET
-        )
-        self.sent_log_start_offset = data.log_start_offset
+        self.sent_high_watermark = UNKNOWN_OFFSET if has_error else high_watermark
+        self.sent_log_start_offset = log_start_offset
         return is_news
 
 
@@ -69,8 +70,10 @@ class FetchSession:
         "epoch",
         "id",
         "is_follower",
+        "is_old",
         "last_used_ms",
         "rank",
+        "ranked_size",
         "targets",
         "uses_topic_ids",
     )
@@ -91,27 +94,27 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
+        self.is_old = False
+        self.ranked_size = -1
         self.rank: Rank | None = None
         """Its place among those that a newcomer may evict, or None while it is safe."""
 
     def change(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and drops."""
-        self.targets.update(
-            (key, target)
-            for key, target in read_targets(request, self.uses_topic_ids).items()
-            if not self._renew(key, target)
-        )
+        uses_topic_ids, targets = self.uses_topic_ids, self.targets
+        for topic in request.topics:
+            name = topic.topic_id if uses_topic_ids else topic.topic
+            for wanted in topic.partitions:
+                key = (name, wanted.partition)
+                known = targets.get(key)
+                if known is None:
+                    targets[key] = FetchTarget(topic.topic, topic.topic_id, wanted)
+                else:
+                    known.wanted = wanted
         for forgotten in request.forgotten_topics_data:
-            name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            name = forgotten.topic_id if uses_topic_ids else forgotten.topic
             for index in forgotten.partitions:
-                self.targets.pop((name, index), None)
-
-    def _renew(self, key: TargetKey, target: FetchTarget) -> bool:
-        known = self.targets.get(key)
-        if known is None:
-            return False
-        known.wanted = target.wanted
-        return True
+                targets.pop((name, index), None)
 
     def move_back(self, target: FetchTarget) -> None:
         """Read this partition last next time, so that one with much to give does not starve the others."""
@@ -163,7 +166,7 @@ class FetchPlan:
                 target, data = result
                 if target.told(data):
                     news.append(result)
-                    if len(data.records or b"") > 0:
+                    if len(data.records or NO_RECORDS) > 0:
                         session.move_back(target)
             return ErrorCode.NONE, session.id, news
         if self._sessions is None:
@@ -262,16 +265,16 @@ class FetchSessions:
         del self._sessions[session.id]
         self._sessions[session.id] = session
         is_old = now_ms - session.created_ms > EVICTION_MS
-        rank = (session.is_follower, len(session.targets), session.id)
-        was_old = session.rank is not None and _holds(self._evictable_by_all, session.rank)
-        if session.rank == rank and was_old == is_old:
+        if session.is_old == is_old and session.ranked_size == len(session.targets):
             return  # nearly always: only a new size or coming of age moves it
         self._unrank(session)
+        session.is_old = is_old
+        session.ranked_size = len(session.targets)
         if is_old or not session.is_follower:
-            insort(self._evictable_by_followers, rank)
-            session.rank = rank
-        if is_old:
-            insort(self._evictable_by_all, rank)
+            session.rank = (session.is_follower, session.ranked_size, session.id)
+            insort(self._evictable_by_followers, session.rank)
+            if is_old:
+                insort(self._evictable_by_all, session.rank)
 
     def _unrank(self, session: FetchSession) -> None:
         if session.rank is not None:
@@ -302,11 +305,6 @@ def target_key(target: FetchTarget, uses_topic_ids: bool) -> TargetKey:
 def next_epoch(epoch: int) -> int:
     """The count goes from its greatest number back to 1, because 0 means a new session."""
     return 1 if epoch == EPOCH_MAX else epoch + 1
-
-
-def _holds(ranks: list[Rank], rank: Rank) -> bool:
-    at = bisect_left(ranks, rank)
-    return at < len(ranks) and ranks[at] == rank
 
 
 def _discard(ranks: list[Rank], rank: Rank) -> None:

@@ -102,7 +102,7 @@ class Partition:
     def log(self) -> Log:
         """The local log; refused while its directory is offline."""
         if self._log is None:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
+            raise self._offline_refusal()
         return self._log
 
     @property
@@ -129,6 +129,8 @@ class Partition:
     def check_access(self, *, leader_epoch: int, leader_only: bool) -> None:
         """Refuse a reader who follows another leadership than this replica's (KIP-320), or who must ask the
         leader."""
+        if self._log is None:
+            raise self._offline_refusal()
         if leader_epoch != NO_EPOCH and leader_epoch != self.leader_epoch:
             if leader_epoch < self.leader_epoch:
                 raise Refused(
@@ -154,9 +156,10 @@ class Partition:
     ) -> AppendInfo:
         """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept."""
         log = self._log
-        if not self.is_leader or log is None:
+        if log is None:
+            raise self._offline_refusal()
+        if not self.is_leader:
             self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
         if acks == -1 and len(self.isr) < self.min_isr:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -376,6 +379,9 @@ class Partition:
         self._low_waits.fail(error)
         self._fetch_waits.wake_all()
         self._replica_waits.wake_all()
+
+    def _offline_refusal(self) -> Refused:
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
 
     def _refusal(self, error: StorageError) -> Refused:
         if isinstance(error, DirectoryOffline):

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Callable, Iterator
 
 from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.directories import is_reserved
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
-from penstock.metadata.resources import ResourceType
+from penstock.metadata.names import METADATA_TOPIC
+from penstock.metadata.resources import ResourceType, topic_resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid, uuid_text
 from penstock.replication.partition import Partition
@@ -26,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TopicSettingsOf = Callable[[MetadataImage, str], SettingsSource]
 """One topic's settings as an image has them: its overrides over the broker's."""
+
+Settings = tuple[LogSettings, ProduceRules]
 
 NOTHING_HELD: dict[int, Partition] = {}
 
@@ -41,6 +45,8 @@ class PartitionTable:
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
         self._offline: set[tuple[str, int]] = set()
         """Replicas that should be here but whose log could not be made or opened."""
+        self._defaults: Settings | None = None
+        """What holds for topics that override nothing; most do not, and there may be thousands."""
 
     # -- looking up
 
@@ -87,21 +93,27 @@ class PartitionTable:
     # -- following the metadata
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Act on one change of the metadata."""
+        """Act on one change of the metadata. The first one is the whole of it, as it was when the node
+        started."""
+        is_start = self.image is EMPTY_IMAGE
         self.image = delta.image
+        self._defaults = None
         # Deletions first: a deleted topic's name may have been given to a new one in the same change.
         for topic_id, change in delta.topics.items():
             if change.after is None and change.before is not None:
                 self._delete_topic(change.before, topic_id)
         for change in delta.topics.values():
             if change.after is not None:
+                known = len(change.before.partitions) if change.before is not None else 0
                 for index in change.changed_partitions:
-                    self._place(change.after, index, change.after.partitions[index])
+                    self._place(change.after, index, is_new=index >= known and not is_start)
         self._renew_settings(delta)
 
     def remove_strays(self) -> None:
         """Once, after the metadata was read at start: set aside logs that no partition of this node claims."""
         for stray in list(self._logs.all()):
+            if stray.topic == METADATA_TOPIC:
+                continue  # the quorum's own, which no record assigns
             partition = self.get(stray.topic, stray.partition)
             if partition is None or partition.topic_id != stray.topic_id:
                 log.warning(
@@ -109,19 +121,14 @@ class PartitionTable:
                 )
                 self._logs.set_aside(stray.topic, stray.partition)
 
-    def directory_failed(self, path: str) -> None:
-        """The store took a log directory offline: so are the partitions in it."""
-        for partition in list(self.all()):
-            if not partition.is_offline and partition.log.directory == path:
-                partition.go_offline()
-
     def close(self) -> None:
         """Send away all who wait; logs are the store's to close."""
         for partition in self.all():
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _place(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
-        """Bring the local replica, if any, in line with `state`."""
+    def _place(self, topic: TopicImage, index: int, *, is_new: bool) -> None:
+        """Bring the local replica, if there should be one, in line with the metadata."""
+        state = topic.partitions[index]
         partition = self.get_by_id(topic.topic_id, index)
         if self.node_id not in state.replicas:
             self._offline.discard((topic.name, index))
@@ -131,7 +138,7 @@ class PartitionTable:
             return
         try:
             if partition is None:
-                partition = self._open(topic, index)
+                partition = self._open(topic, index, is_new=is_new)
             if state.leader == self.node_id:
                 partition.lead(state)
             else:
@@ -141,8 +148,8 @@ class PartitionTable:
             if partition is None:
                 self._offline.add((topic.name, index))
 
-    def _open(self, topic: TopicImage, index: int) -> Partition:
-        settings = self._topic_settings(self.image, topic.name)
+    def _open(self, topic: TopicImage, index: int, *, is_new: bool) -> Partition:
+        log_settings, rules = self._settings_of(topic.name)
         local = self._logs.get(topic.name, index)
         if local is not None and local.topic_id != topic.topic_id:
             log.warning(
@@ -151,22 +158,41 @@ class PartitionTable:
             self._logs.set_aside(topic.name, index)
             local = None
         if local is None:
-            local = self._logs.create(topic.name, index, topic.topic_id, LogSettings.read(settings))
+            path = self._directory_for(topic.partitions[index], is_new=is_new)
+            local = self._logs.create(topic.name, index, topic.topic_id, log_settings, path=path)
         else:
-            local.settings = LogSettings.read(settings)
-        partition = Partition(
-            topic.name,
-            index,
-            topic.topic_id,
-            node_id=self.node_id,
-            log=local,
-            rules=ProduceRules.read(settings),
-        )
+            local.settings = log_settings
+        partition = Partition(topic.name, index, topic.topic_id, node_id=self.node_id, log=local, rules=rules)
         held = self._by_name.setdefault(topic.name, {})
         self._by_id[topic.topic_id] = held
         held[index] = partition
         self._offline.discard((topic.name, index))
         return partition
+
+    def _directory_for(self, state: PartitionImage, *, is_new: bool) -> str | None:
+        """Where to create a log: the directory that the metadata names, or None for any.
+
+        A replica whose log is missing may have it in a directory that is offline. Creating an empty one
+        elsewhere would then serve a partition without its records, so it stays offline.
+        """
+        wanted = state.directories[state.replicas.index(self.node_id)]
+        directories = self._logs.directories
+        if not is_reserved(wanted):
+            for directory in directories:
+                if directory.is_online and directory.directory_id == wanted:
+                    return directory.path
+        if not is_new and not all(directory.is_online for directory in directories):
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR, "its log is missing, and may be in a directory that is offline"
+            )
+        return None
+
+    def _settings_of(self, topic: str) -> Settings:
+        if self.image.settings_of(topic_resource(topic)):
+            return _read_settings(self._topic_settings(self.image, topic))
+        if self._defaults is None:
+            self._defaults = _read_settings(self._topic_settings(self.image, topic))
+        return self._defaults
 
     def _delete_topic(self, topic: TopicImage, topic_id: Uuid) -> None:
         for partition in list(self._by_id.get(topic_id, NOTHING_HELD).values()):
@@ -198,9 +224,12 @@ class PartitionTable:
             partitions = self._by_name.get(name)
             if not partitions:
                 continue
-            settings = self._topic_settings(delta.image, name)
-            log_settings, rules = LogSettings.read(settings), ProduceRules.read(settings)
+            log_settings, rules = self._settings_of(name)
             for partition in partitions.values():
                 partition.rules = rules
                 if not partition.is_offline:
                     partition.log.settings = log_settings
+
+
+def _read_settings(source: SettingsSource) -> Settings:
+    return LogSettings.read(source), ProduceRules.read(source)

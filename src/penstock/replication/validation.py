@@ -127,10 +127,12 @@ def admit(
         raise _refusal(error) from error
     _check_header(records, header, request_version)
     codec = header.attributes & COMPRESSION_MASK
-    if rules.needs_keys or rules.timestamp_before_max_ms != FOREVER_MS:
-        _check_records(records, rules, now_ms)
-    elif not rules.stamps_append_time and header.max_timestamp - now_ms > rules.timestamp_after_max_ms:
-        raise _refuse_timestamp(header.max_timestamp, rules, now_ms)
+    if (
+        rules.needs_keys
+        or rules.timestamp_before_max_ms != FOREVER_MS
+        or (header.max_timestamp - now_ms > rules.timestamp_after_max_ms and not rules.stamps_append_time)
+    ):
+        _check_records(records, header, rules, now_ms)
     if rules.compression is not None and rules.compression != codec:
         try:
             records = memoryview(bytearray(recompress(records, rules.compression, rules.compression_level)))
@@ -199,20 +201,24 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
         )
 
 
-def _check_records(records: memoryview, rules: ProduceRules, now_ms: int) -> None:
-    """Rules that need every record. The kernel says whether any breaks one; only then they are gone through
-    one by one."""
+def _check_records(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
+    """Rules that need every record. The kernel says whether any breaks one; only then they are gone through."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = now_ms + rules.timestamp_after_max_ms
+    is_time_bound = not rules.stamps_append_time
     try:
         scan = kernel.scan_records(records)
         if (rules.needs_keys and scan.keyless_count) or (
-            not rules.stamps_append_time
-            and not earliest <= scan.min_timestamp <= scan.max_timestamp <= latest
+            is_time_bound and not earliest <= scan.min_timestamp <= scan.max_timestamp <= latest
         ):
             _name_faults(records, rules, earliest, latest)
     except RecordsError as error:
         raise _refusal(error) from error
+    if is_time_bound and header.max_timestamp > latest:
+        raise Refused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"the batch claims a largest timestamp of {header.max_timestamp}, which no record has",
+        )
 
 
 def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest: int) -> None:
@@ -234,14 +240,6 @@ def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest
             break
     if faults:
         raise RecordsRefused(code, faults)
-
-
-def _refuse_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> Refused:
-    return Refused(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"a record's timestamp {timestamp_ms} is more than message.timestamp.after.max.ms="
-        f"{rules.timestamp_after_max_ms} after the broker's time {now_ms}",
-    )
 
 
 def _refusal(error: RecordsError) -> Refused:

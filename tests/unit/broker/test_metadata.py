@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from penstock.broker.handlers.metadata import handle
+from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -211,21 +207,20 @@ async def test_authorized_operations_are_told_where_asked(
 class CreatingController:
     """Creates what it is asked for, after a turn of the loop, save the names that it dislikes."""
 
-    def __init__(self, cluster: Any, refuse: dict[str, ErrorCode]) -> None:
-        self.requests: list[CreateTopicsRequest] = []
+    def __init__(self, cluster: Any, refuse: dict[str, ErrorCode] | None) -> None:
+        self.created: list[str] = []
         self._cluster = cluster
         self._refuse = refuse
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        self.requests.append(request)
+    async def create_topics_automatically(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         await asyncio.sleep(0)
-        results = []
-        for topic in request.topics:
-            error = self._refuse.get(topic.name, ErrorCode.NONE)
-            if error == ErrorCode.NONE:
-                self._cluster.add_topic(topic.name)
-            results.append(CreatableTopicResult(name=topic.name, error_code=error))
-        return CreateTopicsResponse(topics=results)
+        if self._refuse is None:
+            raise Refused(ErrorCode.NOT_CONTROLLER)
+        for name in names:
+            if name not in self._refuse and name not in self._cluster.metadata.image.topics:
+                self._cluster.add_topic(name)
+                self.created.append(name)
+        return self._refuse
 
 
 async def test_a_missing_topic_is_created_and_described_in_one_answer(
@@ -241,21 +236,27 @@ async def test_a_missing_topic_is_created_and_described_in_one_answer(
         "new": ErrorCode.NONE,
         "../x": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
-    (request,) = broker.controller.requests
-    assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in request.topics] == [
-        ("new", -1, -1)
-    ]
+    assert broker.controller.created == ["new"]
 
 
 async def test_a_topic_that_cannot_be_created_is_answered_with_the_reason(
     cluster: Any, broker: Any, context: Context
 ) -> None:
-    refuse = {"new": ErrorCode.INVALID_REPLICATION_FACTOR, "race": ErrorCode.TOPIC_ALREADY_EXISTS}
-    broker.controller = CreatingController(cluster, refuse)
+    broker.controller = CreatingController(cluster, {"new": ErrorCode.INVALID_REPLICATION_FACTOR})
     waiting = handle(broker, ask("new", "race", create=True), context(version=12))
     cluster.add_topic("race")  # somebody else was faster
 
     assert errors(await waiting) == {"new": ErrorCode.INVALID_REPLICATION_FACTOR, "race": ErrorCode.NONE}
+
+
+async def test_without_a_controller_the_topic_is_unknown_as_yet(
+    cluster: Any, broker: Any, context: Context
+) -> None:
+    broker.controller = CreatingController(cluster, refuse=None)
+
+    response = await handle(broker, ask("new", create=True), context(version=12))
+
+    assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def test_nothing_is_created_for_a_client_that_forbids_it(

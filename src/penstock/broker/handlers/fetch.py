@@ -13,8 +13,10 @@ plain function: this is the hot path (bench/micro/broker.py).
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from penstock.broker.broker import Broker
+from penstock.broker.cold_reads import is_cold, warm
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint, current_leader
 from penstock.broker.fetch_session import FetchPlan, FetchTarget
@@ -78,9 +80,11 @@ def handle(
         return FetchResponse(error_code=plan.error, responses=[])
     fetch = Fetch(broker, request, context, plan, replica_id)
     fetch.read()
-    if fetch.is_ready():
-        return fetch.answer()
-    return fetch.wait()
+    if not fetch.is_ready():
+        return fetch.wait()
+    if fetch.cold_pieces:
+        return fetch.warm_up()
+    return fetch.answer()
 
 
 class Fetch:
@@ -103,6 +107,7 @@ class Fetch:
         "_timer",
         "_version",
         "_wait",
+        "cold_pieces",
     )
 
     def __init__(
@@ -121,6 +126,8 @@ class Fetch:
         self._bytes_read = 0
         self._has_news = False
         self._wait: FetchWait | None = None
+        self.cold_pieces: list[FileSlice] = []
+        """Of what was read last, the slices that would make sending them wait for a disk."""
 
     # -- reading
 
@@ -134,6 +141,7 @@ class Fetch:
         results: list[tuple[FetchTarget, PartitionData]] = []
         partitions: list[Partition] = []
         self._has_news = False
+        self.cold_pieces = []
         for target in self._plan.targets:
             wanted = target.wanted
             try:
@@ -173,7 +181,7 @@ class Fetch:
         records: Records = NO_RECORDS
         if wanted.last_fetched_epoch != NO_EPOCH:
             divergence = self._find_divergence(partition, wanted)
-        if divergence is NO_DIVERGENCE:
+        if divergence is NO_DIVERGENCE and (remaining > 0 or at_least_one or is_follower):
             max_bytes = wanted.partition_max_bytes
             piece = partition.read(
                 offset,
@@ -183,6 +191,8 @@ class Fetch:
             )
             if piece is not None:
                 records = piece
+                if is_cold(piece):
+                    self.cold_pieces.append(piece)
                 if version < ZSTD_VERSION:
                     records = self._convert(partition, piece, offset)
             if is_follower and self._wait is None:
@@ -282,6 +292,14 @@ class Fetch:
             response.node_endpoints.append(
                 NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port, rack=node.rack)
             )
+
+    def warm_up(self) -> asyncio.Future[FetchResponse]:
+        """Answer when a worker has brought what is cold into memory."""
+        return asyncio.ensure_future(self._warm_and_answer())
+
+    async def _warm_and_answer(self) -> FetchResponse:
+        await self._broker.runtime.workers.run(partial(warm, self.cold_pieces))
+        return self.answer()
 
     # -- waiting
 

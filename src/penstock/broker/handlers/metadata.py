@@ -17,7 +17,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_brokers, alive_endpoint, offline_replicas
 from penstock.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from penstock.broker.topic_creation import create_missing_topics
+from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import fault_of_topic_name, is_internal
 from penstock.protocol.errors import ErrorCode
@@ -57,7 +57,10 @@ async def _create_and_answer(
     topics: list[MetadataResponseTopic],
     missing: list[str],
 ) -> MetadataResponse:
-    refused = await create_missing_topics(broker, missing)
+    try:
+        refused = await broker.controller.create_topics_automatically(missing)
+    except Refused:
+        refused = {}  # no controller at the moment: unknown as yet, and the client asks again
     return _answer(broker, broker.metadata.image, request, context, names, topics, refused)
 
 
