@@ -47,14 +47,14 @@ class Group:
     """Takes minutes; only with --full."""
 
 
-def raw_produce(payload_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str, float]]:
-    label = f"raw produce, {payload_bytes >> 10} KiB" if payload_bytes < 1 << 20 else "raw produce, 1 MiB"
+def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str, float]]:
+    label = f"raw produce, {batch_bytes >> 10} KiB" if batch_bytes < 1 << 20 else "raw produce, 1 MiB"
 
     def measure(peer: Peer) -> dict[str, float]:
         topic = _topic("produce")
         with Wire(peer.port) as wire:
             wire.create_topic(topic)
-            made = produce(topic, payload_bytes - 100)
+            made = produce(topic, batch_bytes)
             requests = max(50, total_bytes // len(made.frame))
             wire.pump(made.frame, requests=max(20, requests // 4), in_flight=5)
             seconds = wire.pump(made.frame, requests=requests, in_flight=5)
@@ -66,7 +66,7 @@ def raw_produce(payload_bytes: int, total_bytes: int) -> Callable[[Peer], dict[s
 def raw_fetch(peer: Peer) -> dict[str, float]:
     topic = _topic("fetch")
     with Wire(peer.port) as wire:
-        _fill(wire, topic, total_bytes=GIB // 2, payload_bytes=128 << 10)
+        _fill(wire, topic, total_bytes=GIB // 2, batch_bytes=128 << 10)
         wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_answer_bytes=1 << 20)
         total_bytes = GIB // 2 - (4 << 20)
         seconds = wire.drain(topic, start_offset=0, total_bytes=total_bytes, per_answer_bytes=1 << 20)
@@ -191,7 +191,7 @@ def tail_reads(gib: int) -> Callable[[Peer], dict[str, float]]:
     def measure(peer: Peer) -> dict[str, float]:
         topic = _topic("tail")
         with Wire(peer.port) as wire:
-            _fill(wire, topic, total_bytes=gib * GIB, payload_bytes=1 << 20)
+            _fill(wire, topic, total_bytes=gib * GIB, batch_bytes=1 << 20)
             end = wire.end_offset(topic)
             frame = fetch_frame(topic, end - 1, partition_bytes=1 << 16)
             wire.round_trips(frame, requests=50)
@@ -206,9 +206,9 @@ def tail_reads(gib: int) -> Callable[[Peer], dict[str, float]]:
     return measure
 
 
-def _fill(wire: Wire, topic: str, *, total_bytes: int, payload_bytes: int) -> None:
+def _fill(wire: Wire, topic: str, *, total_bytes: int, batch_bytes: int) -> None:
     wire.create_topic(topic)
-    made = produce(topic, payload_bytes - 100)
+    made = produce(topic, batch_bytes)
     wire.pump(made.frame, requests=total_bytes // len(made.frame) + 1, in_flight=5)
 
 

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.protocol.apis import ApiKey, api
-
 from penstock.protocol.codec import codec
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -47,16 +46,16 @@ class Produce:
     record_count: int
 
 
-def batch(payload_bytes: int, *, value_bytes: int = VALUE_BYTES) -> tuple[bytes, int]:
-    """A record batch of about `payload_bytes` with values of `value_bytes`, and how many records it holds."""
-    overhead = (
-        7  # attributes, timestamp delta, offset delta, key, headers and length: what one small record adds
-    )
-    count = max(1, payload_bytes // (value_bytes + overhead))
+def batch(batch_bytes: int, *, value_bytes: int = VALUE_BYTES) -> tuple[bytes, int]:
+    """A record batch of at most `batch_bytes`, but one record at least, and how many records it holds."""
     now_ms = time.time_ns() // 1_000_000
-    value = bytes(range(VALUE_BYTES)) * (value_bytes // VALUE_BYTES + 1)
-    records = [(now_ms, None, value[:value_bytes], ()) for _ in range(count)]
-    return kernel.build_batch(records), count
+    value = bytes(index % 256 for index in range(value_bytes))
+    count = max(1, batch_bytes // value_bytes)
+    while True:
+        built = kernel.build_batch([(now_ms, None, value, ())] * count)
+        if len(built) <= batch_bytes or count == 1:
+            return built, count
+        count -= max(1, count // 100)
 
 
 def request_frame(request: Any, key: ApiKey, *, version: int | None = None, correlation_id: int = 1) -> bytes:
@@ -68,8 +67,8 @@ def request_frame(request: Any, key: ApiKey, *, version: int | None = None, corr
     return struct.pack(">i", len(body)) + body
 
 
-def produce(topic: str, payload_bytes: int, *, acks: int = 1, partition: int = 0) -> Produce:
-    records, count = batch(payload_bytes)
+def produce(topic: str, batch_bytes: int, *, acks: int = 1, partition: int = 0) -> Produce:
+    records, count = batch(batch_bytes)
     request = ProduceRequest(
         transactional_id=None,
         acks=acks,

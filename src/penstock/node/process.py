@@ -14,6 +14,7 @@ from typing import Any
 from penstock.config.broker import BrokerSettings
 from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.node.node import CannotStart, Node, Ready
+from penstock.records import kernel
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.disk import RealDisk
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
     _allow_many_files()
+    if not kernel.IS_COMPILED:
+        log.warning("the compiled kernel is missing, so this node is many times slower: run `make install` again")
     return run_loop(_serve(settings, on_ready))
 
 

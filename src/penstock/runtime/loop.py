@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -16,12 +16,17 @@ YOUNG_OBJECTS_MAX = (
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on the best loop there is."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:  # no wheel for this platform; the standard loop does the same, more slowly
-        new_event_loop = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform; the standard loop does the same, more slowly
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def settle_memory() -> None:
