@@ -16,7 +16,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.controller import brokers, configs, features, partitions, producer_ids, topics
@@ -52,8 +52,7 @@ class _Pending:
 
     last_offset: int
     delta: MetadataDelta
-    committed: asyncio.Future[None] | None
-    """Set for the last batch of an outcome, whose answer waits for it."""
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
 
 class Controller:
@@ -187,19 +186,20 @@ class Controller:
         if len(self._pending) >= PENDING_MAX:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT, "The metadata log's disk does not keep up.")
         outcome = decide(self._image)
-        if not outcome.records:
-            return outcome.response
         try:
-            committed = self._append(outcome)
-            async with asyncio.timeout(timeout_ms / 1000):
-                await committed
+            if outcome.records:
+                self._append(outcome)
+            # A decision that changes nothing may rest on records that are not committed yet, so it waits too.
+            if self._pending:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._wait_for_last()
         except NotLeader as exc:
             raise Refused(ErrorCode.NOT_CONTROLLER) from exc
         except TimeoutError as exc:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT) from exc
         return outcome.response
 
-    def _append(self, outcome: Outcome[R]) -> asyncio.Future[None]:
+    def _append(self, outcome: Outcome[R]) -> None:
         batches = list(_split(outcome.records))
         if outcome.is_atomic and len(batches) > 1:
             raise Refused(
@@ -207,16 +207,22 @@ class Controller:
                 f"The change is larger than {BATCH_BYTES_MAX} bytes; ask for less.",
             )
         for records, values in batches:
-            # Replayed before it is appended: a decision that can not be replayed is a bug, and must not reach the log.
+            # Replayed before it is appended: what can not be replayed is a bug, and must not reach the log.
             builder = ImageBuilder(self._image)
             for record in records:
                 builder.replay(record)
-            last_offset = self._quorum.append(values)
+            last_offset = self._quorum.next_offset + len(values) - 1
             delta = builder.finish(offset=last_offset, epoch=self._quorum.epoch)
+            appended_offset = self._quorum.append(values)
+            assert appended_offset == last_offset, "only the controller appends records"
             self._image = delta.image
-            self._pending.append(_Pending(last_offset, delta, None))
-        committed = self._pending[-1].committed = asyncio.get_running_loop().create_future()
-        return committed
+            self._pending.append(_Pending(last_offset, delta))
+
+    def _wait_for_last(self) -> asyncio.Future[None]:
+        """Done when all that is appended so far is committed."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending[-1].waiters.append(waiter)
+        return waiter
 
     # What the quorum tells
 
@@ -235,15 +241,16 @@ class Controller:
         while self._pending and self._pending[0].last_offset < high_watermark:
             pending = self._pending.popleft()
             self._cache.publish(pending.delta)
-            if pending.committed is not None and not pending.committed.done():
-                pending.committed.set_result(None)
+            for waiter in pending.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def resigned(self) -> None:
         forgotten, self._pending = self._pending, deque()
         self._image = self._cache.image
-        for pending in forgotten:
-            if pending.committed is not None and not pending.committed.done():
-                pending.committed.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
+        for waiter in [waiter for pending in forgotten for waiter in pending.waiters]:
+            if not waiter.done():
+                waiter.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
 
 
 def _split(records: Sequence[object]) -> Iterator[tuple[list[object], list[bytes]]]:

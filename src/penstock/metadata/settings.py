@@ -38,13 +38,7 @@ class DynamicSettings:
 
     def of_topic(self, image: MetadataImage, name: str) -> TopicSettings:
         """What holds for a topic on this node."""
-        broker = self.of_broker(image)
-        overrides = dict(image.settings_of(topic_resource(name)))
-        while True:
-            try:
-                return TopicSettings.resolve(broker, overrides)
-            except BadSetting as bad:
-                _leave_out(bad, overrides)
+        return resolve_topic(self.of_broker(image), image, name)
 
     def _overlay(self, cluster: dict[str, str], broker: dict[str, str]) -> BrokerSettings:
         while True:
@@ -52,6 +46,16 @@ class DynamicSettings:
                 return self._static.with_dynamic(cluster=cluster, broker=broker)
             except BadSetting as bad:
                 _leave_out(bad, broker if bad.key in broker else cluster)
+
+
+def resolve_topic(broker: BrokerSettings, image: MetadataImage, name: str) -> TopicSettings:
+    """A topic's settings over a node's."""
+    overrides = dict(image.settings_of(topic_resource(name)))
+    while True:
+        try:
+            return TopicSettings.resolve(broker, overrides)
+        except BadSetting as bad:
+            _leave_out(bad, overrides)
 
 
 def _leave_out(bad: BadSetting, overrides: dict[str, str]) -> None:

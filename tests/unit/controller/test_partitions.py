@@ -1,0 +1,93 @@
+"""Topics that grow. Error codes are those that Apache Kafka 4.3.1 gave to the same requests."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from penstock.controller.outcome import RECORDS_MAX, Outcome
+from penstock.controller.partitions import create_partitions
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from unit.controller.clusters import after, cluster, new_topic, with_topics
+
+IMAGE = with_topics(cluster(2), new_topic("t", 3, 1))
+
+
+def wanted(name: str, count: int, assignments: list[list[int]] | None = None) -> CreatePartitionsTopic:
+    return CreatePartitionsTopic(
+        name=name,
+        count=count,
+        assignments=None
+        if assignments is None
+        else [CreatePartitionsAssignment(broker_ids=replicas) for replicas in assignments],
+    )
+
+
+def grow(*topics: CreatePartitionsTopic, validate_only: bool = False) -> Outcome[CreatePartitionsResponse]:
+    request = CreatePartitionsRequest(topics=list(topics), timeout_ms=1000, validate_only=validate_only)
+    return create_partitions(IMAGE, request, rng=random.Random(3))
+
+
+def replicas_of(image: MetadataImage) -> list[tuple[int, ...]]:
+    return [partition.replicas for partition in image.topics.by_name["t"].partitions]
+
+
+def test_new_partitions_come_after_the_old_ones() -> None:
+    image = after(IMAGE, grow(wanted("t", 5)))
+
+    assert len(replicas_of(image)) == 5
+    assert replicas_of(image)[:3] == replicas_of(IMAGE)
+
+
+def test_new_partitions_go_where_the_client_wants_them() -> None:
+    image = after(IMAGE, grow(wanted("t", 5, [[2], [1]])))
+
+    assert replicas_of(image)[3:] == [(2,), (1,)]
+
+
+def test_validating_writes_nothing() -> None:
+    outcome = grow(wanted("t", 5), validate_only=True)
+
+    assert outcome.records == []
+    assert outcome.response.results[0].error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (wanted("t", 3), ErrorCode.INVALID_PARTITIONS),
+        (wanted("t", 1), ErrorCode.INVALID_PARTITIONS),
+        (wanted("t", 0), ErrorCode.INVALID_PARTITIONS),
+        (wanted("t", -1), ErrorCode.INVALID_PARTITIONS),
+        (wanted("nosuch", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (wanted("../x", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (wanted("t", 5, [[1]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, [[1], [1]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, []), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, [[9]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, [[1, 1]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, [[1, 2]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 4, [[]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", RECORDS_MAX + 4), ErrorCode.POLICY_VIOLATION),
+        (wanted("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_growth_that_can_not_be(topic: CreatePartitionsTopic, error: ErrorCode) -> None:
+    outcome = grow(topic)
+
+    assert outcome.response.results[0].error_code is error
+    assert outcome.records == []
+
+
+def test_a_topic_twice_in_one_request_is_refused_once() -> None:
+    outcome = grow(wanted("t", 5), wanted("t", 6))
+
+    assert [result.error_code for result in outcome.response.results] == [ErrorCode.INVALID_REQUEST]
