@@ -173,7 +173,8 @@ class Connection:
                 if not answer.done():
                     break
                 if answer.cancelled() or answer.exception() is not None:
-                    log.error("no answer for %s; closing its connection", self.peer)
+                    # The server is stopping, or has said already what went wrong; later answers must not overtake.
+                    log.debug("no answer for %s; closing its connection", self.peer)
                     self._send_outgoing()
                     self.stream.close()
                     return

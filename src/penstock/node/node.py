@@ -31,12 +31,13 @@ from penstock.metadata.settings import DynamicSettings
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
 from penstock.node.metadata_log import StoredQuorumLog, metadata_log_settings
 from penstock.protocol.types import METADATA_TOPIC_ID, random_uuid, uuid_text
-from penstock.quorum.driver import Quorum
-from penstock.quorum.state_file import QuorumStateFile
+from penstock.quorum.driver import Quorum, QuorumRefused
+from penstock.quorum.state_file import BadQuorumState, QuorumStateFile
 from penstock.quorum.voters import ReplicaKey, Voter, VoterEndpoint
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
 from penstock.storage.directory import LogDirectory
+from penstock.storage.errors import StorageError
 from penstock.storage.identity import read_identity
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings, StoreSettings
@@ -80,9 +81,15 @@ class Node:
             node_id=settings.node_id,
             cluster_id=self.cluster_id,
         )
-        reports = await self.logs.start()
+        try:
+            reports = await self.logs.start()
+        except StorageError as error:
+            raise CannotStart(str(error)) from error
         try:
             await self._start_services(keeps_epochs=not reports)
+        except (StorageError, QuorumRefused, BadQuorumState) as error:
+            await self._stop_services()
+            raise CannotStart(str(error)) from error
         except BaseException:
             await self._stop_services()
             raise
