@@ -1,0 +1,87 @@
+"""What `penstock settings` prints, into a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.cli.settings import choose, show_settings
+from penstock.config.tables import BROKER, TOPIC
+
+
+def test_one_setting_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "num.partitions"]) == 0
+
+    name, default, allowed, changes, meaning = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert (name, default, allowed) == ("num.partitions", "1", "an integer of 32 bits, at least 1")
+    assert changes == "at the start"
+    assert meaning == BROKER["num.partitions"].documentation
+
+
+def test_a_part_of_a_name_finds_all_that_have_it() -> None:
+    assert [s.name for s in choose(BROKER, "log.roll", in_force=False)] == [
+        "log.roll.hours",
+        "log.roll.jitter.hours",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+    ]
+
+
+def test_a_whole_name_finds_one_though_others_begin_with_it() -> None:
+    assert [s.name for s in choose(BROKER, "max.connections", in_force=False)] == ["max.connections"]
+
+
+def test_no_name_finds_all_but_the_internal() -> None:
+    names = {setting.name for setting in choose(TOPIC, None, in_force=False)}
+
+    assert names == set(TOPIC) - {"internal.segment.bytes"}
+
+
+def test_only_what_has_an_effect_can_be_asked_for() -> None:
+    assert all(setting.applies for setting in choose(BROKER, None, in_force=True))
+
+
+@pytest.mark.parametrize("kind", ["--topic", "--group"])
+def test_topics_and_groups_have_their_own(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name = {"--topic": "segment.bytes", "--group": "share.isolation.level"}[kind]
+
+    assert main(["settings", kind, name]) == 0
+    assert "\tat run time\t" in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_told_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "no.such"]) == 1
+    assert "no setting is called no.such" in capsys.readouterr().err
+
+
+def test_the_default_data_directory_is_the_users(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+
+    main(["settings", "log.dir"])
+
+    assert capsys.readouterr().out.startswith("log.dir\t/state/penstock\t")
+
+
+class TestOnATerminal:
+    @pytest.fixture(autouse=True)
+    def _columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "100")
+
+    def test_one_setting_has_a_page(self, capsys: pytest.CaptureFixture[str]) -> None:
+        show_settings("retention.ms", of_topics=True, of_groups=False, in_force=False, on_terminal=True)
+
+        page = capsys.readouterr().out
+        assert re.search(r"default +604800000", page)
+        assert re.search(r"see also +log.retention.hours", page)
+        assert re.search(r"changes +at run time", page)
+
+    def test_several_stand_in_a_table(self, capsys: pytest.CaptureFixture[str]) -> None:
+        show_settings("log.roll", of_topics=False, of_groups=False, in_force=False, on_terminal=True)
+
+        table = capsys.readouterr().out
+        assert re.search(r"setting +default +meaning", table)
+        assert re.search(r"log.roll.hours +168 ", table)
