@@ -69,7 +69,7 @@ def _find_jars() -> Path:
     jars = Path(os.environ.get("PENSTOCK_KAFKA_JARS") or REPOSITORY / ".cache" / "kafka" / "libs")
     missing = None
     if not list(jars.glob("kafka-clients-4.3.*.jar")):
-        missing = f"no jars of Kafka 4.3 in {jars}; `make bench` fetches them, or set PENSTOCK_KAFKA_JARS"
+        missing = f"no jars of Kafka 4.3 in {jars}; `make test` fetches them, or set PENSTOCK_KAFKA_JARS"
     elif shutil.which("java") is None:
         missing = "no java"
     if missing is not None:
