@@ -1,0 +1,118 @@
+"""`penstock settings`: what there is to set, from the same declarations that validate it.
+
+On a terminal it is a table, or a page for a single setting; into a pipe goes one line a setting, with tabs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+
+from penstock.config.broker import BrokerSettings
+from penstock.config.declare import Dynamic, Setting
+from penstock.config.tables import BROKER_DYNAMIC, GROUP, TOPIC
+from penstock.config.tables import group as group_table
+from penstock.config.tables import topic as topic_table
+
+FAILED = 1
+
+
+def show_settings(
+    name: str | None, *, of_topics: bool, of_groups: bool, in_force: bool, on_terminal: bool
+) -> int:
+    """Print the settings whose name contains `name`; the exit status."""
+    table: Mapping[str, Setting] = TOPIC if of_topics else GROUP if of_groups else BROKER_DYNAMIC
+    chosen = choose(table, name, in_force=in_force)
+    if not chosen:
+        print(f"penstock: no setting is called {name}, nor has it in its name", file=sys.stderr)
+        return FAILED
+    if not on_terminal:
+        print_plain(chosen)
+    elif len(chosen) == 1:
+        _print_page(chosen[0])
+    else:
+        _print_table(chosen)
+    return 0
+
+
+def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) -> list[Setting]:
+    """By name: the one called so, or else all that have it in their names."""
+    if name is not None and name in table:
+        return [table[name]]
+    return [
+        setting
+        for key, setting in sorted(table.items())
+        if (name is None or name in key) and (setting.applies or not in_force) and not setting.is_internal
+    ]
+
+
+def print_plain(settings: Iterable[Setting]) -> None:
+    for setting in settings:
+        print(setting.name, _default(setting), setting.allowed, _changes(setting), setting.documentation, sep="\t")
+
+
+def _print_page(setting: Setting) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column()
+    facts.add_row("allowed", setting.allowed)
+    facts.add_row("default", _default(setting))
+    facts.add_row("changes", _changes(setting))
+    for name in _elsewhere(setting.name):
+        facts.add_row("see also", name)
+    console = Console()
+    console.print(f"[bold]{setting.name}[/bold]\n")
+    console.print(Padding(setting.documentation, (0, 2)))
+    console.print()
+    console.print(Padding(facts, (0, 2)))
+
+
+def _print_table(settings: Iterable[Setting]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        "setting", "default", "meaning", box=None, header_style="bold", pad_edge=False, padding=(0, 2, 1, 0)
+    )
+    for setting in settings:
+        table.add_row(
+            setting.name, _default(setting), setting.documentation, style=None if setting.applies else "dim"
+        )
+    Console().print(table)
+
+
+def _default(setting: Setting) -> str:
+    default = setting.default
+    if setting is BROKER_DYNAMIC.get(setting.name):  # one of them depends on the user
+        default = BrokerSettings.load({}).default(setting.name)
+    text = setting.show(default)
+    return "none" if text is None else text or "empty"
+
+
+def _changes(setting: Setting) -> str:
+    if setting is not BROKER_DYNAMIC.get(setting.name):
+        return "at run time"
+    match setting.dynamic:
+        case Dynamic.READ_ONLY:
+            return "at the start"
+        case Dynamic.PER_BROKER:
+            return "at run time, for each broker"
+        case Dynamic.CLUSTER_WIDE:
+            return "at run time, for one broker or all"
+
+
+def _elsewhere(name: str) -> list[str]:
+    """What the same thing is called for a topic, a group or a broker."""
+    names: set[str] = set()
+    for topic_name, synonyms in topic_table.BROKER_SYNONYMS.items():
+        alike = {topic_name, *(synonym.name for synonym in synonyms)}
+        if name in alike:
+            names |= alike
+    for group_name, synonym in group_table.BROKER_SYNONYMS.items():
+        if name in (group_name, synonym):
+            names |= {group_name, synonym}
+    return sorted(names - {name})
