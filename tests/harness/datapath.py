@@ -1,7 +1,7 @@
 """A node's data path without a network: metadata, real logs, partitions and a broker for handlers to work on.
 
-`Cluster` commits metadata by hand, where a real node has a controller. `DataNode` follows it as a real node does. It runs on a real
-disk or on the simulated one.
+`Cluster` commits metadata by hand, where a real node has a controller. `DataNode` follows it as a real node
+does. It runs on a real disk or on the simulated one.
 """
 
 from __future__ import annotations

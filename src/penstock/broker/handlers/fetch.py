@@ -295,11 +295,16 @@ class Fetch:
 
     def warm_up(self) -> asyncio.Future[FetchResponse]:
         """Answer when a worker has brought what is cold into memory."""
-        return asyncio.ensure_future(self._warm_and_answer())
+        future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        self._answer_when_warm(future)
+        return future
 
-    async def _warm_and_answer(self) -> FetchResponse:
-        await self._broker.runtime.workers.run(partial(warm, self.cold_pieces))
-        return self.answer()
+    def _answer_when_warm(self, future: asyncio.Future[FetchResponse]) -> None:
+        def answer(_: asyncio.Future[None]) -> None:
+            if not future.done():
+                future.set_result(self.answer())
+
+        self._broker.runtime.workers.run(partial(warm, self.cold_pieces)).add_done_callback(answer)
 
     # -- waiting
 
@@ -329,10 +334,12 @@ class Fetch:
         self._unwatch()
         try:
             self.read()
-            if self.is_ready() or asyncio.get_running_loop().time() >= self._deadline:
-                self._future.set_result(self.answer())
-            else:
+            if not self.is_ready() and asyncio.get_running_loop().time() < self._deadline:
                 self._watch()
+            elif self.cold_pieces:
+                self._answer_when_warm(self._future)
+            else:
+                self._future.set_result(self.answer())
         except Exception as error:  # nobody waits for this callback but the future
             self._future.set_exception(error)
 

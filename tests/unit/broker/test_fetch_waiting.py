@@ -1,0 +1,198 @@
+"""Fetch: who waits, for what, and what ends the wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness.datapath import Cluster, DataNode, partition_record
+from harness.fetching import NOW, answers, append, fetch, only, values
+from penstock.broker.handlers import fetch as fetch_module
+from penstock.broker.handlers.fetch import handle
+from penstock.protocol.errors import ErrorCode
+from penstock.runtime.network import FileSlice
+
+LATEST = 18
+Context = Callable[..., Any]
+
+
+# -- waiting
+
+
+async def test_a_fetch_waits_for_the_next_append(node: DataNode, context: Context) -> None:
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
+    assert isinstance(waiting, asyncio.Future)
+
+    append(node, b"a")
+
+    assert values(only(await waiting)) == [b"a"]
+
+
+async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(node: DataNode, context: Context) -> None:
+    size = append(node, b"x" * 100)
+    waiting = handle(
+        node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000, min_bytes=3 * size), context(version=12)
+    )
+
+    append(node, b"x" * 100)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    append(node, b"x" * 100)
+
+    assert len(values(only(await waiting))) == 3
+
+
+async def test_bytes_of_all_partitions_count_together(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    cluster.publish(partition_record("orders", 1))
+    size = append(node, b"x" * 100)
+    waiting = handle(
+        node.broker,
+        fetch(("orders", 0, 0), ("orders", 1, 0), max_wait_ms=60_000, min_bytes=2 * size),
+        context(version=12),
+    )
+
+    append(node, b"y" * 100, index=1)
+
+    assert [len(values(data)) for data in answers(await waiting)] == [1, 1]
+
+
+async def test_when_time_is_over_the_answer_is_what_there_is(node: DataNode, context: Context) -> None:
+    append(node, b"a")
+    request = fetch(("orders", 0, 0), max_wait_ms=1, min_bytes=10_000)
+
+    assert values(only(await handle(node.broker, request, context(version=12)))) == [b"a"]
+
+
+@pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1), (60_000, 0), (-1, 1)])
+async def test_who_does_not_want_to_wait_does_not(
+    node: DataNode, context: Context, max_wait_ms: int, min_bytes: int
+) -> None:
+    request = fetch(("orders", 0, 0), max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+
+    assert values(only(handle(node.broker, request, context(version=12)))) == []
+
+
+async def test_a_fetch_of_nothing_is_answered_at_once(node: DataNode, context: Context) -> None:
+    assert answers(handle(node.broker, fetch(max_wait_ms=60_000), context(version=12))) == []
+
+
+async def test_an_error_ends_the_wait_of_the_others(node: DataNode, context: Context) -> None:
+    request = fetch(("orders", 0, 99), max_wait_ms=60_000)
+
+    response = handle(node.broker, request, context(version=12))
+
+    assert only(response).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_an_unknown_topic_does_not_end_the_wait_of_the_others(node: DataNode, context: Context) -> None:
+    request = fetch(("orders", 0, 0), ("absent", 0, 0), max_wait_ms=60_000)
+    waiting = handle(node.broker, request, context(version=12))
+    assert isinstance(waiting, asyncio.Future)
+
+    append(node, b"a")
+
+    known, unknown = answers(await waiting)
+    assert values(known) == [b"a"]
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_unknown_topics_alone_are_not_worth_waiting_for(node: DataNode, context: Context) -> None:
+    response = handle(node.broker, fetch(("absent", 0, 0), max_wait_ms=60_000), context(version=12))
+
+    assert only(response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_topic_that_is_deleted_ends_the_wait(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
+
+    cluster.delete_topic("orders")
+
+    assert only(await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_leader_that_resigns_ends_the_wait_and_says_who_follows(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    cluster.add_broker(2)
+    cluster.add_topic("copied", replicas=(1, 2))
+    request = fetch(("copied", 0, 0), max_wait_ms=60_000, current_leader_epoch=0)
+    waiting = handle(node.broker, request, context(version=16))
+
+    cluster.publish(partition_record("copied", 0, replicas=(1, 2), leader=2, leader_epoch=1))
+
+    response = await waiting
+    data = only(response)
+    assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 1)
+    assert [(at.node_id, at.host) for at in response.node_endpoints] == [(2, "plaintext-2")]
+
+
+async def test_a_client_that_left_leaves_nothing_behind(node: DataNode, context: Context) -> None:
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
+
+    waiting.cancel()
+    await asyncio.sleep(0)
+
+    assert not node.partition()._fetch_waits
+
+
+async def test_an_answered_wait_leaves_nothing_behind(node: DataNode, context: Context) -> None:
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
+    append(node, b"a")
+    await waiting
+
+    await asyncio.sleep(0)
+
+    assert not node.partition()._fetch_waits
+
+
+async def test_what_is_not_committed_is_not_seen(cluster: Cluster, node: DataNode, context: Context) -> None:
+    cluster.add_topic("copied", replicas=(1, 2))
+    append(node, b"a", topic="copied")
+
+    assert values(only(handle(node.broker, fetch(("copied", 0, 0)), context(version=12)))) == []
+
+    waiting = handle(node.broker, fetch(("copied", 0, 0), max_wait_ms=60_000), context(version=12))
+    node.partition("copied").follower_fetched(2, end_offset=1, start_offset=0, leader_epoch=0, now_ms=NOW)
+    assert values(only(await waiting)) == [b"a"]
+
+
+# -- cold reads
+
+
+async def test_what_is_not_in_memory_is_read_by_a_worker_before_the_answer(
+    node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(node, b"a")
+    warmed: list[FileSlice] = []
+    monkeypatch.setattr(fetch_module, "is_cold", lambda piece: True)
+    monkeypatch.setattr(fetch_module, "warm", warmed.extend)
+
+    waiting = handle(node.broker, fetch(("orders", 0, 0)), context(version=12))
+    assert isinstance(waiting, asyncio.Future)
+
+    data = only(await waiting)
+    assert values(data) == [b"a"]
+    assert warmed == [data.records]
+
+
+async def test_a_wait_that_ends_with_a_cold_slice_warms_it_too(
+    node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[FileSlice] = []
+    monkeypatch.setattr(fetch_module, "is_cold", lambda piece: True)
+    monkeypatch.setattr(fetch_module, "warm", warmed.extend)
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
+
+    append(node, b"a")
+
+    assert values(only(await waiting)) == [b"a"]
+    assert len(warmed) == 1
