@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.config.declare import Setting
 from penstock.config.tables import BROKER, BROKER_DYNAMIC, CLIENT_METRICS, GROUP, IP, TOPIC, USER
 from penstock.config.tables import topic as topic_table
@@ -56,3 +58,30 @@ def test_a_topics_synonyms_are_settings_of_the_broker() -> None:
     for name, synonyms in topic_table.BROKER_SYNONYMS.items():
         assert name in TOPIC
         assert all(synonym.name in BROKER for synonym in synonyms)
+
+
+# Names that the code puts together, so that they stand nowhere as a whole.
+BUILT_NAMES = re.compile(
+    r"compression\.(gzip|lz4|zstd)\.level"
+    r"|(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)"
+    r"\.(num\.partitions|replication\.factor|segment\.bytes|min\.isr)"
+)
+
+
+def test_what_is_said_to_be_in_force_is_read_somewhere() -> None:
+    """A documented setting that nothing obeys is a lie."""
+    package = Path(penstock.__file__).parent
+    sources = [path for path in package.rglob("*.py") if package / "config" / "tables" not in path.parents]
+    code = "\n".join(path.read_text() for path in sources)
+    synonyms = {synonym.name for each in topic_table.BROKER_SYNONYMS.values() for synonym in each}
+
+    unread = [
+        setting.name
+        for setting in (*BROKER_DYNAMIC.values(), *TOPIC.values())
+        if setting.applies
+        and f'"{setting.name}"' not in code
+        and setting.name not in synonyms
+        and not BUILT_NAMES.fullmatch(setting.name)
+    ]
+
+    assert unread == []

@@ -142,13 +142,13 @@ STREAMS = (
 )
 
 OFFSETS = (
-    integer("offsets.topic.num.partitions", 50, at_least(1), HIGH).not_yet(
+    integer("offsets.topic.num.partitions", 50, at_least(1), HIGH).means(
         "Partitions of the topic of committed offsets. Not to be changed once the topic exists."
     ),
-    short("offsets.topic.replication.factor", 3, at_least(1), HIGH).not_yet(
+    short("offsets.topic.replication.factor", 3, at_least(1), HIGH).means(
         "Replicas of the topic of committed offsets. It is not created before there are so many brokers."
     ),
-    integer("offsets.topic.segment.bytes", 100 * MIB, at_least(1), HIGH).not_yet(
+    integer("offsets.topic.segment.bytes", 100 * MIB, at_least(1), HIGH).means(
         "The segment size of the topic of committed offsets; small ones are compacted and loaded sooner."
     ),
     integer("offsets.topic.compression.codec", 0, between(0, 4), HIGH).not_yet(

@@ -86,7 +86,7 @@ CONNECTIONS = (
         "How many connections one address may have. 0 only where `max.connections.per.ip.overrides` allows "
         "some."
     ),
-    string("max.connections.per.ip.overrides", "", dynamic=CLUSTER_WIDE).means(
+    string("max.connections.per.ip.overrides", "", dynamic=CLUSTER_WIDE).not_yet(
         "Limits for single addresses, such as 10.0.0.7:100,build.example:200."
     ),
     integer("max.connection.creation.rate", INT_MAX, at_least(0), dynamic=CLUSTER_WIDE).not_yet(

@@ -40,9 +40,9 @@ IDENTITY = (
     items("process.roles", ("broker", "controller"), some_of("broker", "controller"), HIGH).means(
         "What the node does: serve clients (broker), keep the metadata (controller), or both."
     ),
-    string("broker.rack").not_yet(
-        "Where the broker stands, such as a rack or a zone; replicas of a partition are spread over racks, "
-        "and a consumer can read from a replica nearby."
+    string("broker.rack").means(
+        "Where the broker stands, such as a rack or a zone. Clients are told, and the replicas of a partition are "
+        "spread over racks."
     ),
     boolean("controlled.shutdown.enable", True).not_yet(
         "Hand the leadership of partitions to other brokers before stopping."
@@ -123,10 +123,10 @@ METADATA_LOG = (
     string("metadata.log.dir", importance=HIGH).means(
         "The directory of the metadata log; without it, the first of `log.dirs`."
     ),
-    integer("metadata.log.segment.bytes", GIB, at_least(8 * MIB), HIGH).not_yet(
+    integer("metadata.log.segment.bytes", GIB, at_least(8 * MIB), HIGH).means(
         "The size at which a segment of the metadata log is closed."
     ),
-    long("metadata.log.segment.ms", 7 * DAY_MS, importance=HIGH).not_yet(
+    long("metadata.log.segment.ms", 7 * DAY_MS, importance=HIGH).means(
         "The age at which a segment of the metadata log is closed."
     ),
     long("metadata.log.max.record.bytes.between.snapshots", 20 * MIB, at_least(1), HIGH).not_yet(

@@ -99,16 +99,16 @@ TRANSACTIONS = (
     integer("add.partitions.to.txn.retry.backoff.max.ms", 100, at_least(0), HIGH).not_yet(
         "How long the broker tries to add a partition to a transaction before the producer is told to."
     ),
-    integer("transaction.state.log.num.partitions", 50, at_least(1), HIGH).not_yet(
+    integer("transaction.state.log.num.partitions", 50, at_least(1), HIGH).means(
         "Partitions of the topic of transactions. Not to be changed once the topic exists."
     ),
-    short("transaction.state.log.replication.factor", 3, at_least(1), HIGH).not_yet(
+    short("transaction.state.log.replication.factor", 3, at_least(1), HIGH).means(
         "Replicas of the topic of transactions. It is not created before there are so many brokers."
     ),
-    integer("transaction.state.log.min.isr", 2, at_least(1), HIGH).not_yet(
+    integer("transaction.state.log.min.isr", 2, at_least(1), HIGH).means(
         "The `min.insync.replicas` of the topic of transactions."
     ),
-    integer("transaction.state.log.segment.bytes", 100 * MIB, at_least(1), HIGH).not_yet(
+    integer("transaction.state.log.segment.bytes", 100 * MIB, at_least(1), HIGH).means(
         "The segment size of the topic of transactions; small ones are compacted and loaded sooner."
     ),
     integer("transaction.state.log.load.buffer.size", 5 * MIB, at_least(1), HIGH).not_yet(

@@ -98,16 +98,16 @@ DELIVERY = (
 )
 
 COORDINATOR = (
-    integer("share.coordinator.state.topic.num.partitions", 50, at_least(1), HIGH).not_yet(
+    integer("share.coordinator.state.topic.num.partitions", 50, at_least(1), HIGH).means(
         "Partitions of the topic of share groups' state. Not to be changed once the topic exists."
     ),
-    short("share.coordinator.state.topic.replication.factor", 3, at_least(1), HIGH).not_yet(
+    short("share.coordinator.state.topic.replication.factor", 3, at_least(1), HIGH).means(
         "Replicas of the topic of share groups' state. It is not created before there are so many brokers."
     ),
-    short("share.coordinator.state.topic.min.isr", 2, at_least(1), HIGH).not_yet(
+    short("share.coordinator.state.topic.min.isr", 2, at_least(1), HIGH).means(
         "The `min.insync.replicas` of the topic of share groups' state."
     ),
-    integer("share.coordinator.state.topic.segment.bytes", 100 * MIB, at_least(1), HIGH).not_yet(
+    integer("share.coordinator.state.topic.segment.bytes", 100 * MIB, at_least(1), HIGH).means(
         "The segment size of the topic of share groups' state."
     ),
     integer("share.coordinator.state.topic.compression.codec", 0, between(0, 4), HIGH).not_yet(

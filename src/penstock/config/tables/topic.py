@@ -75,8 +75,8 @@ SEGMENTS = (
         "smaller indexes."
     ),
     boolean("preallocate", False).means("Give a new segment its full size on disk at once."),
-    integer("internal.segment.bytes", is_internal=True).means(
-        "Overrides `segment.bytes` with any size, so that tests can roll small segments."
+    integer("internal.segment.bytes", is_internal=True).no_meaning(
+        "A segment of any size, for Kafka's own tests."
     ),
 )
 
