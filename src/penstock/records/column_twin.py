@@ -14,7 +14,7 @@ from penstock.records.batch import NO_TIMESTAMP, Buffer, TimestampType
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.errors import TooLarge
 from penstock.records.twin import parse_records, read_header, read_payload
-from penstock.records.varint import append_varint, wrap_int64
+from penstock.records.varint import wrap_int64
 
 COLUMN_BYTES_MAX = 2**31 - 1  # offsets into a column's data are signed 32-bit numbers
 INT64_MAX = 2**63 - 1
@@ -104,7 +104,7 @@ class ColumnBuilder:
                     self._header_value.append(content)
                 self._header_offsets += _INT32.pack(self._header_name.count)
             elif self.header_format == RAW_HEADERS:
-                self._raw_headers.append(_join_headers(record.headers))
+                self._raw_headers.append(record.raw_headers if record.headers else None)
             self.row_count += 1
 
     def take(self) -> Columns:
@@ -127,18 +127,6 @@ class ColumnBuilder:
 def microseconds(timestamp_ms: int) -> int:
     """Times that only a hostile batch holds stop at the ends of the range."""
     return max(-INT64_MAX - 1, min(timestamp_ms * 1000, INT64_MAX))
-
-
-def _join_headers(headers: list[tuple[memoryview, memoryview | None]]) -> bytearray | None:
-    if not headers:
-        return None
-    out = bytearray()
-    for name, content in headers:
-        append_varint(out, len(name))
-        out += name
-        append_varint(out, -1 if content is None else len(content))
-        out += content or b""
-    return out
 
 
 class _Validity:

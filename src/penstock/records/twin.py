@@ -297,6 +297,7 @@ class ParsedRecord(NamedTuple):
     key: memoryview | None
     value: memoryview | None
     headers: list[tuple[memoryview, memoryview | None]]
+    raw_headers: memoryview
 
 
 def parse_records(payload: memoryview, record_count: int, position: int) -> Iterator[ParsedRecord]:
@@ -325,6 +326,7 @@ def _parse_record(payload: memoryview, at: int) -> tuple[ParsedRecord, int]:
     if not 0 <= header_count <= end - at:
         raise InvalidBatch("its count of headers cannot be")
     headers = []
+    headers_at = at
     for _ in range(header_count):
         name, at = _read_bytes(payload, at, end)
         if name is None:
@@ -333,7 +335,7 @@ def _parse_record(payload: memoryview, at: int) -> tuple[ParsedRecord, int]:
         headers.append((name, content))
     if at != end:
         raise InvalidBatch("it is longer than its fields")
-    return ParsedRecord(timestamp_delta, offset_delta, key, value, headers), end
+    return ParsedRecord(timestamp_delta, offset_delta, key, value, headers, payload[headers_at:end]), end
 
 
 def _read_bytes(payload: memoryview, at: int, end: int) -> tuple[memoryview | None, int]:
