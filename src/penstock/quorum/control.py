@@ -8,14 +8,13 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import TypeVar
 
 from penstock.protocol.codec import codec
-from penstock.protocol.declare import declaration_of, field, message, struct
-from penstock.protocol.types import ZERO_UUID, Int16, Int32, UInt16, Uuid
+from penstock.protocol.declare import declaration_of, message, struct
+from penstock.protocol.types import Int16, Int32, UInt16, Uuid
 from penstock.quorum.core import LeaderChange
 from penstock.quorum.voters import ReplicaKey, Voter, VoterEndpoint, Voters
 
@@ -37,11 +36,12 @@ class ControlType(IntEnum):
 @struct
 class ChangeVoter:
     voter_id: Int32
-    voter_directory_id: Uuid = field(since=1, default=ZERO_UUID)
 
 
-@message(versions=(0, 1), flexible=0)
+@message(versions=(0, 0), flexible=0)
 class LeaderChangeMessage:
+    """Kafka declares a version 1, with directory ids, but neither writes it nor has tools that read it."""
+
     version: Int16
     leader_id: Int32
     voters: list[ChangeVoter]
@@ -86,18 +86,13 @@ ControlRecord = tuple[bytes, bytes]
 
 
 def leader_change_record(change: LeaderChange) -> ControlRecord:
-    directories = {voter.key.node_id: voter.key.directory_id for voter in change.voters}
-
-    def listed(node_ids: Sequence[int]) -> list[ChangeVoter]:
-        return [ChangeVoter(voter_id=node, voter_directory_id=directories[node]) for node in node_ids]
-
     return _encode(
         ControlType.LEADER_CHANGE,
         LeaderChangeMessage(
-            version=1,
+            version=0,
             leader_id=change.leader_id,
-            voters=listed(list(directories)),
-            granting_voters=listed(change.granting),
+            voters=[ChangeVoter(voter_id=voter.key.node_id) for voter in change.voters],
+            granting_voters=[ChangeVoter(voter_id=node_id) for node_id in change.granting],
         ),
     )
 
