@@ -31,6 +31,7 @@ FUNCTIONS = (
     "check_batch",
     "check_batches",
     "has_record_without_key",
+    "inspect_batch",
     "iterate_records",
     "read_header",
     "read_headers",

@@ -126,11 +126,32 @@ def read_headers(view):
 
 # Checking ------------------------------------------------------------------------------------------------------------
 
+cdef struct Totals:
+    int64_t min_timestamp
+    int64_t max_timestamp
+    Py_ssize_t keyless_count
+    bint is_consecutive
+
+
 def check_batch(view, Py_ssize_t position=0):
     cdef Py_buffer buffer
+    cdef Totals totals
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
-        return check_at(&buffer, position)
+        return check_at(&buffer, position, &totals)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+def inspect_batch(view, Py_ssize_t position=0):
+    cdef Py_buffer buffer
+    cdef Totals totals
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+    try:
+        header = check_at(&buffer, position, &totals)
+        if <int>header[5] & COMPRESSION_MASK:
+            return header, None
+        return header, make_scan(&totals)
     finally:
         PyBuffer_Release(&buffer)
 
@@ -138,18 +159,20 @@ def check_batch(view, Py_ssize_t position=0):
 def check_batches(view):
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
+    cdef Totals totals
     cdef list headers = []
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
         while position < buffer.len:
-            headers.append(check_at(&buffer, position))
+            headers.append(check_at(&buffer, position, &totals))
             position += <int32_t>load32(<const uint8_t*>buffer.buf + position + LENGTH_AT) + LENGTH_BYTES
         return headers
     finally:
         PyBuffer_Release(&buffer)
 
 
-cdef object check_at(Py_buffer* buffer, Py_ssize_t position):
+cdef object check_at(Py_buffer* buffer, Py_ssize_t position, Totals* totals):
+    """The header of a batch that is as it should be; `totals` are those of its records, if they can be seen."""
     cdef const uint8_t* at = header_at(buffer, position)
     cdef int64_t size = whole_size(at, buffer, position)
     cdef uint32_t crc = checksum(at + ATTRIBUTES_AT, size - ATTRIBUTES_AT)
@@ -161,7 +184,7 @@ cdef object check_at(Py_buffer* buffer, Py_ssize_t position):
     if count < 0 or last_offset_delta < count - 1 or last_offset_delta < 0:
         raise InvalidBatch(f"the batch at {position} has {count} records in {last_offset_delta + 1} offsets")
     if load16(at + ATTRIBUTES_AT) & COMPRESSION_MASK == 0:
-        walk_records(at + HEADER_BYTES, at + size, count, position)
+        add_up(at, at + size, count, position, totals)
     return make_header(at)
 
 
@@ -169,15 +192,43 @@ cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0:
     return crc32c(PyMemoryView_FromMemory(<char*>data, size, PyBUF_READ))
 
 
-cdef int walk_records(const uint8_t* at, const uint8_t* end, int32_t count, Py_ssize_t position) except -1:
+cdef int add_up(
+    const uint8_t* header, const uint8_t* end, int32_t count, Py_ssize_t position, Totals* totals
+) except -1:
+    """Walk through the records of a batch that is not compressed."""
+    cdef const uint8_t* at = header + HEADER_BYTES
     cdef RawRecord record
     cdef int32_t index
+    cdef int64_t smallest = INT64_MAX
+    cdef int64_t largest = INT64_MIN
+    cdef uint64_t base_timestamp = load64(header + BASE_TIMESTAMP_AT)
+    cdef int64_t timestamp
+    totals.keyless_count = 0
+    totals.is_consecutive = True
     for index in range(count):
         if not read_record(&at, end, &record):
             raise_malformed(index, position)
+        timestamp = <int64_t>(base_timestamp + <uint64_t>record.timestamp_delta)
+        smallest = min(smallest, timestamp)
+        largest = max(largest, timestamp)
+        totals.keyless_count += record.key is NULL
+        totals.is_consecutive &= record.offset_delta == index
     if at is not end:
         raise_surplus(count, position)
+    if count == 0 or load16(header + ATTRIBUTES_AT) & TIMESTAMP_TYPE_MASK:
+        smallest = largest = <int64_t>load64(header + MAX_TIMESTAMP_AT)
+    totals.min_timestamp = smallest
+    totals.max_timestamp = largest
     return 0
+
+
+cdef object make_scan(Totals* totals):
+    scan = new_tuple(RecordScan, 4)
+    put(scan, 0, totals.min_timestamp)
+    put(scan, 1, totals.max_timestamp)
+    put(scan, 2, totals.keyless_count)
+    put(scan, 3, totals.is_consecutive)
+    return scan
 
 
 cdef int raise_malformed(int32_t index, Py_ssize_t position) except -1:
@@ -328,20 +379,21 @@ def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_
 
 def scan_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
     cdef BatchReader reader = BatchReader(view, position, limit_bytes)
-    cdef int64_t smallest = INT64_MAX
-    cdef int64_t largest = INT64_MIN
+    cdef Totals totals
     cdef int64_t timestamp
-    cdef Py_ssize_t keyless_count = 0
-    cdef bint is_consecutive = True
+    totals.min_timestamp = INT64_MAX
+    totals.max_timestamp = INT64_MIN
+    totals.keyless_count = 0
+    totals.is_consecutive = True
     while reader.step():
         timestamp = reader.timestamp()
-        smallest = min(smallest, timestamp)
-        largest = max(largest, timestamp)
-        keyless_count += reader.record.key is NULL
-        is_consecutive = is_consecutive and reader.record.offset_delta == reader.index - 1
+        totals.min_timestamp = min(totals.min_timestamp, timestamp)
+        totals.max_timestamp = max(totals.max_timestamp, timestamp)
+        totals.keyless_count += reader.record.key is NULL
+        totals.is_consecutive &= reader.record.offset_delta == reader.index - 1
     if reader.index == 0:
-        smallest = largest = reader.append_time
-    return RecordScan(smallest, largest, keyless_count, is_consecutive)
+        totals.min_timestamp = totals.max_timestamp = reader.append_time
+    return make_scan(&totals)
 
 
 def has_record_without_key(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):

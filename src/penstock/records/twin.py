@@ -91,6 +91,14 @@ def check_batch(view: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def inspect_batch(view: Buffer, position: int = 0) -> tuple[BatchHeader, RecordScan | None]:
+    """`check_batch`, and in the same walk what `scan_records` would tell; None where records are compressed."""
+    header = check_batch(view, position)
+    if header.attributes & COMPRESSION_MASK:
+        return header, None
+    return header, scan_records(view, position)
+
+
 def check_batches(view: Buffer) -> list[BatchHeader]:
     """`check_batch` for every batch of a buffer that must hold whole batches and nothing else."""
     headers = []

@@ -239,6 +239,16 @@ def test_a_scan_tells_what_a_broker_asks(kernels: SimpleNamespace) -> None:
     assert scan == (1000, 1005, 1, True)
 
 
+def test_an_inspection_is_a_check_and_a_scan_in_one(kernels: SimpleNamespace) -> None:
+    batch = kernels.build_batch(RECORDS)
+    compressed = kernels.build_batch(RECORDS, compression=Compression.LZ4)
+
+    assert kernels.inspect_batch(batch) == (kernels.check_batch(batch), kernels.scan_records(batch))
+    assert kernels.inspect_batch(compressed) == (kernels.check_batch(compressed), None)
+    with pytest.raises(CorruptBatch):
+        kernels.inspect_batch(batch[:-1])
+
+
 def test_a_scan_sees_gaps_in_offsets(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch([Record(7, 1, b"a", b"b"), Record(9, 2, b"c", b"d")])
 

@@ -32,7 +32,14 @@ COMPILED = compiled()
 LIMIT_BYTES = 100_000
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
 
-READERS = ("check_batch", "read_header", "scan_records", "has_record_without_key", "read_payload")
+READERS = (
+    "check_batch",
+    "inspect_batch",
+    "read_header",
+    "scan_records",
+    "has_record_without_key",
+    "read_payload",
+)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -50,7 +57,11 @@ def test_the_same_batches_are_built(
 def test_the_same_is_read(data: bytes, elsewhere: int) -> None:
     for position in (0, elsewhere):
         for name in READERS:
-            named = {} if name in ("check_batch", "read_header") else {"limit_bytes": LIMIT_BYTES}
+            named = (
+                {}
+                if name in ("check_batch", "inspect_batch", "read_header")
+                else {"limit_bytes": LIMIT_BYTES}
+            )
             assert outcome(getattr(COMPILED, name), data, position, **named) == outcome(
                 getattr(PLAIN, name), data, position, **named
             )
