@@ -65,7 +65,7 @@ class LogDirectory:
         self._start_offsets = OffsetCheckpoint(volume.disk, self._file(START_OFFSETS))
         self._high_watermarks = OffsetCheckpoint(volume.disk, self._file(HIGH_WATERMARKS))
         volume.on_offline.append(self._go_offline)
-        volume.checkpoint_recovery_points = self._lower_recovery_points
+        volume.lower_checkpoints = self._lower_checkpoints
 
     @property
     def is_online(self) -> bool:
@@ -223,15 +223,7 @@ class LogDirectory:
         await self._write(self._recovery_points, self._present_recovery_points())
 
     async def checkpoint_start_offsets(self) -> None:
-        """Only of logs that start inside a segment; the others start where their first segment does."""
-        await self._write(
-            self._start_offsets,
-            {
-                partition: log.start_offset
-                for partition, log in self.logs.items()
-                if log.start_offset > log.first_base_offset()
-            },
-        )
+        await self._write(self._start_offsets, self._present_start_offsets())
 
     async def checkpoint_high_watermarks(self) -> None:
         offsets = {partition: log.high_watermark for partition, log in self.logs.items()}
@@ -240,13 +232,25 @@ class LogDirectory:
     def _present_recovery_points(self) -> dict[Partition, int]:
         return {partition: log.recovery_point for partition, log in self.logs.items()}
 
-    def _lower_recovery_points(self) -> None:
+    def _present_start_offsets(self) -> dict[Partition, int]:
+        """Only of logs that start inside a segment; the others start where their first segment does."""
+        return {
+            partition: log.start_offset
+            for partition, log in self.logs.items()
+            if log.start_offset > log.first_base_offset()
+        }
+
+    def _lower_checkpoints(self) -> None:
         """At once, and on the event loop: a log was truncated, and must not be written to before this is on
         disk.
         """
-        write = self._recovery_points.prepare(self._present_recovery_points())
-        if write is not None:
-            write()
+        for checkpoint, offsets in (
+            (self._recovery_points, self._present_recovery_points()),
+            (self._start_offsets, self._present_start_offsets()),
+        ):
+            write = checkpoint.prepare(offsets)
+            if write is not None:
+                write()
 
     async def _write(self, checkpoint: OffsetCheckpoint, offsets: dict[Partition, int]) -> None:
         write = checkpoint.prepare(offsets) if self.is_online else None

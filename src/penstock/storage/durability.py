@@ -41,7 +41,7 @@ class Durability:
         "_flusher",
         "_generation",
         "_held_until_offset",
-        "_is_new_folder",
+        "_is_folder_new",
         "_tail",
         "_timer",
         "_unsynced",
@@ -51,15 +51,17 @@ class Durability:
         "recovery_point",
     )
 
-    def __init__(self, tail: Tail, *, recovery_point: int, unsynced: list[File], is_new_folder: bool) -> None:
+    def __init__(
+        self, tail: Tail, *, recovery_point: int, unsynced: list[File], is_folder_synced: bool
+    ) -> None:
         self._tail = tail
         self.recovery_point = recovery_point
         self.end_offset = tail.end_offset
         self.on_advance: Callable[[], None] | None = None
         """Called after `end_offset` moved by a sync, or when it never will because the directory is offline.
         """
-        self.is_folder_changed = is_new_folder
-        self._is_new_folder = is_new_folder
+        self.is_folder_changed = not is_folder_synced
+        self._is_folder_new = not is_folder_synced
         self._unsynced = unsynced
         self._generation = 0
         self._held_until_offset = 0
@@ -142,8 +144,8 @@ class Durability:
         if self.is_folder_changed:
             self.is_folder_changed = False
             work.directories.append(tail.folder)
-        if self._is_new_folder:
-            self._is_new_folder = False
+        if self._is_folder_new:
+            self._is_folder_new = False
             work.directories.append(tail.volume.path)
         return work
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -26,13 +27,11 @@ from penstock.storage.identity import read_topic_id
 from penstock.storage.index import LiveIndex
 from penstock.storage.layout import (
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
     LEADER_EPOCHS,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
-    TIME_INDEX_SUFFIX,
     parse_segment_file,
 )
 from penstock.storage.producer_state import ProducerState
@@ -63,7 +62,8 @@ class LoadedLog:
     report: RecoveryReport
     unsynced: list[File] = field(default_factory=list)
     """Files that were written while loading and are safe only after the next flush."""
-    is_new: bool = False
+    is_folder_synced: bool
+    """Whether the folder and the names in it are known to be safe."""
 
 
 def new_log(volume: Volume, folder: str, *, start_offset: int = 0) -> LoadedLog:
@@ -79,7 +79,7 @@ def new_log(volume: Volume, folder: str, *, start_offset: int = 0) -> LoadedLog:
         recovery_point=start_offset,
         topic_id=None,
         report=RecoveryReport(partition=os.path.basename(folder)),
-        is_new=True,
+        is_folder_synced=False,
     )
 
 
@@ -116,10 +116,10 @@ class _Loader:
         snapshot_offsets = _offsets_of(names, SNAPSHOT_SUFFIX)
         snapshots = SnapshotFiles(self._disk, self._folder, snapshot_offsets)
         epochs = self._read_epochs()
-        if is_clean:
-            doubtful = self._first_doubtful_segment()
-            if doubtful is not None:
-                is_clean, recovery_point = False, min(recovery_point, doubtful.base_offset)
+        trusted = self._segments if is_clean else self._segments[: self._slot_of(recovery_point)]
+        doubtful = _first_doubtful(trusted)
+        if doubtful is not None:
+            is_clean, recovery_point = False, min(recovery_point, doubtful.base_offset)
         if is_clean or not self._segments:
             end_offset = self._segments[-1].next_offset() if self._segments else 0
             producers = None
@@ -161,6 +161,7 @@ class _Loader:
             topic_id=read_topic_id(self._disk, self._folder),
             report=self._report,
             unsynced=self._unsynced,
+            is_folder_synced=is_clean,
         )
 
     def _remove_leftovers(self, names: Sequence[str]) -> list[str]:
@@ -178,17 +179,11 @@ class _Loader:
         return kept
 
     def _find_segments(self, names: Sequence[str]) -> None:
-        present = set(names)
         for base_offset in sorted(_offsets_of(names, LOG_SUFFIX)):
             segment = Segment(self._volume, self._folder, base_offset, size=0)
             segment.size = segment.file().size()
-            has_index = all(
-                os.path.basename(segment.path(suffix)) in present
-                for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-            )
             if segment.size == 0:
                 segment.adopt_index(LiveIndex())
-            segment.is_index_saved = has_index
             self._segments.append(segment)
 
     def _read_epochs(self) -> LeaderEpochs:
@@ -200,27 +195,16 @@ class _Loader:
             logger.warning("%s is not used: %s", path, error)
             return LeaderEpochs()
 
-    def _first_doubtful_segment(self) -> Segment | None:
-        """The first segment whose indexes are missing or can not be right, though the log was closed
-        properly.
-        """
-        for segment in self._segments:
-            if segment.size == 0:
-                continue
-            try:
-                if not segment.is_index_saved:
-                    raise CorruptFile("an index file is missing")
-                segment.check_index()
-            except CorruptFile as error:
-                logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
-                return segment
-        return None
+    def _slot_of(self, offset: int) -> int:
+        """The segment that holds `offset`, or the first one."""
+        bases = [segment.base_offset for segment in self._segments]
+        return max(0, bisect_right(bases, offset) - 1)
 
     def _recover(
         self, recovery_point: int, epochs: LeaderEpochs, snapshots: SnapshotFiles
     ) -> tuple[int, ProducerState]:
         """Scan from the segment that holds the recovery point; returns the end of the log and its producers."""
-        first = max([slot for slot, s in enumerate(self._segments) if s.base_offset <= recovery_point] or [0])
+        first = self._slot_of(recovery_point)
         next_offset = self._segments[first].base_offset
         epochs.truncate_end(next_offset)
         snapshots.remove_above(next_offset)
@@ -319,6 +303,19 @@ def rebuild_producers(
                 batch = segment.file().read(position=at, size=header.size_bytes) if header.is_control else b""
                 note_batch(state, header, batch, 0, base_offset=header.base_offset)
     return state
+
+
+def _first_doubtful(segments: Iterable[Segment]) -> Segment | None:
+    """The first segment whose indexes are missing or can not be right, where all should be well."""
+    for segment in segments:
+        if segment.size == 0:
+            continue
+        try:
+            segment.check_index()
+        except (CorruptFile, FileNotFoundError) as error:
+            logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
+            return segment
+    return None
 
 
 def _offsets_of(names: Sequence[str], suffix: str) -> set[int]:

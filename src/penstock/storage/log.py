@@ -108,7 +108,10 @@ class Log:
         self._bar: Callable[[], StorageError] | None = None
         self.settings = settings
         self._durability = Durability(
-            self, recovery_point=loaded.recovery_point, unsynced=loaded.unsynced, is_new_folder=loaded.is_new
+            self,
+            recovery_point=loaded.recovery_point,
+            unsynced=loaded.unsynced,
+            is_folder_synced=loaded.is_folder_synced,
         )
         self._segments.active.jitter_ms = self._draw_jitter()
 
@@ -354,6 +357,14 @@ class Log:
     def size_bytes(self) -> int:
         return self._segments.size_bytes()
 
+    def segment_times(self) -> list[tuple[int, int]]:
+        """First offset and time of last writing of every segment, for the oldest way to ask for offsets."""
+        disk = self.volume.disk
+        try:
+            return [(s.base_offset, disk.modified_ms(s.path(LOG_SUFFIX))) for s in self._segments]
+        except OSError as error:
+            raise self.volume.fail(error, f"reading {self.folder}") from error
+
     def first_base_offset(self) -> int:
         return self._segments[0].base_offset
 
@@ -477,7 +488,7 @@ class Log:
     def _end_at(self, end_offset: int) -> None:
         """Let all that knows of offsets forget those from `end_offset` on.
 
-        The recovery point on disk comes down before anything is written again: a crash must find that what it
+        The checkpoints on disk come down before anything is written again: a crash must find that what it
         covers is not what was flushed.
         """
         self._reader.forget()
@@ -488,7 +499,7 @@ class Log:
         self._durability.truncated()
         self._durability.owe(self._segments.active.file())
         self.volume.disk.sync_directory(self.folder)
-        self.volume.checkpoint_recovery_points()
+        self.volume.lower_checkpoints()
 
     def _discard(self, dropped: Sequence[Segment]) -> None:
         """Take segments out of service: rename their files now, remove them after `file.delete.delay.ms`."""

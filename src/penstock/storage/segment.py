@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
 from penstock.runtime.disk import File
 from penstock.storage import scan
-from penstock.storage.files import save
 from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, LiveIndex, StoredIndex
 from penstock.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_file
 from penstock.storage.settings import LogSettings
@@ -29,6 +28,7 @@ class Segment:
         "_file",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
+        "_saved_entries",
         "_stored",
         "_unindexed_bytes",
         "_volume",
@@ -37,7 +37,6 @@ class Segment:
         "first_timestamp_ms",
         "folder",
         "index",
-        "is_index_saved",
         "jitter_ms",
         "size",
     )
@@ -47,8 +46,6 @@ class Segment:
     folder: str
     index: LiveIndex | None
     """The index in memory; None for a segment whose index files hold all there is."""
-    is_index_saved: bool
-    """Whether the index files on disk hold every entry."""
     first_timestamp_ms: int
     """Largest time in the first batch, from which `segment.ms` is counted; -1 where not known."""
     created_ms: int
@@ -65,7 +62,10 @@ class Segment:
         self.created_ms = volume.clock.wall_ms()
         self.first_timestamp_ms = NO_TIMESTAMP
         self.index = None
-        self.is_index_saved = True
+        self._saved_entries = (0, 0)
+        """How many entries of the offset index and of the time index the files hold, where `index` is in
+        memory.
+        """
         self._file: File | None = None
         self._stored: StoredIndex | None = None
         self._unindexed_bytes = 0
@@ -130,14 +130,15 @@ class Segment:
             self.index = LiveIndex.decode(
                 disk.read_file(self.path(INDEX_SUFFIX)), disk.read_file(self.path(TIME_INDEX_SUFFIX))
             )
+            self._saved_entries = len(self.index.offsets), len(self.index.times)
             self._stored = None
             self._read_first_timestamp()
         return self.index
 
     def adopt_index(self, index: LiveIndex) -> None:
-        """Take an index that was just built, by recovery or for a new segment, and that no file holds yet."""
+        """Take an index that was just built: by recovery, or for a new segment."""
         self.index = index
-        self.is_index_saved = False
+        self._saved_entries = (0, 0)
         self._stored = None
         latest = index.last_time()
         self._max_timestamp_ms = latest.timestamp_ms
@@ -179,27 +180,30 @@ class Segment:
         index.add(relative_offset, position)
         index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
         self._unindexed_bytes = 0
-        self.is_index_saved = False
 
     def seal(self) -> list[File]:
         """Write the index to its files, let go of it, and return the files that a sync must cover.
 
-        Its last entry is the latest time of all, so that this can be read from there later.
+        Only what they lack is written: entries that were synced once are not put at risk again. The last one
+        is the latest time of all, so that this can be read from there later.
         """
         index = self.index
         if index is None:
             return []
-        entries = len(index.times)
         index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
-        files: list[File] = []
-        if len(index.times) > entries or not self.is_index_saved:
-            disk = self._volume.disk
-            files = [
-                save(disk, self.path(INDEX_SUFFIX), index.encode_offsets()),
-                save(disk, self.path(TIME_INDEX_SUFFIX), index.encode_times()),
-            ]
+        offsets, times = self._saved_entries
+        files = []
+        for suffix, data, saved_bytes in (
+            (INDEX_SUFFIX, index.encode_offsets(), offsets * OFFSET_ENTRY_BYTES),
+            (TIME_INDEX_SUFFIX, index.encode_times(), times * TIME_ENTRY_BYTES),
+        ):
+            file = self._volume.disk.open(self.path(suffix), create=True)
+            if file.size() > saved_bytes:
+                file.truncate(saved_bytes)
+            if len(data) > saved_bytes:
+                file.append((memoryview(data)[saved_bytes:],))
+            files.append(file)
         self.index = None
-        self.is_index_saved = True
         return files
 
     def is_full(
@@ -232,7 +236,8 @@ class Segment:
         index = self.activate()
         position = self.position_of(offset)
         index.truncate(offset - self.base_offset)
-        self.is_index_saved = False
+        offsets, times = self._saved_entries
+        self._saved_entries = min(offsets, len(index.offsets)), min(times, len(index.times))
         if position < self.size:
             for _, header in scan.headers(self.file(), position=position, end=self.size):
                 offset = min(offset, header.base_offset)

@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 
 class Volume:
     __slots__ = (
-        "checkpoint_recovery_points",
         "clock",
         "descriptors",
         "disk",
+        "lower_checkpoints",
         "offline",
         "on_offline",
         "path",
@@ -53,8 +53,9 @@ class Volume:
         self.offline: DirectoryOffline | None = None
         self.on_offline: list[Callable[[], None]] = []
         """Called once, on the event loop, after `offline` was set."""
-        self.checkpoint_recovery_points: Callable[[], None] = lambda: None
-        """Writes the recovery points of all logs in the directory; set by whoever knows them."""
+        self.lower_checkpoints: Callable[[], None] = lambda: None
+        """Writes recovery points and start offsets of all logs in the directory; set by whoever knows them.
+        """
 
     def fail(self, error: Exception, doing: str) -> DirectoryOffline:
         """Take the directory out of service because of `error` while `doing` something; returns what to

@@ -1,0 +1,203 @@
+"""A place for logs that lives in memory, and the small things that tests of storage need: batches, a clock,
+workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from penstock.protocol.types import Uuid
+from penstock.records import kernel
+from penstock.records.batch import BatchHeader, NewRecord
+from penstock.runtime import Runtime
+from penstock.storage.directory import LogDirectory
+from penstock.storage.log import AppendInfo, Log
+from penstock.storage.settings import NEVER, LogSettings, StoreSettings
+from penstock.storage.store import LogStore
+from penstock.storage.volume import Descriptors, Volume
+from penstock.testing.disk import SimulatedDisk
+
+T = TypeVar("T")
+
+TOPIC_ID = Uuid(bytes(range(16)))
+NOW_MS = 1_700_000_000_000
+
+QUIET = StoreSettings(
+    retention_check_interval_ms=NEVER,
+    recovery_point_interval_ms=NEVER,
+    start_offset_interval_ms=NEVER,
+    high_watermark_interval_ms=NEVER,
+    producer_id_expiration_ms=NEVER,
+    producer_id_expiration_check_interval_ms=NEVER,
+)
+"""Nothing goes on in the background: a test does what it wants done."""
+
+
+class SetClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+class InlineWorkers:
+    """Does the work at once, as a very fast thread would."""
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        pass
+
+
+class HeldWorkers:
+    """Keeps the work until a test lets it be done, as a very slow disk would."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.held.append((work, future))
+        return future
+
+    async def release(self) -> int:
+        """Do all that is held now, and let those who wait for it go on; returns how much it was."""
+        held, self.held = self.held, []
+        for work, future in held:
+            try:
+                future.set_result(work())
+            except Exception as error:
+                future.set_exception(error)
+        await settle()
+        return len(held)
+
+    def close(self) -> None:
+        pass
+
+
+async def settle() -> None:
+    """Let every callback run that is due."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def make_batch(
+    count: int = 1, *, timestamp: int = NOW_MS, value: bytes = b"x" * 20, **fields: Any
+) -> bytearray:
+    """A batch of `count` records, one millisecond apart."""
+    return kernel.build_batch([NewRecord(timestamp + i, None, value) for i in range(count)], **fields)
+
+
+def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
+    """Append batches as a leader does, all in one call."""
+    joined = bytearray(b"".join(batches))
+    headers = kernel.read_headers(joined)
+    return log.append(memoryview(joined), headers, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def read_all(log: Log, offset: int | None = None) -> list[BatchHeader]:
+    """Headers of every batch from `offset` to the end, each checked whole."""
+    offset = log.start_offset if offset is None else offset
+    headers: list[BatchHeader] = []
+    while True:
+        found = log.read(offset, max_bytes=1 << 20, end_offset=log.end_offset, at_least_one=True)
+        if found is None:
+            return headers
+        headers += kernel.check_batches(found.read())
+        offset = headers[-1].next_offset
+
+
+class Place:
+    """One directory on one simulated disk, that can be stopped, crashed and started again."""
+
+    def __init__(
+        self,
+        *,
+        settings: LogSettings | None = None,
+        store_settings: StoreSettings = QUIET,
+        disk: SimulatedDisk | None = None,
+        workers: Any = None,
+        seed: int = 0,
+    ) -> None:
+        self.clock = SetClock()
+        self.disk = disk or SimulatedDisk(now_ms=self.clock.wall_ms)
+        self.workers = workers or InlineWorkers()
+        self.settings = settings or LogSettings()
+        self.store_settings = store_settings
+        self.random = random.Random(seed)
+        self.directory = self._make_directory()
+
+    def _make_directory(self) -> LogDirectory:
+        volume = Volume(
+            "/data",
+            disk=self.disk,
+            workers=self.workers,
+            clock=self.clock,
+            rng=self.random,
+            descriptors=Descriptors(self.store_settings.open_files_max),
+        )
+        directory = LogDirectory(volume, settings=self.store_settings)
+        directory.open(cluster_id="test", node_id=1)
+        return directory
+
+    def create(self, topic: str = "orders", partition: int = 0) -> Log:
+        return self.directory.create(topic, partition, TOPIC_ID, self.settings)
+
+    async def restart(self, topic: str = "orders", partition: int = 0) -> Log:
+        """Close everything properly and start again."""
+        await self.directory.close()
+        return await self.start(topic, partition)
+
+    async def kill(self, topic: str = "orders", partition: int = 0) -> Log:
+        """As after kill -9: what the process wrote is there, whatever it still wanted to do is not."""
+        self.disk.kill()
+        return await self.start(topic, partition)
+
+    async def crash(self, topic: str = "orders", partition: int = 0) -> Log:
+        """As after a power cut."""
+        self.disk.crash(self.random)
+        return await self.start(topic, partition)
+
+    async def start(self, topic: str = "orders", partition: int = 0) -> Log:
+        self.directory = self._make_directory()
+        self.reports = await self.directory.load(lambda _: self.settings)
+        return self.directory.logs[topic, partition]
+
+    def path(self, name: str, topic: str = "orders", partition: int = 0) -> str:
+        return f"/data/{topic}-{partition}/{name}"
+
+
+def make_runtime(disk: SimulatedDisk, *, clock: SetClock | None = None, seed: int = 0) -> Runtime:
+    """A runtime with a disk and no network."""
+    return Runtime(
+        clock=clock or SetClock(),
+        random=random.Random(seed),
+        disk=disk,
+        network=None,  # type: ignore[arg-type]
+        workers=InlineWorkers(),
+    )
+
+
+def make_store(
+    disk: SimulatedDisk, paths: Sequence[str] = ("/data",), *, settings: StoreSettings = QUIET
+) -> LogStore:
+    return LogStore(
+        paths,
+        runtime=make_runtime(disk),
+        settings=settings,
+        topic_settings=lambda _: LogSettings(),
+        node_id=1,
+        cluster_id="test",
+    )
