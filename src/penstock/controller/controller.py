@@ -90,20 +90,18 @@ class Controller:
         keeps_epochs: bool = False,
     ) -> int:
         """Register this node and let it in; returns its broker epoch. See `brokers.unfence_broker` for
-        `keeps_epochs`."""
+        `keeps_epochs`. All of it shares one sync, because a starting node waits for it."""
         if controller is not None:
-            own = controller
-            await self._run(lambda image: brokers.register_controller(own), OWN_TIMEOUT_MS)
-        broker_epoch = await self._run(
-            lambda image: brokers.register_broker(image, registration, broker_epoch=self._quorum.next_offset),
-            OWN_TIMEOUT_MS,
+            self._decide(lambda image: brokers.register_controller(controller))
+        broker_epoch = self._decide(
+            lambda image: brokers.register_broker(image, registration, broker_epoch=self._quorum.next_offset)
         )
-        await self._run(
+        self._decide(
             lambda image: brokers.unfence_broker(
                 image, registration.node_id, broker_epoch=broker_epoch, keeps_epochs=keeps_epochs
-            ),
-            OWN_TIMEOUT_MS,
+            )
         )
+        await self._committed(OWN_TIMEOUT_MS)
         return broker_epoch
 
     async def close(self) -> None:
@@ -181,23 +179,33 @@ class Controller:
         if timeout_ms <= 0:
             # Kafka gives up before it has begun, and clients that send this have learnt to expect it.
             raise Refused(ErrorCode.REQUEST_TIMED_OUT)
+        response = self._decide(decide)
+        await self._committed(timeout_ms)
+        return response
+
+    def _decide(self, decide: Callable[[MetadataImage], Outcome[R]]) -> R:
+        """The response to a decision whose records are appended; it may be given out once they are committed."""
         if not self._quorum.is_leader:
             raise Refused(ErrorCode.NOT_CONTROLLER)
         if len(self._pending) >= PENDING_MAX:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT, "The metadata log's disk does not keep up.")
         outcome = decide(self._image)
+        if outcome.records:
+            self._append(outcome)
+        return outcome.response
+
+    async def _committed(self, timeout_ms: int) -> None:
+        """Returns when all that is appended so far is committed. Also for a decision that changed nothing, because it
+        may rest on records that are not committed yet."""
+        if not self._pending:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending[-1].waiters.append(waiter)
         try:
-            if outcome.records:
-                self._append(outcome)
-            # A decision that changes nothing may rest on records that are not committed yet, so it waits too.
-            if self._pending:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._wait_for_last()
-        except NotLeader as exc:
-            raise Refused(ErrorCode.NOT_CONTROLLER) from exc
+            async with asyncio.timeout(timeout_ms / 1000):
+                await waiter
         except TimeoutError as exc:
             raise Refused(ErrorCode.REQUEST_TIMED_OUT) from exc
-        return outcome.response
 
     def _append(self, outcome: Outcome[R]) -> None:
         batches = list(_split(outcome.records))
@@ -213,16 +221,13 @@ class Controller:
                 builder.replay(record)
             last_offset = self._quorum.next_offset + len(values) - 1
             delta = builder.finish(offset=last_offset, epoch=self._quorum.epoch)
-            appended_offset = self._quorum.append(values)
+            try:
+                appended_offset = self._quorum.append(values)
+            except NotLeader as exc:
+                raise Refused(ErrorCode.NOT_CONTROLLER) from exc
             assert appended_offset == last_offset, "only the controller appends records"
             self._image = delta.image
             self._pending.append(_Pending(last_offset, delta))
-
-    def _wait_for_last(self) -> asyncio.Future[None]:
-        """Done when all that is appended so far is committed."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending[-1].waiters.append(waiter)
-        return waiter
 
     # What the quorum tells
 
