@@ -18,7 +18,7 @@ import psutil
 from bench.wire import Wire
 
 ROOT = Path(__file__).resolve().parent.parent
-JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache" / "kafka" / "libs"))
+JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache" / "kafka")) / "libs"
 
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30

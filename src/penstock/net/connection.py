@@ -151,6 +151,13 @@ class Connection:
             self._send_outgoing()
             self.stream.close()
             return
+        except Exception:
+            log.exception(
+                "a request of %s failed inside the broker; this is a bug; closing its connection", self.peer
+            )
+            self._outgoing.clear()
+            self.stream.abort()
+            return
         finally:
             self._pumping = False
         frames.settle()

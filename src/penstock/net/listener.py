@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-from penstock.net.connection import Answer, Connection, Server
+from penstock.net.connection import Connection, Server
 from penstock.net.framing import SCRATCH_BYTES
 from penstock.runtime.network import Listening, Network, Stream
 
@@ -80,6 +80,7 @@ class Listener:
 
     def __init__(self, name: str, server: Server, table: ConnectionTable) -> None:
         self.name = name
+        self.serve = server.serve  # the server's own method: a connection calls it for every frame
         self._server = server
         self._table = table
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -107,9 +108,6 @@ class Listener:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-
-    def serve(self, frame: memoryview, connection: Connection) -> Answer:
-        return self._server.serve(frame, connection)
 
     def connection_closed(self, connection: Connection) -> None:
         self._table.remove(connection)

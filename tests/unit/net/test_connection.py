@@ -54,6 +54,8 @@ class ScriptedServer:
             return self.later[what]
         if how == b"bad":
             raise PeerError("nonsense")
+        if how == b"bug":
+            raise ZeroDivisionError
         return None
 
     def connection_closed(self, connection: Connection) -> None:
@@ -147,3 +149,12 @@ async def test_work_for_a_peer_that_left_is_cancelled() -> None:
 
     assert server.later[b"1"].cancelled()
     assert server.closed == [connection]
+
+
+async def test_a_bug_in_the_server_closes_the_connection_instead_of_leaving_the_peer_waiting() -> None:
+    connection, stream, _ = connect()
+
+    receive(connection, b"bug:", b"now:1")
+
+    assert stream.sent == []
+    assert stream.is_closed
