@@ -275,11 +275,9 @@ cdef class BatchReader:
         self.at = at + HEADER_BYTES
         self.end = at + size
         if codec != 0:
-            self.take_decompressed(decompress(
-                Compression(codec),
-                PyMemoryView_FromMemory(<char*>self.at, self.end - self.at, PyBUF_READ),
-                limit_bytes=limit_bytes,
-            ))
+            # A view that owns its memory: the traceback of a failure may keep it longer than this buffer is held.
+            payload = memoryview(view)[position + HEADER_BYTES : position + size]
+            self.take_decompressed(decompress(Compression(codec), payload, limit_bytes=limit_bytes))
 
     cdef int take_decompressed(self, payload) except -1:
         PyBuffer_Release(&self.buffer)
@@ -298,6 +296,7 @@ cdef class BatchReader:
         """Read the next record into `self.record`; False after the last."""
         if self.index >= self.count:
             if self.at is not self.end:
+                self.at = self.end
                 raise_surplus(self.count, self.position)
             return False
         if not read_record(&self.at, self.end, &self.record):
