@@ -9,6 +9,7 @@ import sys
 import zlib
 from contextlib import suppress
 
+import cramjam
 import pyarrow
 import pytest
 from hypothesis import given, settings
@@ -125,6 +126,15 @@ def test_lz4_blocks_are_independent_because_the_java_client_demands_it() -> None
     first_size = int.from_bytes(frame[7:11], "little")
     alone = frame[:7] + frame[11 + first_size :]
     assert bytes(decompress(Compression.LZ4, alone)) == TEXT[64 * 1024 :]
+
+
+def test_lz4_blocks_that_depend_on_each_other_are_read() -> None:
+    """As aiokafka writes them, with a checksum for each block."""
+    linked = bytes(cramjam.lz4.compress(TEXT))
+    assert not linked[4] & 0x20
+
+    assert bytes(decompress(Compression.LZ4, linked)) == TEXT
+    assert bytes(decompress(Compression.LZ4, linked, limit_bytes=len(TEXT))) == TEXT
 
 
 def test_streams_of_several_frames_are_read_whole() -> None:
