@@ -86,6 +86,17 @@ class LeaderEpochs:
         self._start_offsets[0] = start_offset
         self._changed()
 
+    def extend_back(self, epoch: int, start_offset: int) -> None:
+        """Let `epoch`, that of the log's first batch, begin at `start_offset` if no entry covers that offset."""
+        if self._epochs and self._start_offsets[0] <= start_offset:
+            return
+        if self._epochs and self._epochs[0] == epoch:
+            self._start_offsets[0] = start_offset
+        elif not self._epochs or epoch < self._epochs[0]:
+            self._epochs.insert(0, epoch)
+            self._start_offsets.insert(0, start_offset)
+        self._changed()
+
     def clear(self) -> None:
         self._epochs.clear()
         self._start_offsets.clear()

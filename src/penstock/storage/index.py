@@ -164,8 +164,10 @@ class StoredIndex:
         entry = LiveIndex.decode(self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES), b"")
         if any(position <= 0 or position >= log_bytes for position in entry.positions):
             raise CorruptFile(f"its last entry points to {entry.positions[0]} of {log_bytes} bytes")
-        if any(offset <= 0 for offset in entry.offsets) or (self._time_count and self.last_time()[0] < 0):
+        if any(offset <= 0 for offset in entry.offsets):
             raise CorruptFile("its last entry is empty")
+        if self._time_count > 1 and self.last_time() == (0, 0):
+            raise CorruptFile("its last time is empty")
 
 
 def _block(file: File, count: int, key: Struct, target: int) -> bytes:

@@ -20,7 +20,7 @@ from penstock.protocol.types import Uuid
 from penstock.runtime.disk import File
 from penstock.storage import scan
 from penstock.storage.checkpoints import decode_epochs
-from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.epochs import UNDEFINED_EPOCH, LeaderEpochs
 from penstock.storage.errors import CorruptFile
 from penstock.storage.files import read_if_there
 from penstock.storage.identity import read_topic_id
@@ -137,6 +137,7 @@ class _Loader:
         start_offset = max(start_offset, self._segments[0].base_offset)
         epochs.truncate_end(end_offset)
         epochs.truncate_start(start_offset)
+        self._cover_start(epochs, start_offset)
         snapshots.remove_above(end_offset)
         self._remove_stray_snapshots(snapshots)
         if producers is None:
@@ -195,6 +196,19 @@ class _Loader:
             logger.warning("%s is not used: %s", path, error)
             return LeaderEpochs()
 
+    def _cover_start(self, epochs: LeaderEpochs, start_offset: int) -> None:
+        """A start that was moved but not yet safe goes back in a crash, behind what the epochs' file then
+        begins with.
+        """
+        first = self._segments[0]
+        if first.size > 0 and epochs.epoch_for(start_offset) == UNDEFINED_EPOCH:
+            for _, header in scan.headers(
+                first.file(), position=first.position_of(start_offset), end=first.size
+            ):
+                if header.leader_epoch >= 0:
+                    epochs.extend_back(header.leader_epoch, start_offset)
+                break
+
     def _slot_of(self, offset: int) -> int:
         """The segment that holds `offset`, or the first one."""
         bases = [segment.base_offset for segment in self._segments]
@@ -232,6 +246,7 @@ class _Loader:
                 reason = f"{segment.path(LOG_SUFFIX)}, {scanned.reason}"
                 cut_bytes = segment.size - scanned.valid_bytes
                 segment.file().truncate(scanned.valid_bytes)
+                segment.file().sync()
             segment.size = scanned.valid_bytes
             segment.first_timestamp_ms = scanned.first_timestamp_ms
             segment.adopt_index(scanned.index)
@@ -258,10 +273,15 @@ class _Loader:
         if file is not None:
             self._unsynced.append(file)
 
-    def _drop(self, segments: Iterable[Segment]) -> None:
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        """Remove segments, durably: should they come back by another crash, their offsets may look as if they
+        belonged.
+        """
         for segment in segments:
             segment.release_files()
             remove_files(self._disk, [segment.path(suffix) for suffix in SEGMENT_SUFFIXES])
+        if segments:
+            self._disk.sync_directory(self._folder)
 
     def _remove_stray_snapshots(self, snapshots: SnapshotFiles) -> None:
         """Keep those where a segment begins, and the newest, which a clean stop left at the end of the log."""

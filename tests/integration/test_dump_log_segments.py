@@ -1,0 +1,143 @@
+"""Apache Kafka's DumpLogSegments reads every file that a log leaves, whatever happened to the log before.
+
+Needs the jars of Apache Kafka (`.cache/kafka/libs`, or where PENSTOCK_KAFKA_JARS says); without them it
+skips, but not in CI.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.storage import NOW_MS, QUIET, InlineWorkers, SetClock, append, make_batch
+from penstock.protocol.types import random_uuid
+from penstock.records.batch import Compression
+from penstock.runtime.disk import RealDisk
+from penstock.storage.directory import LogDirectory
+from penstock.storage.log import Log
+from penstock.storage.settings import LogSettings
+from penstock.storage.volume import Descriptors, Volume
+
+SETTINGS = LogSettings(segment_bytes=4000, index_interval_bytes=300, retention_ms=-1, file_delete_delay_ms=0)
+SUFFIXES = (".log", ".index", ".timeindex", ".snapshot")
+
+
+@pytest.fixture(scope="module")
+def jars() -> Path:
+    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ".cache/kafka/libs"))
+    if not list(folder.glob("kafka-tools-*.jar")) or shutil.which("java") is None:
+        problem = f"Java and the jars of Apache Kafka are needed, and {folder} has none"
+        if os.environ.get("CI"):
+            pytest.fail(problem)
+        pytest.skip(problem)
+    return folder
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(7)
+
+
+def open_directory(path: Path, rng: random.Random) -> LogDirectory:
+    volume = Volume(
+        str(path),
+        disk=RealDisk(),
+        workers=InlineWorkers(),
+        clock=SetClock(),
+        rng=rng,
+        descriptors=Descriptors(10),
+    )
+    directory = LogDirectory(volume, settings=QUIET)
+    directory.open(cluster_id="test", node_id=1)
+    return directory
+
+
+def fill(log: Log, rng: random.Random, batches: int) -> None:
+    """Batches of all sorts, with times that go forth and back; now and then several at once."""
+    sequence = max(0, getattr(log.producers.get(3), "last_sequence", -1) + 1)
+    for step in range(batches):
+        made = [
+            make_batch(
+                rng.randint(1, 9),
+                timestamp=NOW_MS + step * 100 + rng.randint(-500, 500),
+                value=bytes(rng.randint(0, 80)),
+                compression=rng.choice([Compression.NONE, Compression.GZIP, Compression.LZ4]),
+            )
+            for _ in range(rng.choice([1, 1, 3]))
+        ]
+        append(log, *made, leader_epoch=step // 10)
+        append(log, make_batch(2, producer_id=3, producer_epoch=0, base_sequence=sequence))
+        sequence += 2
+
+
+def files_of(folder: Path) -> Iterator[str]:
+    yield from sorted(str(path) for path in folder.iterdir() if path.suffix in SUFFIXES)
+
+
+def dump(jars: Path, files: list[str], *options: str) -> str:
+    tool = ["java", "-cp", f"{jars}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    command = [*tool, "--files", ",".join(files), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert [line for line in done.stderr.splitlines() if not is_noise(line)] == []
+    assert "isvalid: false" not in done.stdout
+    return done.stdout
+
+
+def is_noise(line: str) -> bool:
+    """Its logging library, and one complaint that it has about every segment but the first, also about
+    Kafka's own.
+    """
+    return line.startswith(("SLF4J", "Non-consecutive offsets in", "  -1 is followed by"))
+
+
+async def test_every_file_of_a_closed_log(jars: Path, tmp_path: Path, rng: random.Random) -> None:
+    directory = open_directory(tmp_path / "data", rng)
+    log = directory.create("plain", 0, random_uuid(rng), SETTINGS)
+    fill(log, rng, 60)
+    cut = directory.create("cut", 0, random_uuid(rng), SETTINGS)
+    fill(cut, rng, 60)
+    cut.truncate(cut.end_offset // 3)
+    fill(cut, rng, 20)
+    trimmed = directory.create("trimmed", 0, random_uuid(rng), SETTINGS)
+    fill(trimmed, rng, 60)
+    trimmed.advance_start(trimmed.end_offset // 2)
+    trimmed.enforce_retention(NOW_MS, high_watermark=trimmed.end_offset)
+    await directory.close()
+
+    files = [file for log in (log, cut, trimmed) for file in files_of(Path(log.folder))]
+
+    assert log.segment_count() > 5
+    listed = dump(jars, files, "--deep-iteration")
+    assert listed.count("Dumping ") == len(files)
+    assert "producerId: 3 producerEpoch: 0" in listed
+    dump(jars, files, "--index-sanity-check")
+    dump(jars, files, "--verify-index-only")
+
+
+async def test_every_file_of_a_log_that_was_recovered(jars: Path, tmp_path: Path, rng: random.Random) -> None:
+    killed = open_directory(tmp_path / "killed", rng)
+    log = killed.create("orders", 0, random_uuid(rng), SETTINGS)
+    fill(log, rng, 60)
+    # As after kill -9 in the middle of a write: nothing is closed, and the last batch is half there.
+    tail = Path(log.folder) / f"{log.active_segment.base_offset:020d}.log"
+    found = tmp_path / "found"
+    shutil.copytree(tmp_path / "killed", found)
+    with (found / "orders-0" / tail.name).open("r+b") as file:
+        file.truncate(file.seek(0, os.SEEK_END) - 10)
+
+    recovered = open_directory(found, rng)
+    (report,) = await recovered.load(lambda _: SETTINGS)
+    log = recovered.logs["orders", 0]
+    fill(log, rng, 10)
+    await recovered.close()
+
+    assert report.is_cut
+    files = list(files_of(Path(log.folder)))
+    dump(jars, files, "--deep-iteration")
+    dump(jars, files, "--index-sanity-check")

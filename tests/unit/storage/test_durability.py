@@ -1,0 +1,201 @@
+"""Flushing: who waits for the disk, and how many waits one sync ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from harness.storage import HeldWorkers, Place, append, make_batch, settle
+from penstock.storage.errors import DirectoryOffline
+from penstock.storage.settings import LogSettings
+from penstock.testing.loop import VirtualLoop, run_virtual
+
+
+def held_place(**settings: int) -> tuple[Place, HeldWorkers]:
+    workers = HeldWorkers()
+    return Place(settings=LogSettings(**settings), workers=workers), workers
+
+
+async def test_without_a_policy_the_end_is_visible_at_once() -> None:
+    place, workers = held_place()
+    log = place.create()
+
+    append(log, make_batch(3))
+
+    assert log.durable_end_offset == 3
+    assert not workers.held
+
+
+async def test_an_append_that_needs_a_flush_is_not_visible_before_it() -> None:
+    place, workers = held_place(flush_messages=1)
+    log = place.create()
+    moved: list[int] = []
+    log.on_durable = lambda: moved.append(log.durable_end_offset)
+
+    append(log, make_batch(3))
+    assert log.durable_end_offset == 0
+    await workers.release()
+
+    assert log.durable_end_offset == log.recovery_point == 3
+    assert moved == [3]
+
+
+async def test_one_sync_serves_all_that_came_before_it_and_a_second_those_that_came_meanwhile() -> None:
+    place, workers = held_place(flush_messages=1)
+    log = place.create()
+
+    append(log, make_batch(1))
+    for _ in range(9):
+        append(log, make_batch(1))
+    assert len(workers.held) == 1
+
+    await workers.release()
+    assert log.durable_end_offset == 1
+    assert len(workers.held) == 1
+    await workers.release()
+    assert log.durable_end_offset == 10
+    assert not workers.held
+
+
+async def test_only_every_nth_message_waits() -> None:
+    place, workers = held_place(flush_messages=5)
+    log = place.create()
+
+    append(log, make_batch(4))
+    assert log.durable_end_offset == 4
+    append(log, make_batch(2))
+    assert log.durable_end_offset == 4
+    await workers.release()
+    assert log.durable_end_offset == 6
+
+
+async def test_flush_waits_for_a_sync_that_began_after_the_call() -> None:
+    place, workers = held_place()
+    log = place.create()
+    append(log, make_batch(1))
+    first = asyncio.ensure_future(log.flush())
+    await settle()
+    append(log, make_batch(1))
+    second = asyncio.ensure_future(log.flush())
+    await settle()
+
+    await workers.release()
+    assert first.done()
+    assert not second.done()
+    await workers.release()
+    assert second.done()
+    assert log.recovery_point == 2
+
+
+async def test_a_flush_with_nothing_to_do_costs_nothing() -> None:
+    place = Place()
+    log = place.create()
+    append(log, make_batch(1))
+    await log.flush()
+    place.disk.fail("/data", errno.EIO)
+
+    await log.flush()
+
+    assert place.directory.is_online
+
+
+async def test_a_roll_flushes_the_sealed_segment_but_no_append_waits_for_it() -> None:
+    place, workers = held_place(segment_bytes=200)
+    log = place.create()
+    for _ in range(3):
+        append(log, make_batch(1))
+
+    assert log.segment_count() == 2
+    assert log.durable_end_offset == 3
+    await workers.release()
+    assert log.recovery_point == 2
+
+
+def test_flush_ms_flushes_what_was_left_lying() -> None:
+    async def main() -> None:
+        log = Place(settings=LogSettings(flush_ms=10_000)).create()
+        append(log, make_batch(1))
+        await asyncio.sleep(9.9)
+        assert log.recovery_point == 0
+        await asyncio.sleep(0.2)
+        assert log.recovery_point == 1
+
+    run_virtual(VirtualLoop(), main())
+
+
+async def test_a_failed_sync_takes_the_directory_offline_and_tells_all_who_wait() -> None:
+    place, workers = held_place(flush_messages=1)
+    log, other = place.create(), place.create(partition=1)
+    told: list[int] = []
+    log.on_durable = lambda: told.append(log.durable_end_offset)
+    append(log, make_batch(1))
+    waiting = asyncio.ensure_future(log.flush())
+    await settle()
+    place.disk.fail("/data/orders-0", errno.EIO, operations=["sync"])
+
+    await workers.release()
+
+    with pytest.raises(DirectoryOffline, match="Input/output error"):
+        await waiting
+    assert log.durable_end_offset == 0
+    assert told == [0]
+    for refused in (log, other):
+        with pytest.raises(DirectoryOffline):
+            append(refused, make_batch(1))
+        with pytest.raises(DirectoryOffline):
+            refused.read(0, max_bytes=1, end_offset=1, at_least_one=True)
+
+
+async def test_a_sync_that_failed_once_is_never_tried_again() -> None:
+    place, workers = held_place(flush_messages=1)
+    log = place.create()
+    append(log, make_batch(1))
+    place.disk.fail("/data/orders-0", errno.EIO, operations=["sync"])
+    await workers.release()
+    place.disk.heal()
+
+    with pytest.raises(DirectoryOffline):
+        await log.flush()
+
+    assert not workers.held
+    assert log.recovery_point == 0
+
+
+async def test_a_truncation_during_a_sync_takes_back_what_the_sync_would_have_shown() -> None:
+    place, workers = held_place(flush_messages=1)
+    log = place.create()
+    append(log, make_batch(1))
+    await workers.release()
+    append(log, make_batch(5))
+    log.truncate(1)
+    append(log, make_batch(2))
+
+    work = len(workers.held)
+    await workers.release()
+    assert work == 1
+    assert log.recovery_point == 1
+    while workers.held:
+        await workers.release()
+    assert log.recovery_point == log.durable_end_offset == 3
+
+
+async def test_what_a_crash_left_is_synced_before_it_is_shown() -> None:
+    place, workers = held_place(flush_messages=1)
+    place.create()
+    place.settings = LogSettings()
+    log = place.directory.logs["orders", 0]
+    log.settings = place.settings
+    append(log, make_batch(4))
+    place.settings = LogSettings(flush_messages=1)
+
+    task = asyncio.ensure_future(place.kill())
+    while not task.done():
+        await workers.release()
+    log = task.result()
+
+    while workers.held:
+        assert log.durable_end_offset == 0
+        await workers.release()
+    assert log.durable_end_offset == 4
