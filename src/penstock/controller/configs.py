@@ -46,6 +46,8 @@ def alter_configs(
     image: MetadataImage, alterations: Sequence[Alteration], *, settings: BrokerSettings, validate_only: bool
 ) -> Outcome[list[Refused | None]]:
     """The answer has, for each alteration, the reason why it was refused, or None."""
+    if len(alterations) > RECORDS_MAX:
+        raise Refused(ErrorCode.POLICY_VIOLATION, f"One request may name {RECORDS_MAX} resources at most.")
     records: list[object] = []
     refusals: list[Refused | None] = []
     for alteration in alterations:

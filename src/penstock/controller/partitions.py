@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 from penstock.controller.outcome import RECORDS_MAX, Outcome
@@ -23,13 +24,14 @@ from penstock.protocol.types import Uuid
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, *, rng: random.Random
 ) -> Outcome[CreatePartitionsResponse]:
+    check_request_size(len(request.topics))
     records: list[object] = []
     results = []
-    names = [topic.name for topic in request.topics]
+    counts = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
-            if names.count(topic.name) > 1:
+            if counts[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _grow_topic(image, topic, rng)
             if len(records) + len(added) > RECORDS_MAX:
@@ -126,6 +128,12 @@ def new_partition(
         partition_epoch=0,
         directories=[default_directory(broker) for broker in brokers],
     )
+
+
+def check_request_size(item_count: int) -> None:
+    """Refuse a request as a whole that asks for so much that looking at it would hold up all others."""
+    if item_count > RECORDS_MAX:
+        raise Refused(ErrorCode.POLICY_VIOLATION, f"One request may name {RECORDS_MAX} topics at most.")
 
 
 def too_many_partitions() -> Refused:

@@ -13,7 +13,12 @@ from penstock.config.topic import TopicSettings
 from penstock.controller.configs import new_topic_settings
 from penstock.controller.internal_topics import internal_topic
 from penstock.controller.outcome import RECORDS_MAX, Outcome
-from penstock.controller.partitions import check_assignment, new_partition, too_many_partitions
+from penstock.controller.partitions import (
+    check_assignment,
+    check_request_size,
+    new_partition,
+    too_many_partitions,
+)
 from penstock.controller.placement import place_replicas
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage, TopicImage
@@ -46,6 +51,7 @@ def create_topics(
     Two new names that differ only in '.' and '_' are both created, as in Kafka: only topics that exist
     already are looked at.
     """
+    check_request_size(len(request.topics))
     records: list[object] = []
     results = []
     describer = _SettingsDescriber(settings)
@@ -88,6 +94,7 @@ def delete_topics(
 ) -> Outcome[DeleteTopicsResponse]:
     """Each topic is named or given by its id, once; whoever says it twice may have meant another, so neither
     counts."""
+    check_request_size(len(wanted))
     records: list[object] = []
     results = []
     mentions = Counter(_meant(image, each) for each in wanted)
@@ -192,6 +199,8 @@ def _assigned_by_client(image: MetadataImage, topic: CreatableTopic) -> list[tup
             ErrorCode.INVALID_REQUEST,
             "With a manual assignment, the number of partitions and the replication factor must be -1.",
         )
+    if len(topic.assignments) > RECORDS_MAX:
+        raise too_many_partitions()
     assigned: dict[int, tuple[int, ...]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in assigned:

@@ -11,6 +11,7 @@ from penstock.config.broker import BrokerSettings
 from penstock.controller.outcome import RECORDS_MAX, Outcome
 from penstock.controller.topics import automatic_topics, create_topics, delete_topics
 from penstock.metadata.directories import UNASSIGNED
+from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from penstock.metadata.resources import topic_resource
@@ -161,6 +162,17 @@ def test_a_request_may_ask_for_as_many_records_as_kafka_allows() -> None:
         ErrorCode.NONE,
         ErrorCode.POLICY_VIOLATION,
     ]
+
+
+def test_a_request_that_names_too_many_topics_is_not_looked_at() -> None:
+    many = [new_topic("../x")] * (RECORDS_MAX + 1)
+
+    with pytest.raises(Refused) as refused:
+        create(cluster(), *many)
+    assert refused.value.error is ErrorCode.POLICY_VIOLATION
+
+    with pytest.raises(Refused):
+        delete(*[by_name("nosuch")] * (RECORDS_MAX + 1))
 
 
 @pytest.mark.parametrize(

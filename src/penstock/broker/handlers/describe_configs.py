@@ -8,6 +8,7 @@ never told.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from penstock.broker import log_levels
@@ -37,53 +38,94 @@ from penstock.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+RESOURCES_MAX = 20_000  # an answer of about 10 kB each must not take all the memory
+RESOURCES_AT_ONCE = 16  # at most 50 ms between two turns of the loop, and mostly far less
+
 IS_DEFAULT_VERSION = 0
 LOGGER_SOURCE = 6
 
 
-def handle(
+async def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
+    description = Description(broker, request, context.version)
     results = []
-    for wanted in request.resources:
+    for index, wanted in enumerate(request.resources):
         result = DescribeConfigsResult(
             resource_type=wanted.resource_type, resource_name=wanted.resource_name, configs=[]
         )
         try:
-            if wanted.resource_type == ResourceType.BROKER_LOGGER:
-                result.configs = _log_levels(broker, wanted)
-            else:
-                entries = _entries(broker, wanted)
-                result.configs = [_answer(entry, request, context.version) for entry in entries]
+            if index >= RESOURCES_MAX:
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"One request may ask for {RESOURCES_MAX} resources at most."
+                )
+            result.configs = description.of(wanted)
         except Refused as refused:
             result.error_code, result.error_message = refused.error, refused.message
         results.append(result)
+        if index % RESOURCES_AT_ONCE == RESOURCES_AT_ONCE - 1:
+            await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
 
 
-def _entries(broker: Broker, wanted: DescribeConfigsResource) -> Sequence[Entry]:
-    image = broker.metadata.image
-    name, keys = wanted.resource_name, wanted.configuration_keys
-    resource = ConfigResource(ResourceType.of(wanted.resource_type), name)
-    match resource.type:
-        case ResourceType.TOPIC:
-            check_topic_name(name)
-            if name not in image.topics:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-            return describe_topic(resolve_topic(broker.settings, image, name), keys)
-        case ResourceType.BROKER:
-            if not name:
-                return describe_cluster(broker.settings, keys)
-            check_own_node(broker, name)
-            return describe_broker(broker.settings, keys)
-        case ResourceType.GROUP:
-            _check_named(name, "Group name must not be empty")
-            return describe_group(GroupSettings.resolve(broker.settings, image.settings_of(resource)), keys)
-        case ResourceType.CLIENT_METRICS:
-            _check_named(name, "Client metrics subscription name must not be empty")
-            return describe_client_metrics(image.settings_of(resource), keys)
-        case _:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}")
+class Description:
+    """The settings of resources, as one request wants them told."""
+
+    def __init__(self, broker: Broker, request: DescribeConfigsRequest, version: int) -> None:
+        self._broker = broker
+        self._settings = broker.settings
+        self._image = broker.metadata.image
+        self._request = request
+        self._version = version
+        self._told: dict[object, list[DescribeConfigsResourceResult]] = {}
+        """By all that an answer depends on."""
+
+    def of(self, wanted: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
+        resource = ConfigResource(ResourceType.of(wanted.resource_type), wanted.resource_name)
+        self._check(resource, wanted)
+        keys = tuple(wanted.configuration_keys or ())
+        name = resource.name if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) else None
+        identity = (resource.type, name, frozenset(self._image.settings_of(resource).items()), keys)
+        if identity not in self._told:
+            self._told[identity] = self._tell(resource, keys)
+        return self._told[identity]
+
+    def _check(self, resource: ConfigResource, wanted: DescribeConfigsResource) -> None:
+        match resource.type:
+            case ResourceType.TOPIC:
+                check_topic_name(resource.name)
+                if resource.name not in self._image.topics:
+                    raise Refused(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
+                    )
+            case ResourceType.BROKER:
+                if resource.name:
+                    check_own_node(self._broker, resource.name)
+            case ResourceType.BROKER_LOGGER:
+                check_own_node(self._broker, resource.name)
+            case ResourceType.GROUP:
+                _check_named(resource.name, "Group name must not be empty")
+            case ResourceType.CLIENT_METRICS:
+                _check_named(resource.name, "Client metrics subscription name must not be empty")
+            case _:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}")
+
+    def _tell(self, resource: ConfigResource, keys: tuple[str, ...]) -> list[DescribeConfigsResourceResult]:
+        if resource.type is ResourceType.BROKER_LOGGER:
+            return _log_levels(keys)
+        return [_answer(entry, self._request, self._version) for entry in self._entries(resource, keys)]
+
+    def _entries(self, resource: ConfigResource, keys: tuple[str, ...]) -> Sequence[Entry]:
+        overrides = self._image.settings_of(resource)
+        match resource.type:
+            case ResourceType.TOPIC:
+                return describe_topic(resolve_topic(self._settings, self._image, resource.name), keys)
+            case ResourceType.GROUP:
+                return describe_group(GroupSettings.resolve(self._settings, overrides), keys)
+            case ResourceType.CLIENT_METRICS:
+                return describe_client_metrics(overrides, keys)
+            case _:
+                return (describe_broker if resource.name else describe_cluster)(self._settings, keys)
 
 
 def _check_named(name: str, message: str) -> None:
@@ -112,12 +154,11 @@ def _answer(entry: Entry, request: DescribeConfigsRequest, version: int) -> Desc
     return result
 
 
-def _log_levels(broker: Broker, wanted: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
-    check_own_node(broker, wanted.resource_name)
+def _log_levels(keys: tuple[str, ...]) -> list[DescribeConfigsResourceResult]:
     return [
         DescribeConfigsResourceResult(
             name=name, value=level, read_only=False, config_source=LOGGER_SOURCE, is_sensitive=False
         )
         for name, level in log_levels.current_levels().items()
-        if not wanted.configuration_keys or name in wanted.configuration_keys
+        if not keys or name in keys
     ]

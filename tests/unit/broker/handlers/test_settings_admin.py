@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.broker.handlers import describe_configs
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs as replacing
 from penstock.protocol.messages import incremental_alter_configs as altering
@@ -283,3 +284,28 @@ async def test_the_old_request_replaces_everything(ask: Ask, version: int) -> No
         "segment.ms": "7",
         "retention.ms": "604800000",
     }
+
+
+async def test_a_request_for_very_many_resources_is_bounded(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "RESOURCES_MAX", 40)
+    wanted = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
+
+    response = await ask(DescribeConfigsRequest(resources=[wanted] * 50))
+
+    errors = [result.error_code for result in response.results]
+    assert errors == [ErrorCode.NONE] * 40 + [ErrorCode.INVALID_REQUEST] * 10
+    assert len({len(result.configs) for result in response.results[:40]}) == 1
+
+
+async def test_topics_with_other_settings_are_described_each_by_itself(ask: Ask) -> None:
+    await ask(CreateTopicsRequest(topics=[new_topic("u", 1, 1, configs={"retention.ms": "10"})]))
+    resources = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"])
+        for name in ("t", "u")
+    ]
+
+    response = await ask(DescribeConfigsRequest(resources=resources))
+
+    assert [values(result)["retention.ms"] for result in response.results] == ["9", "10"]
