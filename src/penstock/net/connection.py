@@ -2,7 +2,8 @@
 
 Work is pipelined: a request that has to wait (for a sync, for the high watermark, for bytes to fetch) does not
 hold the next one back, only its answer. A peer that does not read its answers, or that has too many requests
-waiting, is not read from until it catches up; that bounds what one connection can cost.
+waiting, is not read from until it catches up; that bounds what one connection can cost in memory. What it can cost
+in time is bounded by turns: a peer with many requests at hand is served for some milliseconds, then the others are.
 
 What a request means is the business of `serve`, which returns the parts of an answer, or a future of them, or
 None where the protocol wants no answer. The views it is given are valid until it returns.
@@ -14,16 +15,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.net.framing import FrameReader, FrameTooLarge
-from penstock.runtime.network import Part, Stream
+from penstock.runtime.network import FileSlice, Part, Stream
 
 log = logging.getLogger(__name__)
 
 WAITING_ANSWERS_MAX = (
     256  # requests under way on one connection; clients send 5, load generators up to some 100
 )
+WAITING_BYTES_MAX = 4 << 20  # answers in memory that wait for an earlier one; beyond this no more are made
+LARGE_ANSWER_BYTES = WAITING_BYTES_MAX // WAITING_ANSWERS_MAX  # smaller ones are bounded by their number
+TURN_S_MAX = 0.01  # how long one peer's requests are served before others get their turn
 OUTGOING_PARTS_MAX = 64  # answers gathered for one system call; bench "small pipelined" gains nothing beyond
 BACKLOG_BYTES_MAX = 1 << 20  # answers that the peer has not read: beyond this it gets no further ones
 
@@ -45,11 +49,14 @@ class Server(Protocol):
 class Connection:
     __slots__ = (
         "_frames",
+        "_held_by",
         "_is_paused",
+        "_large_answers",
         "_outgoing",
         "_pumping",
         "_server",
         "_waiting",
+        "_waiting_bytes",
         "data",
         "is_closed",
         "last_active",
@@ -82,6 +89,9 @@ class Connection:
         self._server = server
         self._frames = FrameReader(scratch, frame_bytes_max=frame_bytes_max)
         self._waiting: deque[Answer] = deque()
+        self._large_answers: dict[int, int] = {}  # the size of each in `_waiting`, by its identity
+        self._waiting_bytes = 0
+        self._held_by: asyncio.Future[Any] | None = None
         self._outgoing: list[Part] = []
         self._is_paused = False
         self._pumping = False
@@ -92,9 +102,9 @@ class Connection:
         return self._frames.lend()
 
     def received(self, size: int) -> None:
-        self.last_active = self.now()
+        self.last_active = now = self.now()
         self._frames.received(size)
-        self._pump()
+        self._pump(now)
 
     def drained(self) -> None:
         self._continue_reading()
@@ -115,6 +125,16 @@ class Connection:
         """Send what is queued and end; answers that are still being worked on are dropped."""
         self.stream.close()
 
+    def abort(self) -> None:
+        """End now; what was not sent is dropped."""
+        self.stream.abort()
+
+    def hold(self, work: asyncio.Future[Any]) -> None:
+        """Serve nothing more of this peer until `work` is done: for the few requests that would otherwise be
+        overtaken by the next, or that cost so much that one at a time is enough."""
+        self._held_by = work
+        work.add_done_callback(self._answered)
+
     def has_work(self) -> bool:
         return bool(self._waiting) or self.stream.backlog_bytes() > 0
 
@@ -123,9 +143,10 @@ class Connection:
 
     # -- the pump
 
-    def _pump(self) -> None:
-        """Serve every whole frame at hand, then send what is ready in one go."""
+    def _pump(self, now: float) -> None:
+        """Serve the whole frames at hand, for one turn at most, then send what is ready in one go."""
         frames, waiting, outgoing, serve = self._frames, self._waiting, self._outgoing, self._server.serve
+        turn_ends = now + TURN_S_MAX
         self._pumping = True
         try:
             while (frame := frames.next_frame()) is not None:
@@ -135,6 +156,7 @@ class Connection:
                 elif type(answer) is list:
                     if waiting:
                         waiting.append(answer)
+                        self._note_size(answer, answer)
                     else:
                         outgoing += answer
                         if len(answer) > 1:  # a slice of a file: start it on its way
@@ -142,9 +164,12 @@ class Connection:
                 else:
                     waiting.append(answer)
                     answer.add_done_callback(self._answered)  # type: ignore[union-attr]
-                if len(waiting) >= WAITING_ANSWERS_MAX or self._is_behind():
-                    self._is_paused = True
-                    self.stream.pause_reading()
+                if ((waiting or self._held_by) and not self._can_serve()) or self._is_behind():
+                    self._pause()
+                    break
+                if self.now() > turn_ends and frames.buffered_bytes:
+                    self._pause()
+                    asyncio.get_running_loop().call_soon(self._continue_reading)
                     break
         except (FrameTooLarge, PeerError) as error:
             log.warning("closing the connection of %s: %s", self.peer, error)
@@ -152,16 +177,23 @@ class Connection:
             self.stream.close()
             return
         except Exception:
-            log.exception(
-                "a request of %s failed inside the broker; this is a bug; closing its connection", self.peer
-            )
-            self._outgoing.clear()
-            self.stream.abort()
+            # Whatever it was, what is left of this peer's bytes is in a buffer that others will use next.
+            log.exception("serving %s failed; this is a bug, and its connection is closed", self.peer)
+            self._send_outgoing()
+            self.stream.close()
             return
         finally:
             self._pumping = False
         frames.settle()
         self._send_outgoing()
+
+    def _can_serve(self) -> bool:
+        """Whether the next request may be served although earlier ones are not answered yet."""
+        return (
+            len(self._waiting) < WAITING_ANSWERS_MAX
+            and self._waiting_bytes < WAITING_BYTES_MAX
+            and (self._held_by is None or self._held_by.done())
+        )
 
     def _is_behind(self) -> bool:
         """Whether the peer has left so much unread that serving it further would only fill memory."""
@@ -169,19 +201,24 @@ class Connection:
             self._send_outgoing()
         return self.stream.backlog_bytes() > BACKLOG_BYTES_MAX
 
-    def _answered(self, _: asyncio.Future[list[Part] | None]) -> None:
+    def _pause(self) -> None:
+        self._is_paused = True
+        self.stream.pause_reading()
+
+    def _answered(self, done: asyncio.Future[Any]) -> None:
         """Some answer is there: send those at the head of the line."""
         if self.is_closed:
             return
-        waiting, outgoing = self._waiting, self._outgoing
+        waiting, outgoing, large_answers = self._waiting, self._outgoing, self._large_answers
         while waiting:
             answer = waiting[0]
+            if large_answers:
+                self._waiting_bytes -= large_answers.pop(id(answer), 0)
             if isinstance(answer, asyncio.Future):
                 if not answer.done():
                     break
                 if answer.cancelled() or answer.exception() is not None:
-                    # The server is stopping, or has said already what went wrong; later answers must not overtake.
-                    log.debug("no answer for %s; closing its connection", self.peer)
+                    log.error("no answer for %s; closing its connection", self.peer)
                     self._send_outgoing()
                     self.stream.close()
                     return
@@ -189,9 +226,20 @@ class Connection:
             waiting.popleft()
             if answer:
                 outgoing += answer
+        if waiting and not done.cancelled() and done.exception() is None:
+            self._note_size(done, done.result())
         if not self._pumping:
             self._send_outgoing()
             self._continue_reading()
+
+    def _note_size(self, answer: list[Part] | asyncio.Future[Any], parts: object) -> None:
+        """Count an answer that has to wait for an earlier one, if it is large and still waits."""
+        if type(parts) is not list:
+            return
+        size = sum([len(part) for part in parts if type(part) is not FileSlice])
+        if size > LARGE_ANSWER_BYTES and any(each is answer for each in self._waiting):
+            self._large_answers[id(answer)] = size
+            self._waiting_bytes += size
 
     def _send_outgoing(self) -> None:
         outgoing = self._outgoing
@@ -202,9 +250,9 @@ class Connection:
     def _continue_reading(self) -> None:
         if not self._is_paused or self.is_closed:
             return
-        if len(self._waiting) >= WAITING_ANSWERS_MAX or self.stream.backlog_bytes() > BACKLOG_BYTES_MAX:
+        if not self._can_serve() or self.stream.backlog_bytes() > BACKLOG_BYTES_MAX:
             return
         self._is_paused = False
-        self._pump()
+        self._pump(self.now())
         if not self._is_paused:
             self.stream.resume_reading()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.net.connection import Connection, Server
@@ -21,6 +22,8 @@ SWEEP_S_MAX = 30.0  # quiet connections give their buffers back at least this of
 class ConnectionLimits:
     connections_max: int
     connections_per_host_max: int
+    host_overrides: Mapping[str, int]
+    """Hosts with a limit of their own."""
     idle_ms_max: int
     """-1 lets connections idle for ever."""
     frame_bytes_max: int
@@ -42,8 +45,9 @@ class ConnectionTable:
         """Why one more connection of `host` is too many, or None."""
         if len(self._connections) >= self.limits.connections_max:
             return f"max.connections={self.limits.connections_max} reached"
-        if self._per_host[host] >= self.limits.connections_per_host_max:
-            return f"max.connections.per.ip={self.limits.connections_per_host_max} reached"
+        host_max = self.limits.host_overrides.get(host, self.limits.connections_per_host_max)
+        if self._per_host.get(host, 0) >= host_max:
+            return f"max.connections.per.ip={host_max} reached"
         return None
 
     def add(self, connection: Connection) -> None:

@@ -16,6 +16,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.dispatcher import Dispatcher
 from penstock.broker.handlers import load_hot
 from penstock.config.broker import BrokerSettings
+from penstock.config.checks import connection_limits
 from penstock.config.listeners import SECURITY_PROTOCOLS
 from penstock.config.listeners import Listener as Address
 from penstock.config.topic import TopicSettings
@@ -262,6 +263,7 @@ def _connection_limits(settings: BrokerSettings) -> ConnectionLimits:
     return ConnectionLimits(
         connections_max=settings.get("max.connections"),
         connections_per_host_max=settings.get("max.connections.per.ip"),
+        host_overrides=connection_limits(settings.get("max.connections.per.ip.overrides")),
         idle_ms_max=settings.get("connections.max.idle.ms"),
         frame_bytes_max=settings.get("socket.request.max.bytes"),
     )

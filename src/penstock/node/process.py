@@ -31,7 +31,9 @@ def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
     _allow_many_files()
     if not kernel.IS_COMPILED:
-        log.warning("the compiled kernel is missing, so this node is many times slower: run `make install` again")
+        log.warning(
+            "the compiled kernel is missing, so this node is many times slower: run `make install` again"
+        )
     return run_loop(_serve(settings, on_ready))
 
 

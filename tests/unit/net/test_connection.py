@@ -4,7 +4,15 @@ import asyncio
 import struct
 from collections.abc import Sequence
 
-from penstock.net.connection import BACKLOG_BYTES_MAX, WAITING_ANSWERS_MAX, Answer, Connection, PeerError
+from penstock.net.connection import (
+    BACKLOG_BYTES_MAX,
+    TURN_S_MAX,
+    WAITING_ANSWERS_MAX,
+    WAITING_BYTES_MAX,
+    Answer,
+    Connection,
+    PeerError,
+)
 from penstock.runtime.network import Part
 
 
@@ -39,19 +47,33 @@ class RecordingStream:
 
 
 class ScriptedServer:
-    """Answers a frame `now:x` at once, `later:x` when told, and anything else not at all."""
+    """Answers a frame `now:x` at once, `later:x` when told, `large:n` with n bytes, and anything else not at all.
+
+    Time passes only while it serves.
+    """
 
     def __init__(self) -> None:
         self.later: dict[bytes, asyncio.Future[list[Part] | None]] = {}
         self.closed: list[Connection] = []
+        self.served: list[bytes] = []
+        self.seconds_per_request = 0.0
+        self.now = 0.0
 
     def serve(self, frame: memoryview, connection: Connection) -> Answer:
+        self.served.append(bytes(frame))
+        self.now += self.seconds_per_request
         how, _, what = bytes(frame).partition(b":")
         if how == b"now":
             return [what]
-        if how == b"later":
+        if how == b"large":
+            return [b"x" * int(what)]
+        if how in (b"later", b"hold"):
             self.later[what] = asyncio.get_running_loop().create_future()
+            if how == b"hold":
+                connection.hold(self.later[what])
             return self.later[what]
+        if how == b"crash":
+            raise ZeroDivisionError
         if how == b"bad":
             raise PeerError("nonsense")
         if how == b"bug":
@@ -70,7 +92,7 @@ def connect() -> tuple[Connection, RecordingStream, ScriptedServer]:
         listener="PLAINTEXT",
         scratch=memoryview(bytearray(1 << 16)),
         frame_bytes_max=1 << 20,
-        now=lambda: 0.0,
+        now=lambda: server.now,
     )
     return connection, stream, server
 
@@ -158,3 +180,55 @@ async def test_a_bug_in_the_server_closes_the_connection_instead_of_leaving_the_
 
     assert stream.sent == []
     assert stream.is_closed
+
+
+async def test_a_bug_of_the_server_ends_the_connection_that_met_it_and_reads_no_one_elses_bytes() -> None:
+    connection, stream, server = connect()
+
+    receive(connection, b"now:1", b"crash:", b"now:2")
+
+    assert stream.sent == [b"1"]
+    assert stream.is_closed
+    assert server.served == [b"now:1", b"crash:"]
+
+
+async def test_a_peer_with_much_to_do_gives_others_a_turn() -> None:
+    connection, stream, server = connect()
+    server.seconds_per_request = TURN_S_MAX
+
+    receive(connection, *[b"now:%d" % n for n in range(5)])
+    assert len(stream.sent) == 2  # whoever asks twice may use up a turn, and no more
+    assert stream.is_paused
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert stream.sent == [b"%d" % n for n in range(5)]
+    assert not stream.is_paused
+
+
+async def test_a_request_that_holds_its_connection_is_answered_before_the_next_is_served() -> None:
+    connection, stream, server = connect()
+
+    receive(connection, b"hold:1", b"now:2", b"now:3")
+    assert server.served == [b"hold:1"]
+    assert stream.is_paused
+    server.later[b"1"].set_result([b"1"])
+    await asyncio.sleep(0)
+
+    assert stream.sent == [b"1", b"2", b"3"]
+    assert not stream.is_paused
+
+
+async def test_answers_that_wait_behind_another_do_not_fill_memory() -> None:
+    connection, stream, server = connect()
+    large = b"x" * (WAITING_BYTES_MAX // 4)
+
+    receive(connection, b"later:1", *[b"large:%d" % len(large)] * 20)
+    assert stream.is_paused
+    assert server.served == [b"later:1", *[b"large:%d" % len(large)] * 4]
+    server.later[b"1"].set_result([b"1"])
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert len(stream.sent) == 21
+    assert not stream.is_paused

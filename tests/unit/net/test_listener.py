@@ -39,9 +39,13 @@ class Client:
 
 
 def limits(
-    *, connections_max: int = 10, per_host_max: int = 10, idle_ms_max: int = 60_000
+    *,
+    connections_max: int = 10,
+    per_host_max: int = 10,
+    overrides: dict[str, int] | None = None,
+    idle_ms_max: int = 60_000,
 ) -> ConnectionLimits:
-    return ConnectionLimits(connections_max, per_host_max, idle_ms_max, frame_bytes_max=1000)
+    return ConnectionLimits(connections_max, per_host_max, overrides or {}, idle_ms_max, frame_bytes_max=1000)
 
 
 async def start(table: ConnectionTable) -> tuple[SimulatedNetwork, Listener]:
@@ -101,3 +105,10 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
         listener.stop_accepting()
 
     run_virtual(VirtualLoop(), main())
+
+
+def test_a_host_with_a_limit_of_its_own_is_held_to_that_one() -> None:
+    table = ConnectionTable(limits(per_host_max=0, overrides={"10.0.0.7": 1}))
+
+    assert table.refusal("10.0.0.7") is None
+    assert table.refusal("10.0.0.8") == "max.connections.per.ip=0 reached"

@@ -86,8 +86,8 @@ CONNECTIONS = (
         "How many connections one address may have. 0 only where `max.connections.per.ip.overrides` allows "
         "some."
     ),
-    string("max.connections.per.ip.overrides", "", dynamic=CLUSTER_WIDE).not_yet(
-        "Limits for single addresses, such as 10.0.0.7:100,build.example:200."
+    string("max.connections.per.ip.overrides", "", dynamic=CLUSTER_WIDE).means(
+        "Limits for single addresses, such as 10.0.0.7:100,10.0.0.8:200."
     ),
     integer("max.connection.creation.rate", INT_MAX, at_least(0), dynamic=CLUSTER_WIDE).not_yet(
         "How many connections a second the broker accepts. A listener can have a rate of its own."
