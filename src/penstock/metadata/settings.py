@@ -45,7 +45,9 @@ class DynamicSettings:
             try:
                 return self._static.with_dynamic(cluster=cluster, broker=broker)
             except BadSetting as bad:
-                _leave_out(bad, broker if bad.key in broker else cluster)
+                # What names neither layer is the file's, at odds with one of them: the narrower one gives way first.
+                is_brokers = bad.key in broker or (broker and bad.key not in cluster)
+                _leave_out(bad, broker if is_brokers else cluster)
 
 
 def resolve_topic(broker: BrokerSettings, image: MetadataImage, name: str) -> TopicSettings:
