@@ -80,7 +80,9 @@ class ClientConnection:
         self, request: Any, *, version: int | None = None, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Any:
         """Send and wait for the response; TimeoutError after `timeout_s`, Disconnected if the broker goes."""
-        return await asyncio.wait_for(self.send(request, version=version), timeout_s)
+        # Not `wait_for`, which in Python 3.11 forgets that it was cancelled when the answer comes at that moment.
+        async with asyncio.timeout(timeout_s):
+            return await self.send(request, version=version)
 
     def send(self, request: Any, *, version: int | None = None) -> asyncio.Future[Any]:
         """Send now; the future carries the response. Answers come in the order of requests."""
