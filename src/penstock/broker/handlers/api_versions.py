@@ -16,6 +16,7 @@ import re
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.handlers import served_apis
+from penstock.metadata.features import KRAFT_LEVEL, KRAFT_VERSION
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (
@@ -44,7 +45,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.items())
+            for name, level in sorted([*image.features.items(), (KRAFT_VERSION, KRAFT_LEVEL)])
         ],
     )
 
