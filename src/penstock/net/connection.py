@@ -48,6 +48,7 @@ class Server(Protocol):
 
 class Connection:
     __slots__ = (
+        "_backlog_bytes",
         "_frames",
         "_held_by",
         "_is_paused",
@@ -95,6 +96,7 @@ class Connection:
         self._outgoing: list[Part] = []
         self._is_paused = False
         self._pumping = False
+        self._backlog_bytes = 0
 
     # -- what the stream calls
 
@@ -136,7 +138,19 @@ class Connection:
         work.add_done_callback(self._answered)
 
     def has_work(self) -> bool:
-        return bool(self._waiting) or self.stream.backlog_bytes() > 0
+        """Whether the peer waits for us: an answer is being worked on, and none waits for the peer to read it."""
+        return bool(self._waiting) and not self._backlog_bytes
+
+    def look_at_backlog(self, now: float) -> None:
+        """Count what the peer has read since the last look as a sign of life."""
+        backlog_bytes = self.stream.backlog_bytes()
+        if backlog_bytes != self._backlog_bytes:
+            self._backlog_bytes = backlog_bytes
+            self.last_active = now
+
+    def is_stuck(self) -> bool:
+        """Whether answers wait for the peer to read them, as of the last look."""
+        return self._backlog_bytes > 0
 
     def shrink(self) -> None:
         self._frames.shrink()

@@ -62,15 +62,23 @@ class ConnectionTable:
                 del self._per_host[connection.peer_host]
 
     def sweep(self, now: float) -> None:
-        """Close what has idled too long; take back the buffers of what is merely quiet."""
+        """Close what has idled too long, or has not read for as long; take back the buffers of what is merely
+        quiet."""
         limit_s = self.limits.idle_ms_max / 1000
         for connection in list(self._connections):
-            idle_s = now - connection.last_active
+            connection.look_at_backlog(now)
             if connection.has_work():
                 continue
+            idle_s = now - connection.last_active
             if 0 <= limit_s < idle_s:
-                log.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
-                connection.close()
+                if connection.is_stuck():
+                    log.info(
+                        "%s has read nothing for %.0f s; dropping what it was sent", connection.peer, idle_s
+                    )
+                    connection.abort()
+                else:
+                    log.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
+                    connection.close()
             elif idle_s > 1:
                 connection.shrink()
 

@@ -112,3 +112,29 @@ def test_a_host_with_a_limit_of_its_own_is_held_to_that_one() -> None:
 
     assert table.refusal("10.0.0.7") is None
     assert table.refusal("10.0.0.8") == "max.connections.per.ip=0 reached"
+
+
+def test_a_peer_that_stopped_reading_for_good_is_let_go_and_one_that_reads_slowly_is_not() -> None:
+    async def main() -> None:
+        table = ConnectionTable(limits(idle_ms_max=60_000))
+        network, listener = await start(table)
+        stuck = await connect(network, listener)
+        slow = await connect(network, listener)
+        for client in (stuck, slow):
+            client.stream.pause_reading()
+            for _ in range(100):
+                client.stream.send([b"\x00\x00\x03\xe8" + bytes(1000)])
+        for _ in range(20):
+            await asyncio.sleep(10)
+            slow.stream.resume_reading()
+            await asyncio.sleep(0.01)
+            slow.stream.pause_reading()
+
+        assert not slow.is_closed
+        assert len(table) == 1
+        stuck.stream.resume_reading()  # who does not read does not hear of the end either
+        await asyncio.sleep(10)
+        assert stuck.is_closed
+        listener.stop_accepting()
+
+    run_virtual(VirtualLoop(), main())
