@@ -32,6 +32,7 @@ _HEADER = struct.Struct(">Iih")  # API key and version as one number, correlatio
 _LENGTH_AND_ID = struct.Struct(">ii")
 
 CLIENT_IDS_KEPT_MAX = 4096  # names are few; a peer that invents one for each request must not fill memory
+CLIENT_ID_KEPT_BYTES_MAX = 256  # and they are short
 
 
 class Route:
@@ -82,6 +83,8 @@ class Dispatcher:
         try:
             if client_id_bytes >= 0:
                 position += client_id_bytes
+                if position > len(frame):
+                    raise MalformedMessage(f"the client id would end at {position}, beyond the request")
                 client_id = self._client_id(frame[10:position])
             if route.has_tagged_header:
                 if position < len(frame) and frame[position] == 0:
@@ -151,11 +154,9 @@ class Dispatcher:
         key = bytes(raw)
         client_id = self._client_ids.get(key)
         if client_id is None:
-            try:
-                client_id = key.decode()
-            except UnicodeDecodeError as error:
-                raise MalformedMessage("the client id is not UTF-8") from error
-            if len(self._client_ids) < CLIENT_IDS_KEPT_MAX:
+            # Nothing hangs on this name, and Kafka takes one in any encoding.
+            client_id = key.decode("utf-8", "replace")
+            if len(self._client_ids) < CLIENT_IDS_KEPT_MAX and len(key) <= CLIENT_ID_KEPT_BYTES_MAX:
                 self._client_ids[key] = client_id
         return client_id
 
