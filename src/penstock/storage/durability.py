@@ -69,8 +69,9 @@ class Durability:
         self._flusher = Flusher(self, tail.volume, tail.folder)
 
     def owe(self, *files: File) -> None:
-        """The next sync must cover these files, whatever else it covers."""
+        """The next sync must cover these files and their names, whatever else it covers."""
         self._unsynced += files
+        self.is_folder_changed = self.is_folder_changed or bool(files)
 
     def request(self, offset: int) -> None:
         """See to it that everything below `offset` becomes safe; nobody waits for it."""

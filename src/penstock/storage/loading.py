@@ -33,6 +33,7 @@ from penstock.storage.layout import (
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
     parse_segment_file,
+    segment_file,
 )
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.recovery import RecoveryReport, scan_segment
@@ -111,10 +112,9 @@ class _Loader:
         self._report = RecoveryReport(partition=os.path.basename(folder))
 
     def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
-        names = self._remove_leftovers(self._disk.list(self._folder))
-        self._find_segments(names)
-        snapshot_offsets = _offsets_of(names, SNAPSHOT_SUFFIX)
-        snapshots = SnapshotFiles(self._disk, self._folder, snapshot_offsets)
+        offsets = self._list()
+        self._find_segments(offsets[LOG_SUFFIX])
+        snapshots = SnapshotFiles(self._disk, self._folder, offsets[SNAPSHOT_SUFFIX])
         epochs = self._read_epochs()
         trusted = self._segments if is_clean else self._segments[: self._slot_of(recovery_point)]
         doubtful = _first_doubtful(trusted)
@@ -165,22 +165,27 @@ class _Loader:
             is_folder_synced=is_clean,
         )
 
-    def _remove_leftovers(self, names: Sequence[str]) -> list[str]:
-        """Files that were on their way out, half-written replacements, and indexes without a log."""
-        bases = _offsets_of(names, LOG_SUFFIX)
-        kept, removed = [], []
-        for name in names:
-            parsed = parse_segment_file(name)
-            is_orphan = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases
-            if is_orphan or name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
-                removed.append(os.path.join(self._folder, name))
-            else:
-                kept.append(name)
-        remove_files(self._disk, removed)
-        return kept
+    def _list(self) -> dict[str, set[int]]:
+        """The offsets in the names of files, by suffix.
 
-    def _find_segments(self, names: Sequence[str]) -> None:
-        for base_offset in sorted(_offsets_of(names, LOG_SUFFIX)):
+        Files that were on their way out, half-written replacements and indexes without a log are removed.
+        """
+        offsets: dict[str, set[int]] = {suffix: set() for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)}
+        leftovers = []
+        for name in self._disk.list(self._folder):
+            parsed = parse_segment_file(name)
+            if parsed is not None and parsed[1] in offsets:
+                offsets[parsed[1]].add(parsed[0])
+            elif name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+                leftovers.append(name)
+        for suffix in SEGMENT_SUFFIXES:
+            orphans = offsets[suffix] - offsets[LOG_SUFFIX]
+            leftovers += [segment_file(offset, suffix) for offset in sorted(orphans)]
+        remove_files(self._disk, [os.path.join(self._folder, name) for name in leftovers])
+        return offsets
+
+    def _find_segments(self, base_offsets: Iterable[int]) -> None:
+        for base_offset in sorted(base_offsets):
             segment = Segment(self._volume, self._folder, base_offset, size=0)
             segment.size = segment.file().size()
             if segment.size == 0:
@@ -336,8 +341,3 @@ def _first_doubtful(segments: Iterable[Segment]) -> Segment | None:
             logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
             return segment
     return None
-
-
-def _offsets_of(names: Sequence[str], suffix: str) -> set[int]:
-    parsed = [parse_segment_file(name) for name in names]
-    return {found[0] for found in parsed if found is not None and found[1] == suffix}

@@ -13,7 +13,8 @@ disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.protocol.types import Uuid
@@ -22,20 +23,15 @@ from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeade
 from penstock.runtime.network import FileSlice
 from penstock.storage.durability import Durability
 from penstock.storage.errors import BatchTooLarge, LogClosed, OffsetOutOfRange, StorageError, UnexpectedOffset
-from penstock.storage.layout import (
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
-)
+from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog, rebuild_producers
-from penstock.storage.producer_state import ProducedBatch
+from penstock.storage.log_files import LogFiles
 from penstock.storage.reading import Reader, TimestampedOffset
 from penstock.storage.retention import expired_count
 from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from penstock.storage.segments import Segments
 from penstock.storage.settings import NEVER, LogSettings
-from penstock.storage.transactions import note_batch, read_marker
+from penstock.storage.transactions import check_batches, note_batch, note_batches
 from penstock.storage.trash import Trash
 from penstock.storage.volume import Volume
 
@@ -61,12 +57,11 @@ class Log:
     __slots__ = (
         "_bar",
         "_durability",
+        "_files",
         "_has_flush_policy",
         "_reader",
         "_segments",
         "_settings",
-        "_snapshots",
-        "_trash",
         "end_offset",
         "epochs",
         "folder",
@@ -91,7 +86,6 @@ class Log:
         loaded: LoadedLog,
     ) -> None:
         self.volume = volume
-        self._trash = trash
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -102,8 +96,8 @@ class Log:
         """Set by the partition's owner; retention and the checkpoint of high watermarks read it."""
         self.epochs = loaded.epochs
         self.producers = loaded.producers
-        self._snapshots = loaded.snapshots
         self._segments = Segments(loaded.segments)
+        self._files = LogFiles(volume, trash, loaded.folder, self._segments, loaded.snapshots)
         self._reader = Reader(self._segments)
         self._bar: Callable[[], StorageError] | None = None
         self.settings = settings
@@ -113,7 +107,7 @@ class Log:
             unsynced=loaded.unsynced,
             is_folder_synced=loaded.is_folder_synced,
         )
-        self._segments.active.jitter_ms = self._draw_jitter()
+        self._segments.active.jitter_ms = self._files.draw_jitter(settings)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -155,7 +149,7 @@ class Log:
             if header.producer_id >= 0:
                 is_tracked = True
         if is_tracked:
-            duplicate = self._check_producers(batches, headers)
+            duplicate = check_batches(self.producers, headers, batches)
             if duplicate is not None:
                 return AppendInfo(
                     duplicate.first_offset,
@@ -172,7 +166,7 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         if is_tracked:
-            self._update_producers(batches, headers, first_offset)
+            note_batches(self.producers, headers, batches, first_offset=first_offset)
         self._advance_end(end_offset)
         append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
@@ -249,26 +243,6 @@ class Log:
         else:
             self._durability.end_offset = end_offset
 
-    def _check_producers(self, batches: memoryview, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
-        position = 0
-        for header in headers:
-            if header.is_control:
-                marker = read_marker(batches, position)
-                if marker is not None:
-                    self.producers.check_marker(header, marker)
-            position += header.size_bytes
-        return self.producers.check(headers)
-
-    def _update_producers(
-        self, batches: memoryview, headers: Sequence[BatchHeader], first_offset: int
-    ) -> None:
-        position, offset = 0, first_offset
-        for header in headers:
-            if header.producer_id >= 0:
-                note_batch(self.producers, header, batches, position, base_offset=offset)
-            position += header.size_bytes
-            offset += header.last_offset_delta + 1
-
     def _roll(self, first_offset: int, end_offset: int) -> None:
         """Seal the active segment and begin a new one, for batches from `first_offset` to `end_offset`.
 
@@ -278,21 +252,9 @@ class Log:
         base_offset = self.end_offset
         if end_offset - base_offset > RELATIVE_OFFSET_MAX:
             base_offset = first_offset
-        sealed = self._segments.active
-        self._durability.owe(sealed.file(), *sealed.seal())
-        segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self._draw_jitter())
-        if sealed.size == 0 and sealed.base_offset < base_offset:
-            self._discard(self._segments.replace_last(segment))
-        else:
-            self._segments.add(segment)
-        self._take_snapshot(base_offset)
-        self._durability.is_folder_changed = True
+        self._durability.owe(*self._files.roll(base_offset, self._settings, self.producers))
         self._durability.request(base_offset)
         logger.info("%s rolled to a new segment at offset %d", self, base_offset)
-
-    def _draw_jitter(self) -> int:
-        limit = min(self._settings.segment_jitter_ms, self._settings.segment_ms)
-        return self.volume.random.randrange(limit) if limit > 0 else 0
 
     # Reading
 
@@ -324,25 +286,17 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
         """The first record below `end_offset` whose time is `timestamp_ms` or later."""
-        if self._bar is not None:
-            raise self._bar()
-        try:
+        with self._working("reading"):
             return self._reader.offset_for_timestamp(
                 timestamp_ms, start_offset=self.start_offset, end_offset=end_offset
             )
-        except OSError as error:
-            raise self.volume.fail(error, f"reading {self.folder}") from error
 
     def max_timestamp(self, *, end_offset: int) -> TimestampedOffset | None:
         """The first record with the latest time; None where that is not below `end_offset` or nothing has a
         time.
         """
-        if self._bar is not None:
-            raise self._bar()
-        try:
+        with self._working("reading"):
             return self._reader.max_timestamp(start_offset=self.start_offset, end_offset=end_offset)
-        except OSError as error:
-            raise self.volume.fail(error, f"reading {self.folder}") from error
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) where this can not be
@@ -360,10 +314,8 @@ class Log:
     def segment_times(self) -> list[tuple[int, int]]:
         """First offset and time of last writing of every segment, for the oldest way to ask for offsets."""
         disk = self.volume.disk
-        try:
+        with self._working("reading"):
             return [(s.base_offset, disk.modified_ms(s.path(LOG_SUFFIX))) for s in self._segments]
-        except OSError as error:
-            raise self.volume.fail(error, f"reading {self.folder}") from error
 
     def first_base_offset(self) -> int:
         return self._segments[0].base_offset
@@ -423,9 +375,7 @@ class Log:
 
     def enforce_retention(self, now_ms: int, *, high_watermark: int) -> int:
         """Drop segments that are too old or too many, or that end before the log starts; returns how many."""
-        if self._bar is not None:
-            raise self._bar()
-        try:
+        with self._working("deleting old segments of"):
             count, reason = expired_count(
                 self._segments,
                 self._settings,
@@ -439,10 +389,8 @@ class Log:
             if count == len(self._segments):
                 self._roll(self.end_offset, self.end_offset)
             self.advance_start(self._segments[count].base_offset)
-            dropped = self._segments.take_first(count)
-            self._discard(dropped)
-        except OSError as error:
-            raise self.volume.fail(error, f"deleting old segments of {self.folder}") from error
+            self._files.discard(self._segments.take_first(count), self._settings)
+            self._durability.is_folder_changed = True
         logger.info(
             "%s dropped %d segments because %s; it starts at %d", self, count, reason, self.start_offset
         )
@@ -450,39 +398,25 @@ class Log:
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or before the batch that holds it."""
-        if self._bar is not None:
-            raise self._bar()
-        if offset >= self.end_offset:
-            self.epochs.truncate_end(self.end_offset)
-            return
-        if offset < self._segments[0].base_offset:
-            self.truncate_fully(offset)
-            return
-        try:
+        with self._working("truncating"):
+            if offset >= self.end_offset:
+                self.epochs.truncate_end(self.end_offset)
+                return
+            if offset < self._segments[0].base_offset:
+                self.truncate_fully(offset)
+                return
             dropped = self._segments.take_after(self._segments.slot_of(offset))
             end_offset = self._segments.active.truncate(offset)
-            self._discard(dropped)
+            self._files.discard(dropped, self._settings)
             self._end_at(end_offset)
-            self._reload_producers()
-        except OSError as error:
-            raise self.volume.fail(error, f"truncating {self.folder}") from error
         logger.info("%s was truncated to offset %d", self, self.end_offset)
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and begin anew at `start_offset`."""
-        if self._bar is not None:
-            raise self._bar()
-        try:
-            self._discard(list(self._segments))
-            jitter_ms = self._draw_jitter()
-            self._segments.replace_all(
-                Segment.create(self.volume, self.folder, start_offset, jitter_ms=jitter_ms)
-            )
+        with self._working("truncating"):
+            self._files.start_anew(start_offset, self._settings)
             self.start_offset = start_offset
             self._end_at(start_offset)
-            self._reload_producers()
-        except OSError as error:
-            raise self.volume.fail(error, f"truncating {self.folder}") from error
         logger.info("%s was emptied and starts at offset %d", self, start_offset)
 
     def _end_at(self, end_offset: int) -> None:
@@ -500,40 +434,10 @@ class Log:
         self._durability.owe(self._segments.active.file())
         self.volume.disk.sync_directory(self.folder)
         self.volume.lower_checkpoints()
-
-    def _discard(self, dropped: Sequence[Segment]) -> None:
-        """Take segments out of service: rename their files now, remove them after `file.delete.delay.ms`."""
-        disk = self.volume.disk
-        removed = []
-        newest_snapshot = self._snapshots.newest()
-        for segment in dropped:
-            segment.release_files()
-            suffixes = list(SEGMENT_SUFFIXES)
-            if segment.base_offset != newest_snapshot and self._snapshots.forget(segment.base_offset):
-                suffixes.append(SNAPSHOT_SUFFIX)
-            for suffix in suffixes:
-                path = segment.path(suffix)
-                if disk.exists(path):
-                    disk.rename(path, path + DELETED_SUFFIX)
-                    removed.append(path + DELETED_SUFFIX)
-        if removed:
-            self._durability.is_folder_changed = True
-            self._trash.remove_files_later(removed, self._settings.file_delete_delay_ms)
-
-    # Producer snapshots
-
-    def _take_snapshot(self, offset: int) -> None:
-        """Keep the producer state as it is at `offset`, the end of the log, unless a file has it already."""
-        file = self._snapshots.save(offset, self.producers)
-        if file is not None:
-            self._durability.owe(file)
-            self._durability.is_folder_changed = True
-
-    def _reload_producers(self) -> None:
-        """After a truncation: the newest snapshot that is left, and all batches after it."""
-        self._snapshots.remove_above(self.end_offset)
+        snapshots = self._files.snapshots
+        snapshots.remove_above(end_offset)
         self.producers = rebuild_producers(
-            self._snapshots, self._segments, start_offset=self.start_offset, end_offset=self.end_offset
+            snapshots, self._segments, start_offset=self.start_offset, end_offset=end_offset
         )
 
     # The end
@@ -543,25 +447,33 @@ class Log:
         self._durability.stop()
         if self._bar is not None:
             return
-        try:
+        with self._working("closing"):
             self._durability.owe(*self._segments.active.seal())
             if self.end_offset > 0:
-                self._take_snapshot(self.end_offset)
-        except OSError as error:
-            raise self.volume.fail(error, f"closing {self.folder}") from error
+                self._durability.owe(*self._files.take_snapshot(self.end_offset, self.producers))
         await self.flush()
         self._bar = lambda: LogClosed(f"{self} is closed")
-        for segment in self._segments:
-            segment.release_files()
+        self._files.release()
 
     def retire(self) -> None:
         """Take the log out of service for good; its files go elsewhere, and slices of them live on."""
         self._bar = lambda: LogClosed(f"{self} was deleted")
         self._durability.stop()
-        for segment in self._segments:
-            segment.release_files()
+        self._files.release()
 
     def go_offline(self) -> None:
         """The directory failed: refuse everything, and tell those who wait for the disk."""
         self._bar = self.volume.refusal
         self._durability.fail()
+
+    @contextmanager
+    def _working(self, doing: str) -> Iterator[None]:
+        """Refuse if the log is out of service; an OSError inside takes the directory offline. Not for the hot
+        paths.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        try:
+            yield
+        except OSError as error:
+            raise self.volume.fail(error, f"{doing} {self.folder}") from error

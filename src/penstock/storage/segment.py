@@ -8,7 +8,6 @@ here; `append` is one write.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
@@ -85,7 +84,7 @@ class Segment:
         return f"Segment({self.path(LOG_SUFFIX)}, {self.size} bytes)"
 
     def path(self, suffix: str) -> str:
-        return os.path.join(self.folder, segment_file(self.base_offset, suffix))
+        return f"{self.folder}/{segment_file(self.base_offset, suffix)}"
 
     # Files
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader
 from penstock.runtime.disk import Buffer
-from penstock.storage.producer_state import ProducerState, TransactionMarker
+from penstock.storage.producer_state import ProducedBatch, ProducerState, TransactionMarker
 
 ABORT = 0
 COMMIT = 1
@@ -29,6 +30,36 @@ def read_marker(view: Buffer, position: int) -> TransactionMarker | None:
         _, coordinator_epoch = _VALUE.unpack_from(record.value)
         return TransactionMarker(kind == COMMIT, coordinator_epoch)
     return None
+
+
+def check_batches(
+    producers: ProducerState, headers: Sequence[BatchHeader], view: Buffer
+) -> ProducedBatch | None:
+    """Whether batches, one after the other in `view`, may be appended; as `ProducerState.check`, markers
+    included.
+    """
+    position = 0
+    for header in headers:
+        if header.is_control:
+            marker = read_marker(view, position)
+            if marker is not None:
+                producers.check_marker(header, marker)
+        position += header.size_bytes
+    return producers.check(headers)
+
+
+def note_batches(
+    producers: ProducerState, headers: Sequence[BatchHeader], view: Buffer, *, first_offset: int
+) -> None:
+    """Show batches, one after the other in `view` and in the log from `first_offset` on, to the producer
+    state.
+    """
+    position, offset = 0, first_offset
+    for header in headers:
+        if header.producer_id >= 0:
+            note_batch(producers, header, view, position, base_offset=offset)
+        position += header.size_bytes
+        offset += header.last_offset_delta + 1
 
 
 def note_batch(
