@@ -1,7 +1,8 @@
 """A network in memory: streams that deliver in order, late, and in pieces of random size.
 
-Everything is drawn from the seed's generator. A stream can be cut, which both ends notice, and a host can be
-cut off, which ends all its streams and refuses new ones.
+Everything is drawn from the seed's generator. A stream can be cut, which both ends notice and which loses what was
+under way; a process can die, and then what it had sent may still arrive. Callbacks of an end run in the
+context of the one who listened or connected, so that they are known to be that process's own.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
+from zlib import crc32
 
 from penstock.runtime.network import FileSlice, Listening, Part, Stream, StreamHandler
+from penstock.testing.process import PROCESS, Process
 
 DELAY_S_MAX = 0.005
 PIECE_BYTES_MAX = 64 * 1024
@@ -20,9 +24,11 @@ PIECE_BYTES_MAX = 64 * 1024
 class SimulatedStream:
     """One end of a pair. What is sent here arrives there."""
 
-    def __init__(self, network: SimulatedNetwork, host: str, port: int) -> None:
+    def __init__(self, network: SimulatedNetwork, host: str, port: int, *, context: Context) -> None:
         self._network = network
         self._loop = asyncio.get_running_loop()
+        self._context = context
+        self.process = context.get(PROCESS)
         self.peer_host = host
         self.peer = f"{host}:{port}"
         self.other: SimulatedStream
@@ -39,7 +45,11 @@ class SimulatedStream:
     def send(self, parts: Sequence[Part]) -> None:
         if self._handler is None:
             return
-        data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
+        try:
+            data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
+        except OSError as error:  # the disk failed under a slice: the peer can only be told by ending
+            self._end_soon(error)
+            return
         self.other._inbox.append(data)
         self.other._schedule()
 
@@ -54,19 +64,31 @@ class SimulatedStream:
             self._is_paused = False
             self._schedule()
             if self.other._handler is not None:
-                self._loop.call_soon(self.other._drained)
+                self._loop.call_soon(self.other._drained, context=self.other._context)
 
     def close(self) -> None:
-        self._loop.call_soon(self._end, None)
+        self._end_soon(None)
 
     def abort(self) -> None:
-        self._loop.call_soon(self._end, None)
+        self._end_soon(None)
 
     def cut(self) -> None:
         """The network's doing: both ends lose the stream, and what was under way."""
         for end in (self, self.other):
             end._inbox.clear()
-            self._loop.call_soon(end._end, ConnectionResetError("the simulated network cut the stream"))
+            end._end_soon(ConnectionResetError("the simulated network cut the stream"))
+
+    def vanish(self) -> None:
+        """This end's process died: it hears nothing of it, and the other end gets some of what was sent."""
+        self._handler = None
+        self._inbox.clear()
+        self._network.streams.pop(self, None)
+        other = self.other
+        arriving = self._network.random.randint(0, len(other._inbox))
+        while len(other._inbox) > arriving:
+            other._inbox.pop()
+        other._ended = True
+        other._schedule()
 
     def _drained(self) -> None:
         if self._handler is not None:
@@ -79,9 +101,8 @@ class SimulatedStream:
             and not self._is_paused
             and (self._inbox or self._ended)
         ):
-            self._delivery = self._loop.call_later(
-                self._network.random.uniform(0, DELAY_S_MAX), self._deliver
-            )
+            delay_s = self._network.random.uniform(0, DELAY_S_MAX)
+            self._delivery = self._loop.call_later(delay_s, self._deliver, context=self._context)
 
     def _deliver(self) -> None:
         self._delivery = None
@@ -97,14 +118,19 @@ class SimulatedStream:
         room[:size] = data[:size]
         if size < len(data):
             self._inbox.appendleft(data[size:])
+        if self._network.note is not None:
+            self._network.note(f"from {self.peer}: {size} bytes, {crc32(data[:size]):08x}")
         handler.received(size)
         self._schedule()
+
+    def _end_soon(self, reason: BaseException | None) -> None:
+        self._loop.call_soon(self._end, reason, context=self._context)
 
     def _end(self, reason: BaseException | None) -> None:
         handler, self._handler = self._handler, None
         if handler is None:
             return
-        self._network.streams.discard(self)
+        self._network.streams.pop(self, None)
         if not self.other._ended:
             self.other._ended = True
             self.other._schedule()
@@ -121,7 +147,8 @@ class SimulatedListening:
     ) -> None:
         self.host = host
         self.port = port
-        self.accept = accept
+        self.context = copy_context()
+        self._accept = accept
         self._network = network
 
     def start(self) -> None:
@@ -130,12 +157,18 @@ class SimulatedListening:
     def close(self) -> None:
         self._network.listening.pop((self.host, self.port), None)
 
+    def accept(self, stream: SimulatedStream) -> StreamHandler | None:
+        return self.context.run(self._accept, stream)
+
 
 class SimulatedNetwork:
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, note: Callable[[str], None] | None = None) -> None:
         self.random = rng
+        self.note = note
+        """Told of every piece that is delivered."""
         self.listening: dict[tuple[str, int], SimulatedListening] = {}
-        self.streams: set[SimulatedStream] = set()
+        self.streams: dict[SimulatedStream, None] = {}
+        """In the order of their making: a set would have an order of its own in each run."""
         self._next_port = 40_000
 
     async def listen(
@@ -151,22 +184,30 @@ class SimulatedNetwork:
         listening = self.listening.get((host, port))
         if listening is None:
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
-        near = SimulatedStream(self, host, port)
-        far = SimulatedStream(self, "127.0.0.1", self._free_port())
+        near = SimulatedStream(self, host, port, context=copy_context())
+        far = SimulatedStream(self, "127.0.0.1", self._free_port(), context=listening.context)
         near.other, far.other = far, near
         accepted = listening.accept(far)
         if accepted is None:
             raise ConnectionResetError(f"{host}:{port} refused the stream")
-        self.streams |= {near, far}
+        self.streams |= {near: None, far: None}
         far.start(accepted)
         near.start(handler(near))
         return near
 
     def cut_everything(self) -> None:
-        """What a power cut looks like from the wire."""
-        for stream in sorted(self.streams, key=lambda stream: stream.peer):
+        """Every stream is lost, and nobody is reached any more."""
+        for stream in list(self.streams):
             stream.cut()
         self.listening.clear()
+
+    def died(self, process: Process) -> None:
+        """A process is gone, and with it all its ends of streams and its addresses."""
+        for stream in [each for each in self.streams if each.process is process]:
+            stream.vanish()
+        for address, listening in list(self.listening.items()):
+            if listening.context.get(PROCESS) is process:
+                del self.listening[address]
 
     def _free_port(self) -> int:
         self._next_port += 1

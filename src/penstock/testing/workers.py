@@ -16,14 +16,15 @@ DELAY_S_MAX = 0.02
 
 
 class SimulatedWorkers:
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, delay_s_max: float = DELAY_S_MAX) -> None:
         self._random = rng
+        self._delay_s_max = delay_s_max
         self._is_dead = False
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        loop.call_later(self._random.uniform(0, DELAY_S_MAX), self._finish, work, future)
+        loop.call_later(self._random.uniform(0, self._delay_s_max), self._finish, work, future)
         return future
 
     def close(self) -> None:
