@@ -1,0 +1,262 @@
+"""A client that makes, changes and deletes topics of its own, and holds what it finds against the catalogue.
+
+Nobody else changes these topics, and it does one thing at a time; so it always knows what must be there, save after a
+lost answer. Then it waits until whatever the node still does for it is done, and looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from penstock.protocol.types import ZERO_UUID
+from penstock.testing.catalogue import Catalogue, Change, Topic, World
+from penstock.testing.client import LostConnection, SimulatedClient
+from penstock.testing.ledger import Ledger, is_durable
+from penstock.testing.producers import Weather
+from penstock.testing.simulation import BrokenPromise, Simulation
+
+TIMEOUT_MS = 30_000
+SETTLE_S = 1.0  # longer than anything that the node still does for a client that is gone
+PARTITIONS_MAX = 4
+
+TOPIC_RESOURCE = 2
+DYNAMIC_TOPIC_CONFIG = 1
+SET = 0
+
+SEGMENT_MS = "segment.ms"
+CHOICES = {
+    SEGMENT_MS: ("300", "1000", "5000"),
+    "index.interval.bytes": ("0", "100", "4096"),
+    "file.delete.delay.ms": ("0", "500"),
+    "max.message.bytes": ("1000000", "2000000"),
+}
+"""Settings that may change at any time without changing what is promised."""
+CHOICES_UNLESS_DURABLE = {
+    **CHOICES,
+    "flush.messages": ("2", "5", "1000000"),
+    "flush.ms": ("20", "500", "1000000"),
+}
+
+NOT_NOW = (
+    ErrorCode.NOT_CONTROLLER,  # the metadata log's disk failed, and the node is about to stop
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+class Administrator(SimulatedClient):
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: str,
+        topics: Sequence[str],
+        catalogue: Catalogue,
+        ledger: Ledger,
+        weather: Weather,
+        *,
+        deletes: bool,
+    ) -> None:
+        super().__init__(simulation, name)
+        self._topics = topics
+        self._catalogue = catalogue
+        self._ledger = ledger
+        self._weather = weather
+        self._deletes = deletes
+
+    async def run(self) -> None:
+        while not self._weather.is_over():
+            topic = self.random.choice(self._topics)
+            try:
+                if not self._catalogue.is_certain(topic) or self.random.random() < 0.2:
+                    await self.look(topic)
+                else:
+                    await self._do_something(topic)
+                await asyncio.sleep(self.random.uniform(0, 0.5))
+            except LostConnection:
+                await asyncio.sleep(SETTLE_S)
+
+    async def look(self, topic: str) -> None:
+        """Hold the topic as it is found against the catalogue."""
+        found = await self.find_topic(topic)
+        world: World = None
+        if found is not None:
+            topic_id, partition_count = found
+            world = Topic(partition_count, await self._configs(topic), topic_id)
+        self._note_deletion(topic, world)
+        self._catalogue.found(topic, world)
+
+    async def create(self, topic: str, *, partition_count: int) -> None:
+        configs = {"flush.messages": "1"} if is_durable(topic) else {}
+        for setting in (SEGMENT_MS, "index.interval.bytes", "file.delete.delay.ms"):
+            configs[setting] = self.random.choice(CHOICES[setting])
+        made = Topic(partition_count, tuple(sorted(configs.items())))
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic,
+                    num_partitions=partition_count,
+                    replication_factor=1,
+                    assignments=[],
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+                )
+            ],
+            timeout_ms=TIMEOUT_MS,
+        )
+        response = await self._change(topic, request, lambda _: made, lambda answer: answer.topics[0])
+        if response is not None:
+            topic_id = response.topics[0].topic_id
+            self._catalogue.changed(topic, lambda _: replace(made, topic_id=topic_id))
+
+    async def _do_something(self, topic: str) -> None:
+        present = self._catalogue.present(topic)
+        if present is None:
+            await self.create(topic, partition_count=self.random.randint(1, 3))
+            return
+        actions: list[Callable[[str, Topic], Awaitable[None]]] = [
+            self._alter,
+            self._alter,
+            self._delete_records,
+        ]
+        if present.partition_count < PARTITIONS_MAX:
+            actions.append(self._add_partition)
+        if self._deletes:
+            actions += [self._delete] * 2
+        await self.random.choice(actions)(topic, present)
+
+    async def _delete(self, topic: str, present: Topic) -> None:
+        by_id = self.random.random() < 0.5 and present.topic_id is not None
+        state = (
+            DeleteTopicState(name=None, topic_id=present.topic_id or ZERO_UUID)
+            if by_id
+            else DeleteTopicState(name=topic, topic_id=ZERO_UUID)
+        )
+        request = DeleteTopicsRequest(topics=[state], timeout_ms=TIMEOUT_MS)
+        response = await self._change(topic, request, lambda _: None, lambda answer: answer.responses[0])
+        if response is not None:
+            self._note_deletion(topic, None)
+            self._catalogue.changed(topic, lambda _: None)
+
+    def _note_deletion(self, topic: str, found: World) -> None:
+        """A deleted topic's promises are void, and its records must not be seen again under its name."""
+        for world in self._catalogue.worlds.get(topic, []):
+            gone = world.topic_id if world is not None else None
+            if gone is not None and (found is None or found.topic_id != gone):
+                self._ledger.forget(gone)
+
+    async def _alter(self, topic: str, present: Topic) -> None:
+        choices = CHOICES if is_durable(topic) else CHOICES_UNLESS_DURABLE
+        setting = self.random.choice(list(choices))
+        value = self.random.choice(choices[setting])
+        config = AlterableConfig(name=setting, config_operation=SET, value=value)
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
+            ],
+            validate_only=False,
+        )
+
+        def change(world: World) -> World:
+            return None if world is None else world.with_config(setting, value)
+
+        if await self._change(topic, request, change, lambda answer: answer.responses[0]) is not None:
+            self._catalogue.changed(topic, change)
+
+    async def _add_partition(self, topic: str, present: Topic) -> None:
+        count = present.partition_count + 1
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=count, assignments=None)],
+            timeout_ms=TIMEOUT_MS,
+            validate_only=False,
+        )
+
+        def change(world: World) -> World:
+            return None if world is None else replace(world, partition_count=count)
+
+        if await self._change(topic, request, change, lambda answer: answer.results[0]) is not None:
+            self._catalogue.changed(topic, change)
+
+    async def _change(
+        self, topic: str, request: Any, change: Change, result_of: Callable[[Any], Any]
+    ) -> Any | None:
+        """Ask for a change; the response where it was made, None where it could not be for now."""
+        await self.connect()
+        try:
+            response = await self.ask(request)
+        except LostConnection:
+            self._catalogue.may_have_changed(topic, change)
+            raise
+        result = result_of(response)
+        if result.error_code == ErrorCode.NONE:
+            return response
+        self._catalogue.may_have_changed(topic, change)
+        if result.error_code in NOT_NOW and self._weather.is_disk_ailing():
+            await asyncio.sleep(SETTLE_S)
+            return None
+        kind = type(request).__name__
+        raise BrokenPromise(
+            f"{self.name}, {kind} for {topic}: {result.error_code.name} {result.error_message}"
+        )
+
+    async def _delete_records(self, topic: str, present: Topic) -> None:
+        if present.topic_id is None:
+            await self.look(topic)
+            return
+        index = self.random.randrange(present.partition_count)
+        ledger = self._ledger.get(topic, present.topic_id, index)
+        end_offset = ledger.end_of_promises()
+        if ledger.is_doubtful or end_offset <= ledger.start_offset_max:
+            return
+        offset = self.random.randint(ledger.start_offset_max, end_offset)
+        ledger.deletion_asked(offset)
+        response = await self.ask(
+            DeleteRecordsRequest(
+                topics=[
+                    DeleteRecordsTopic(
+                        name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)]
+                    )
+                ],
+                timeout_ms=TIMEOUT_MS,
+            )
+        )
+        result = response.topics[0].partitions[0]
+        if result.error_code == ErrorCode.NONE:
+            ledger.deletion_acknowledged(offset, now=self.simulation.loop.time())
+
+    async def _configs(self, topic: str) -> tuple[tuple[str, str], ...]:
+        """What was set for this topic itself."""
+        response = await self.ask(
+            DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+                    )
+                ]
+            )
+        )
+        result = response.results[0]
+        if result.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"settings of {topic}: {result.error_code.name}")
+        return tuple(
+            sorted(
+                (config.name, config.value)
+                for config in result.configs
+                if config.config_source == DYNAMIC_TOPIC_CONFIG
+            )
+        )

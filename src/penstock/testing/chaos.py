@@ -1,0 +1,169 @@
+"""What befalls a node: power cuts at any instruction, kill -9, failing disks, lost connections, and clean restarts.
+
+And whoever brings it up again afterwards, as an operator would: disks are mended sooner or later, and the node must
+start on whatever it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+from collections.abc import Sequence
+
+from penstock.testing.disk import WRITING
+from penstock.testing.ledger import Ledger
+from penstock.testing.producers import Weather
+from penstock.testing.simulation import BrokenPromise, Crashed, End, Simulation
+
+PERSISTED_S = 2.0  # a deletion of records is on disk after that long: the checkpoint's interval and some more
+DOWN_S = 0.2  # what was on the wire has arrived before the node is up again
+CHANGES_MAX = 150
+FAULTY_OPERATIONS: Sequence[frozenset[str]] = (
+    frozenset({"append"}),
+    frozenset({"sync"}),
+    frozenset({"create", "make_directory"}),
+    frozenset({"rename"}),
+    frozenset({"sync_directory"}),
+    frozenset({"read"}),
+    WRITING,
+)
+
+
+class Chaos:
+    def __init__(
+        self, simulation: Simulation, ledger: Ledger, *, log_dirs: Sequence[str], seconds: float
+    ) -> None:
+        self._simulation = simulation
+        self._random = simulation.generator("chaos")
+        self._ledger = ledger
+        self._log_dirs = log_dirs
+        self._ends_at = seconds
+        self._is_over = False
+        self._has_fault = False
+        """The disk answers with errors."""
+        self._is_ailing = False
+        """It did so in this life of the node, so that a directory may be offline until the next."""
+        self._cluster_id: str | None = None
+        simulation.on_end = self._node_ended
+        self.weather = Weather(is_over=lambda: self._is_over, is_disk_ailing=lambda: self._is_ailing)
+
+    async def run(self) -> None:
+        """Bring the node up, do to it what chance wants, and leave it in good health."""
+        simulation, rng = self._simulation, self._random
+        await self.bring_up()
+        actions = [self._cut_power] * 3 + [self._cut_power_within] * 4 + [self._kill] * 2 + [self._stop] * 2
+        actions += [self._cut_streams] * 3 + [self._break_disk] * 2
+        while simulation.loop.time() < self._ends_at:
+            await self._live(rng.uniform(0.05, 2.5))
+            if simulation.is_up:
+                await rng.choice(actions)()
+        await self._live(0.5)
+        simulation.crash_after(1 << 60)
+        self._heal()
+        if self._is_ailing and simulation.is_up:
+            await self._stop_if_it_can()
+        if not simulation.is_up:
+            await self.bring_up()
+        self._is_over = True
+
+    async def bring_up(self) -> None:
+        """Start the node; it may die on the way, but has to come up in the end."""
+        simulation, rng = self._simulation, self._random
+        while True:
+            await asyncio.sleep(DOWN_S)
+            if self._has_fault and rng.random() < 0.6:
+                self._heal()
+            self._is_ailing = self._has_fault
+            try:
+                ready = await simulation.start(dies_after=rng.randint(0, 80) if rng.random() < 0.2 else None)
+            except Crashed:
+                continue
+            except Exception as error:
+                if not self._has_fault:
+                    raise BrokenPromise(f"the node does not start: {error}") from error
+                self._heal()
+                continue
+            break
+        simulation.crash_after(1 << 60)
+        self._settle()
+        if self._cluster_id not in (None, ready.cluster_id):
+            raise BrokenPromise(f"cluster {self._cluster_id} is now called {ready.cluster_id}")
+        self._cluster_id = ready.cluster_id
+
+    # What happens to it
+
+    async def _live(self, seconds: float) -> None:
+        """Let time pass; if the node goes down meanwhile, bring it up again."""
+        simulation = self._simulation
+        until = simulation.loop.time() + seconds
+        while (left := until - simulation.loop.time()) > 0:
+            try:
+                await asyncio.wait_for(simulation.wait_until_down(), left)
+            except TimeoutError:
+                return
+            if simulation.is_up:
+                if not self._is_ailing:
+                    raise BrokenPromise(f"the node gave up: {simulation.node.ended.exception()}")
+                self._heal()
+                await self._stop_if_it_can()
+            await self.bring_up()
+
+    async def _cut_power(self) -> None:
+        self._simulation.crash()
+        await self.bring_up()
+
+    async def _cut_power_within(self) -> None:
+        """Somewhere between two of the next changes of the disk."""
+        self._simulation.crash_after(self._random.randint(0, CHANGES_MAX))
+
+    async def _kill(self) -> None:
+        self._simulation.crash(loses_power=False)
+        await self.bring_up()
+
+    async def _stop(self) -> None:
+        await self._stop_if_it_can()
+        await self.bring_up()
+
+    async def _stop_if_it_can(self) -> None:
+        with contextlib.suppress(Crashed):  # the power may go on the way down
+            await self._simulation.stop()
+
+    async def _cut_streams(self) -> None:
+        streams = [stream for stream in self._simulation.network.streams if stream.process is None]
+        for stream in self._random.sample(streams, self._random.randint(0, len(streams))):
+            stream.cut()
+
+    async def _break_disk(self) -> None:
+        rng = self._random
+        directory = rng.choice(list(self._log_dirs))
+        error = rng.choice((errno.EIO, errno.ENOSPC, errno.EROFS))
+        operations = rng.choice(FAULTY_OPERATIONS)
+        self._simulation.trace.note(f"{directory} fails with {errno.errorcode[error]}: {sorted(operations)}")
+        self._has_fault = self._is_ailing = True
+        self._simulation.disk.fail(f"{directory}/", error, operations=operations, skip=rng.randint(0, 30))
+
+    def _heal(self) -> None:
+        if self._has_fault:
+            self._simulation.trace.note("the disk is mended")
+        self._has_fault = False
+        self._simulation.disk.heal()
+
+    # What it means for promises
+
+    def _node_ended(self, end: End) -> None:
+        now = self._simulation.loop.time()
+        if self._is_ailing:
+            persisted_until = 0.0
+        elif end is End.STOPPED:
+            persisted_until = now + 1
+        else:
+            persisted_until = now - PERSISTED_S
+        self._ledger.node_ended(persisted_until=persisted_until, lost_power=end is End.LOST_POWER)
+
+    def _settle(self) -> None:
+        """See where logs end that may have lost their end."""
+        for (topic_id, index), ledger in self._ledger.partitions.items():
+            partition = self._simulation.node.partitions.get_by_id(topic_id, index)
+            if ledger.is_doubtful and partition is not None and not partition.is_offline:
+                ledger.found_end(partition.log.end_offset)

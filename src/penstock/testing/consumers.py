@@ -1,0 +1,233 @@
+"""Clients that read: one that follows topics all the time, and one that reads a partition from end to end.
+
+Whatever is read is held against the ledger at once: offsets without a gap, batches that are whole, records that
+somebody sent, and never another one where one was seen before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from penstock.protocol.types import Uuid
+from penstock.records import kernel
+from penstock.testing.client import EARLIEST, LATEST, LostConnection, SimulatedClient
+from penstock.testing.ledger import FoundRecord, Key, Ledger, PartitionLedger
+from penstock.testing.producers import GONE, STOPPING, Weather
+from penstock.testing.simulation import BrokenPromise, Simulation
+
+WAIT_MS_MAX = 400
+PARTITION_BYTES = 4_000  # small, so that a log is read in many pieces
+NO_SESSION = (0, -1)
+NEW_SESSION = (0, 0)
+SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+
+def read_records(data: PartitionData, offset: int, name: str) -> list[FoundRecord]:
+    """The records of an answer from `offset` on, after checking that batches are whole and follow one another."""
+    found: list[FoundRecord] = []
+    records = data.records
+    assert isinstance(records, memoryview), "a decoded answer has its records in memory"
+    position = 0
+    for header in kernel.check_batches(records):
+        if header.last_offset >= data.high_watermark:
+            raise BrokenPromise(
+                f"{name}: offset {header.last_offset} was given out past the high watermark {data.high_watermark}"
+            )
+        found += [
+            FoundRecord(record.offset, header.leader_epoch, bytes(record.value or b""))
+            for record in kernel.iterate_records(records, position)
+            if record.offset >= offset
+        ]
+        position += header.size_bytes
+    offsets = [record.offset for record in found]
+    if offsets != list(range(offset, offset + len(found))):
+        raise BrokenPromise(f"{name}: asked for {offset}, got offsets {offsets[:10]} ...")
+    return found
+
+
+class Reader(SimulatedClient):
+    """Follows its topics from their beginning to the end of the scenario, with or without a fetch session."""
+
+    def __init__(
+        self, simulation: Simulation, name: str, topics: Sequence[str], ledger: Ledger, weather: Weather
+    ) -> None:
+        super().__init__(simulation, name)
+        self._topics = topics
+        self._ledger = ledger
+        self._weather = weather
+        self._has_session = self.random.random() < 0.5
+        self._session = NO_SESSION
+        self._positions: dict[Key, int] = {}
+        self._names: dict[Uuid, str] = {}
+        self._told: dict[Key, int] = {}
+        """Where the session's partitions stand, as the node knows it."""
+
+    async def run(self) -> None:
+        while not self._weather.is_over():
+            try:
+                await self._look_for_topics()
+                for _ in range(20):
+                    if self._weather.is_over() or not await self._fetch():
+                        break
+            except LostConnection:
+                self._session = NO_SESSION
+                self._told.clear()
+
+    async def _look_for_topics(self) -> None:
+        found: dict[Key, int] = {}
+        for topic in self._topics:
+            held = await self.find_topic(topic)
+            if held is not None:
+                topic_id, partition_count = held
+                self._names[topic_id] = topic
+                for index in range(partition_count):
+                    key = (topic_id, index)
+                    found[key] = self._positions.get(key, 0)
+        self._positions = found
+
+    async def _fetch(self) -> bool:
+        """One request; False where it is time to look for topics again."""
+        if not self._positions:
+            await asyncio.sleep(self.random.uniform(0, WAIT_MS_MAX / 1000))
+            return False
+        response: FetchResponse = await self.ask(self._make_request())
+        if response.error_code in SESSION_ERRORS:
+            self._session = NO_SESSION
+            self._told.clear()
+            return True
+        if response.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"{self.name} can not fetch: {response.error_code.name}")
+        if self._has_session:
+            epoch = self._session[1] + 1 if self._session != NO_SESSION else 1
+            self._session = (response.session_id, epoch) if response.session_id else NO_SESSION
+        is_fine, is_disk_ailing = True, self._weather.is_disk_ailing()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                is_fine &= await self._take(key, data, is_disk_ailing=is_disk_ailing)
+        if not is_fine:
+            await asyncio.sleep(self.random.uniform(0, 0.1))
+        return is_fine
+
+    def _make_request(self) -> FetchRequest:
+        wanted, forgotten = dict(self._positions), []
+        session = NO_SESSION
+        if self._has_session:
+            session = NEW_SESSION if self._session == NO_SESSION else self._session
+            if self._session == NO_SESSION:
+                self._told.clear()
+            wanted = {key: at for key, at in self._positions.items() if self._told.get(key) != at}
+            forgotten = [key for key in self._told if key not in self._positions]
+            self._told = dict(self._positions)
+        return FetchRequest(
+            max_wait_ms=self.random.randint(0, WAIT_MS_MAX),
+            min_bytes=self.random.choice((0, 1, 1, 1000)),
+            session_id=session[0],
+            session_epoch=session[1],
+            topics=[
+                FetchTopic(
+                    topic_id=topic_id,
+                    partitions=[
+                        FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=PARTITION_BYTES)
+                    ],
+                )
+                for (topic_id, index), at in wanted.items()
+            ],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=[index]) for topic_id, index in forgotten
+            ],
+        )
+
+    async def _take(self, key: Key, data: PartitionData, *, is_disk_ailing: bool) -> bool:
+        """What came of one partition; False where the topics have to be looked up again."""
+        position = self._positions[key]
+        ledger = self._ledger.get(self._names[key[0]], *key)
+        error = data.error_code
+        if error == ErrorCode.NONE:
+            found = read_records(data, position, ledger.name)
+            for record in found:
+                ledger.read(record)
+            self._positions[key] = position + len(found)
+            return True
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._find_position(key, ledger)
+            return True
+        if error in GONE + STOPPING or (error == ErrorCode.KAFKA_STORAGE_ERROR and is_disk_ailing):
+            return False
+        raise BrokenPromise(f"{self.name} can not read {ledger.name}: {error.name}")
+
+    async def _find_position(self, key: Key, ledger: PartitionLedger) -> None:
+        """The position is out of range: records were deleted, or a power cut took them."""
+        topic = self._names[key[0]]
+        position = self._positions[key]
+        earliest = await self.offset(topic, key[1], EARLIEST)
+        latest = await self.offset(topic, key[1], LATEST)
+        if isinstance(earliest, ErrorCode) or isinstance(latest, ErrorCode):
+            return
+        if position > latest and ledger.is_durable:
+            raise BrokenPromise(f"{ledger.name}: {position} was read, but the log ends at {latest} now")
+        self._positions[key] = earliest
+
+
+class Auditor(SimulatedClient):
+    """Reads whole partitions and holds them against the ledger."""
+
+    def __init__(self, simulation: Simulation, name: str, ledger: Ledger) -> None:
+        super().__init__(simulation, name)
+        self._ledger = ledger
+
+    async def audit(self, topic: str, topic_id: Uuid, index: int) -> ErrorCode:
+        """Check one partition from its start to its end; the error where it could not be read."""
+        ledger = self._ledger.get(topic, topic_id, index)
+        if ledger.is_doubtful:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # its directory has been offline since the power cut
+        promised = dict(ledger.promised)
+        promised_end_offset = ledger.end_of_promises()
+        start_offset = await self.offset(topic, index, EARLIEST)
+        if isinstance(start_offset, ErrorCode):
+            return start_offset
+        end_offset = await self.offset(topic, index, LATEST)
+        if isinstance(end_offset, ErrorCode):
+            return end_offset
+        if end_offset < promised_end_offset:
+            raise BrokenPromise(
+                f"{ledger.name}: a consumer is told that it ends at {end_offset}, but {promised_end_offset - 1} was"
+                " promised"
+            )
+        records: list[FoundRecord] = []
+        while (position := start_offset + len(records)) < end_offset:
+            data = await self._fetch(topic_id, index, position)
+            if data.error_code != ErrorCode.NONE:
+                return data.error_code
+            found = read_records(data, position, ledger.name)
+            if not found:
+                raise BrokenPromise(
+                    f"{ledger.name}: nothing is read at {position}, though it ends at {end_offset}"
+                )
+            for record in found:
+                ledger.read(record)
+            records += found
+        ledger.check_log(start_offset, records, promised=promised, end_offset=end_offset)
+        return ErrorCode.NONE
+
+    async def _fetch(self, topic_id: Uuid, index: int, position: int) -> PartitionData:
+        wanted = FetchPartition(partition=index, fetch_offset=position, partition_max_bytes=1 << 16)
+        response: FetchResponse = await self.ask(
+            FetchRequest(
+                max_wait_ms=500,
+                min_bytes=1,
+                topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])],
+            )
+        )
+        data: PartitionData = response.responses[0].partitions[0]
+        return data

@@ -1,0 +1,179 @@
+"""One seed, from the first start of an empty node to the last audit: who writes, who reads, and what goes wrong.
+
+    report = run_seed(17)
+
+raises `BrokenPromise`, with the last lines of what happened, if the node broke one. Everything else about
+the seed is drawn here: directories, settings, topics, clients, and how long it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.types import ZERO_UUID
+from penstock.testing.administrators import SETTLE_S, Administrator
+from penstock.testing.catalogue import Catalogue
+from penstock.testing.chaos import Chaos
+from penstock.testing.client import LostConnection
+from penstock.testing.consumers import Auditor, Reader
+from penstock.testing.ledger import Ledger
+from penstock.testing.producers import IdempotentProducer, PlainProducer
+from penstock.testing.simulation import BrokenPromise, End, Simulation
+
+T = TypeVar("T")
+
+STABLE_TOPICS = ("durable-orders", "cached-clicks")
+"""There from the beginning to the end."""
+PASSING_TOPICS = ("durable-passing", "cached-passing")
+"""Made, deleted and made again."""
+
+CHAOS_S_MAX = 12.0
+DRAIN_S_MAX = 300.0  # how long clients may take to finish when nothing goes wrong any more
+LINES_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    seed: int
+    fingerprint: str
+    events: int
+    lives: int
+    acknowledged: int
+    virtual_s: float
+
+
+def run_seed(seed: int, *, on_line: Callable[[str], None] | None = None) -> Report:
+    simulation = Simulation(seed, settings=draw_settings(random.Random(f"{seed}/settings")))
+    simulation.trace.on_line = on_line
+    scenario = Scenario(simulation)
+    try:
+        simulation.run(lambda _: scenario.run())
+    except Exception as error:
+        lines = list(simulation.trace.lines)[-LINES_SHOWN:]
+        error.add_note("\n".join([f"seed {seed}; the last that happened:", *lines]))
+        raise
+    return Report(
+        seed=seed,
+        fingerprint=simulation.trace.fingerprint(),
+        events=simulation.trace.count,
+        lives=simulation.lives,
+        acknowledged=scenario.ledger.acknowledged_count(),
+        virtual_s=simulation.loop.time(),
+    )
+
+
+def draw_settings(rng: random.Random) -> dict[str, str]:
+    log_dirs = ["/disk-a", "/disk-b", "/disk-c"][: rng.randint(1, 3)]
+    settings = {
+        "log.dirs": ",".join(log_dirs),
+        "auto.create.topics.enable": "false",
+        "log.initial.task.delay.ms": "100",
+        "log.retention.check.interval.ms": "400",
+        "log.flush.offset.checkpoint.interval.ms": rng.choice(("200", "2000")),
+        "log.flush.start.offset.checkpoint.interval.ms": "500",
+        "replica.high.watermark.checkpoint.interval.ms": rng.choice(("200", "5000")),
+        "num.recovery.threads.per.data.dir": rng.choice(("1", "2")),
+    }
+    if rng.random() < 0.3:
+        settings["metadata.log.dir"] = "/disk-of-metadata"
+    return settings
+
+
+class Scenario:
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.ledger = Ledger()
+        self.catalogue = Catalogue()
+        rng = simulation.random
+        simulation.worker_delay_s_max = rng.choice((0.002, 0.02, 0.2))
+        log_dirs = simulation.properties["log.dirs"].split(",")
+        if (metadata := simulation.properties.get("metadata.log.dir")) is not None:
+            log_dirs.append(metadata)
+        self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=rng.uniform(5, CHAOS_S_MAX))
+        weather = self.chaos.weather
+        self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
+        self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
+        self._auditor = Auditor(simulation, "auditor", self.ledger)
+        durable, cached = STABLE_TOPICS
+        self._clients: list[IdempotentProducer | PlainProducer | Reader] = [
+            IdempotentProducer(simulation, "idempotent-1", durable, self.ledger, weather),
+            IdempotentProducer(simulation, "idempotent-2", durable, self.ledger, weather),
+            IdempotentProducer(simulation, "idempotent-3", cached, self.ledger, weather),
+            PlainProducer(simulation, "plain-all", durable, self.ledger, weather, acks=-1),
+            PlainProducer(simulation, "plain-one", durable, self.ledger, weather, acks=1),
+            PlainProducer(simulation, "plain-none", cached, self.ledger, weather, acks=0),
+            PlainProducer(simulation, "plain-cached", cached, self.ledger, weather, acks=1),
+            PlainProducer(simulation, "passing-1", PASSING_TOPICS[0], self.ledger, weather, acks=-1),
+            PlainProducer(simulation, "passing-2", PASSING_TOPICS[1], self.ledger, weather, acks=-1),
+            Reader(simulation, "reader-1", STABLE_TOPICS, self.ledger, weather),
+            Reader(simulation, "reader-2", STABLE_TOPICS + PASSING_TOPICS, self.ledger, weather),
+        ]
+
+    def _administrator(self, name: str, topics: tuple[str, ...], *, deletes: bool) -> Administrator:
+        return Administrator(
+            self.simulation, name, topics, self.catalogue, self.ledger, self.chaos.weather, deletes=deletes
+        )
+
+    async def run(self) -> None:
+        work = asyncio.gather(
+            self.chaos.run(),
+            self._founder.run(),
+            self._keeper.run(),
+            self._audit_again_and_again(),
+            *[client.run() for client in self._clients],
+        )
+        try:
+            await asyncio.wait_for(work, CHAOS_S_MAX + DRAIN_S_MAX)
+        except TimeoutError:
+            raise BrokenPromise("clients can not finish, though nothing goes wrong any more") from None
+        await self._audit_everything()
+        await self._end_once_more()
+        await self.chaos.bring_up()
+        await self._audit_everything()
+
+    async def _audit_again_and_again(self) -> None:
+        """Stable topics, while everything else goes on."""
+        while not self.chaos.weather.is_over():
+            await asyncio.sleep(self._auditor.random.uniform(0.5, 3))
+            try:
+                for topic in STABLE_TOPICS:
+                    found = await self._auditor.find_topic(topic)
+                    topic_id, partition_count = found or (ZERO_UUID, 0)
+                    for index in range(partition_count):
+                        await self._auditor.audit(topic, topic_id, index)
+            except LostConnection:
+                continue
+
+    async def _audit_everything(self) -> None:
+        """When nothing is under way any more: every topic, every setting, every record."""
+        await asyncio.sleep(SETTLE_S)
+        for administrator, topics in ((self._founder, STABLE_TOPICS), (self._keeper, PASSING_TOPICS)):
+            for topic in topics:
+                await _insist(administrator.look, topic)
+        for found in (await _insist(self._auditor.metadata)).topics:
+            if found.name not in STABLE_TOPICS + PASSING_TOPICS:
+                raise BrokenPromise(f"there is a topic {found.name} that nobody made")
+            for index in range(len(found.partitions)):
+                error = await _insist(self._auditor.audit, found.name, found.topic_id, index)
+                if error != ErrorCode.NONE:
+                    raise BrokenPromise(f"{found.name}-{index} can not be read: {error.name}")
+
+    async def _end_once_more(self) -> None:
+        how = self.simulation.random.choice(list(End))
+        if how is End.STOPPED:
+            await self.simulation.stop()
+        else:
+            self.simulation.crash(loses_power=how is End.LOST_POWER)
+
+
+async def _insist(ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    """Ask until there is an answer; a connection may have been lost long ago without anybody noticing."""
+    while True:
+        with contextlib.suppress(LostConnection):
+            return await ask(*arguments)
