@@ -135,10 +135,9 @@ cdef struct Totals:
 
 def check_batch(view, Py_ssize_t position=0):
     cdef Py_buffer buffer
-    cdef Totals totals
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
-        return check_at(&buffer, position, &totals)
+        return check_at(&buffer, position, NULL)
     finally:
         PyBuffer_Release(&buffer)
 
@@ -159,12 +158,11 @@ def inspect_batch(view, Py_ssize_t position=0):
 def check_batches(view):
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
-    cdef Totals totals
     cdef list headers = []
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
         while position < buffer.len:
-            headers.append(check_at(&buffer, position, &totals))
+            headers.append(check_at(&buffer, position, NULL))
             position += <int32_t>load32(<const uint8_t*>buffer.buf + position + LENGTH_AT) + LENGTH_BYTES
         return headers
     finally:
@@ -172,7 +170,7 @@ def check_batches(view):
 
 
 cdef object check_at(Py_buffer* buffer, Py_ssize_t position, Totals* totals):
-    """The header of a batch that is as it should be; `totals` are those of its records, if they can be seen."""
+    """The header of a batch that is as it should be; `totals`, if wanted, are those of its records, if not compressed."""
     cdef const uint8_t* at = header_at(buffer, position)
     cdef int64_t size = whole_size(at, buffer, position)
     cdef uint32_t crc = checksum(at + ATTRIBUTES_AT, size - ATTRIBUTES_AT)
@@ -184,7 +182,10 @@ cdef object check_at(Py_buffer* buffer, Py_ssize_t position, Totals* totals):
     if count < 0 or last_offset_delta < count - 1 or last_offset_delta < 0:
         raise InvalidBatch(f"the batch at {position} has {count} records in {last_offset_delta + 1} offsets")
     if load16(at + ATTRIBUTES_AT) & COMPRESSION_MASK == 0:
-        add_up(at, at + size, count, position, totals)
+        if totals is NULL:
+            walk(at + HEADER_BYTES, at + size, count, position)
+        else:
+            add_up(at, at + size, count, position, totals)
     return make_header(at)
 
 
@@ -192,10 +193,22 @@ cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0:
     return crc32c(PyMemoryView_FromMemory(<char*>data, size, PyBUF_READ))
 
 
+cdef int walk(const uint8_t* at, const uint8_t* end, int32_t count, Py_ssize_t position) except -1:
+    """Make sure that exactly `count` well-formed records fill a batch."""
+    cdef RawRecord record
+    cdef int32_t index
+    for index in range(count):
+        if not read_record(&at, end, &record):
+            raise_malformed(index, position)
+    if at is not end:
+        raise_surplus(count, position)
+    return 0
+
+
 cdef int add_up(
     const uint8_t* header, const uint8_t* end, int32_t count, Py_ssize_t position, Totals* totals
 ) except -1:
-    """Walk through the records of a batch that is not compressed."""
+    """`walk`, and add up what a scan tells."""
     cdef const uint8_t* at = header + HEADER_BYTES
     cdef RawRecord record
     cdef int32_t index
