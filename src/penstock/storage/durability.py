@@ -16,6 +16,7 @@ from typing import Protocol
 from penstock.runtime.disk import File
 from penstock.storage.checkpoints import encode_epochs
 from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.errors import StorageError
 from penstock.storage.flushing import Flusher, SyncWork
 from penstock.storage.layout import LEADER_EPOCHS
 from penstock.storage.segment import Segment
@@ -118,6 +119,11 @@ class Durability:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def retire(self, reason: Callable[[], StorageError]) -> None:
+        """The log is deleted: no more syncs at all."""
+        self.stop()
+        self._flusher.retire(reason)
 
     def fail(self) -> None:
         """The directory is offline: tell all who wait."""

@@ -9,10 +9,13 @@ are told.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.runtime.disk import Disk, File
+from penstock.storage.errors import StorageError
 from penstock.storage.volume import Volume
 
 
@@ -28,14 +31,24 @@ class SyncWork:
     replacements: list[tuple[str, bytes]] = field(default_factory=list)
     """Small files of which the old or the new version must always be there."""
     directories: list[str] = field(default_factory=list)
+    _names: threading.Lock = field(default_factory=threading.Lock)
+    _is_abandoned: bool = False
 
     def run(self) -> None:
         for file in self.files:
             file.sync()
-        for path, data in self.replacements:
-            self.disk.write_file(path, data)
-        for path in self.directories:
-            self.disk.sync_directory(path)
+        with self._names:
+            if self._is_abandoned:
+                return
+            for path, data in self.replacements:
+                self.disk.write_file(path, data)
+            for path in self.directories:
+                self.disk.sync_directory(path)
+
+    def abandon(self) -> None:
+        """After this nothing is done by name: the log's folder may be gone, or belong to another log."""
+        with self._names:
+            self._is_abandoned = True
 
 
 class Syncing(Protocol):
@@ -51,13 +64,23 @@ class Syncing(Protocol):
 
 
 class Flusher:
-    __slots__ = ("_arrived", "_is_running", "_name", "_served", "_syncing", "_volume", "_wanted_offset")
+    __slots__ = (
+        "_arrived",
+        "_is_retired",
+        "_name",
+        "_served",
+        "_syncing",
+        "_under_way",
+        "_volume",
+        "_wanted_offset",
+    )
 
     def __init__(self, syncing: Syncing, volume: Volume, name: str) -> None:
         self._syncing = syncing
         self._volume = volume
         self._name = name
-        self._is_running = False
+        self._under_way: SyncWork | None = None
+        self._is_retired = False
         self._wanted_offset = 0
         self._arrived: list[asyncio.Future[None]] = []
         """Those who wait for the next trip."""
@@ -68,7 +91,7 @@ class Flusher:
         """See to it that everything below `offset` becomes durable."""
         if offset > self._wanted_offset:
             self._wanted_offset = offset
-        if not self._is_running:
+        if self._under_way is None and not self._is_retired:
             self._start()
 
     async def wait(self, offset: int) -> None:
@@ -86,11 +109,21 @@ class Flusher:
 
     def fail(self) -> None:
         """Tell all who wait that the directory is offline."""
+        self._tell(self._volume.refusal)
+
+    def retire(self, reason: Callable[[], StorageError]) -> None:
+        """The log is deleted: whatever is under way matters to nobody any more, and nothing follows it."""
+        self._is_retired = True
+        if self._under_way is not None:
+            self._under_way.abandon()
+        self._tell(reason)
+
+    def _tell(self, reason: Callable[[], StorageError]) -> None:
         waiting = self._served + self._arrived
         self._served, self._arrived = [], []
         for done in waiting:
             if not done.done():
-                done.set_exception(self._volume.refusal())
+                done.set_exception(reason())
 
     def _start(self) -> None:
         try:
@@ -99,15 +132,17 @@ class Flusher:
             self._volume.fail(error, f"flushing {self._name}")
             self.fail()
             return
-        self._is_running = True
+        self._under_way = work
         self._served, self._arrived = self._arrived, []
         self._volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
 
     def _finish(self, work: SyncWork, future: asyncio.Future[None]) -> None:
-        self._is_running = False
+        self._under_way = None
         if future.cancelled():
             return  # the event loop is being torn down
         error = future.exception()
+        if self._is_retired:
+            return
         if isinstance(error, Exception):
             self._volume.fail(error, f"syncing {self._name}")
         if self._volume.offline is not None:

@@ -458,7 +458,7 @@ class Log:
     def retire(self) -> None:
         """Take the log out of service for good; its files go elsewhere, and slices of them live on."""
         self._bar = lambda: LogClosed(f"{self} was deleted")
-        self._durability.stop()
+        self._durability.retire(self._bar)
         self._files.release()
 
     def go_offline(self) -> None:
