@@ -29,6 +29,7 @@ from penstock.storage.layout import (
     DELETED_SUFFIX,
     LEADER_EPOCHS,
     LOG_SUFFIX,
+    PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -150,6 +151,10 @@ class _Loader:
             )
         for segment in self._segments:
             segment.release_files()
+        topic_id = read_topic_id(self._disk, self._folder)
+        if topic_id is not None and not is_clean:
+            # It may have been written just before a kill, and without it the records would be nobody's.
+            self._keep(self._disk.open(os.path.join(self._folder, PARTITION_METADATA)))
         return LoadedLog(
             folder=self._folder,
             segments=self._segments,
@@ -159,7 +164,7 @@ class _Loader:
             start_offset=start_offset,
             end_offset=end_offset,
             recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
-            topic_id=read_topic_id(self._disk, self._folder),
+            topic_id=topic_id,
             report=self._report,
             unsynced=self._unsynced,
             is_folder_synced=is_clean,
