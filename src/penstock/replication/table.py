@@ -150,13 +150,7 @@ class PartitionTable:
 
     def _open(self, topic: TopicImage, index: int, *, is_new: bool) -> Partition:
         log_settings, rules = self._settings_of(topic.name)
-        local = self._logs.get(topic.name, index)
-        if local is not None and local.topic_id != topic.topic_id:
-            log.warning(
-                "%s-%d on disk is of a deleted topic of that name; setting it aside", topic.name, index
-            )
-            self._logs.set_aside(topic.name, index)
-            local = None
+        local = self._logs.claim(topic.name, index, topic.topic_id)
         if local is None:
             path = self._directory_for(topic.partitions[index], is_new=is_new)
             local = self._logs.create(topic.name, index, topic.topic_id, log_settings, path=path)
@@ -205,10 +199,7 @@ class PartitionTable:
         if not held:
             del self._by_id[partition.topic_id]
             del self._by_name[partition.topic]
-        is_offline = partition.is_offline
         partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if is_offline:
-            return
         try:
             self._logs.delete(partition.topic, partition.index)
         except StorageError as error:

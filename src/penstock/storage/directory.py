@@ -179,9 +179,14 @@ class LogDirectory:
         return self._make_log((topic, partition), topic_id, loaded, settings)
 
     def delete(self, log: Log, *, kind: str = DELETE_DIRECTORY) -> None:
-        """Take a log out of service at once, and remove its files later; a stray one is only put aside."""
+        """Take a log out of service at once, and remove its files later; a stray one is only put aside.
+
+        In a directory that is offline the files stay as they are, and the next start finds a stray log.
+        """
         del self.logs[log.topic, log.partition]
         log.retire()
+        if not self.is_online:
+            return
         unique = f"{self.volume.random.getrandbits(128):032x}"
         aside = self._file(marked_folder(log.topic, log.partition, unique=unique, kind=kind))
         try:

@@ -7,6 +7,7 @@ its logs with it and nothing else: the node serves on while one is left.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class LogStore:
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._logs: dict[tuple[str, int], Log] = {}
+        self._rivals: dict[tuple[str, int], list[Log]] = {}
+        """Further logs of that name, until the metadata says which one it means (`claim`)."""
         self._tasks: list[asyncio.Task[None]] = []
         for directory in self.directories:
             directory.volume.on_offline.append(partial(self._went_offline, directory))
@@ -130,6 +133,23 @@ class LogStore:
 
     def get(self, topic: str, partition: int) -> Log | None:
         return self._logs.get((topic, partition))
+
+    def claim(self, topic: str, partition: int, topic_id: Uuid) -> Log | None:
+        """The log of this very topic. Others of that name, of topics that are gone, are set aside."""
+        found = self._take(topic, partition)
+        claimed = next((log for log in found if log.topic_id == topic_id), None)
+        if claimed is not None:
+            self._logs[topic, partition] = claimed
+        for log in found:
+            if log is not claimed:
+                logger.warning(
+                    "%s in %s is of a deleted topic of that name; setting it aside", log, log.directory
+                )
+                with contextlib.suppress(
+                    DirectoryOffline
+                ):  # said already, and no reason not to serve the other
+                    self.directory_of(log).delete(log, kind=STRAY_DIRECTORY)
+        return claimed
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a log out of service; its files go after `file.delete.delay.ms`. Nothing happens if there is
@@ -190,16 +210,25 @@ class LogStore:
         return min(online, key=lambda directory: len(directory.logs))
 
     def _gather_logs(self) -> None:
+        """Two logs of one name are no reason to give up, as long as they are of different topics: one was
+        deleted while its directory was offline, or a power cut brought it back.
+        """
         for directory in self.directories:
             for partition, log in directory.logs.items():
                 other = self._logs.setdefault(partition, log)
-                if other is not log:
+                if other is log:
+                    continue
+                if any(log.topic_id == known.topic_id for known in (other, *self._rivals.get(partition, ()))):
                     self._release()
                     raise PartitionExists(f"{log} is in {other.directory} and in {log.directory}: remove one")
+                self._rivals.setdefault(partition, []).append(log)
+
+    def _take(self, topic: str, partition: int) -> list[Log]:
+        log = self._logs.pop((topic, partition), None)
+        return ([] if log is None else [log]) + self._rivals.pop((topic, partition), [])
 
     def _remove(self, topic: str, partition: int, kind: str) -> None:
-        log = self._logs.pop((topic, partition), None)
-        if log is not None:
+        for log in self._take(topic, partition):
             self.directory_of(log).delete(log, kind=kind)
 
     def _went_offline(self, directory: LogDirectory) -> None:
