@@ -196,3 +196,18 @@ async def test_a_wait_that_ends_with_a_cold_slice_warms_it_too(
 
     assert values(only(await waiting)) == [b"a"]
     assert len(warmed) == 1
+
+
+async def test_a_timer_that_fires_a_moment_too_early_still_ends_the_wait(
+    node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop counts whole milliseconds, so that the time of a timer may be a rounding error before its deadline."""
+    loop = asyncio.get_running_loop()
+    call_at = loop.call_at
+    monkeypatch.setattr(
+        loop, "call_at", lambda when, callback, *rest, **named: call_at(when - 0.01, callback, *rest, **named)
+    )
+
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=11), context(version=12))
+
+    assert values(only(await asyncio.wait_for(waiting, 10))) == []

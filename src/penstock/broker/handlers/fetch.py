@@ -94,9 +94,9 @@ class Fetch:
         "_broker",
         "_bytes_read",
         "_context",
-        "_deadline",
         "_future",
         "_has_news",
+        "_is_time_up",
         "_max_bytes",
         "_min_bytes",
         "_partitions",
@@ -125,6 +125,7 @@ class Fetch:
         self._partitions: list[Partition] = []
         self._bytes_read = 0
         self._has_news = False
+        self._is_time_up = False
         self._wait: FetchWait | None = None
         self.cold_pieces: list[FileSlice] = []
         """Of what was read last, the slices that would make sending them wait for a disk."""
@@ -312,8 +313,7 @@ class Fetch:
         loop = asyncio.get_running_loop()
         self._future: asyncio.Future[FetchResponse] = loop.create_future()
         self._future.add_done_callback(self._leave)
-        self._deadline = loop.time() + self._request.max_wait_ms / 1000
-        self._timer = loop.call_at(self._deadline, self._look_again)
+        self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._end_wait)
         self._watch()
         return self._future
 
@@ -327,6 +327,10 @@ class Fetch:
         for partition in self._partitions:
             partition.discard_fetch_wait(self._wait)
 
+    def _end_wait(self) -> None:
+        self._is_time_up = True  # and not by the clock, which may say a moment less when the timer fires
+        self._look_again()
+
     def _look_again(self) -> None:
         """Bytes came, or something happened to a partition, or time is up."""
         if self._future.done():
@@ -334,7 +338,7 @@ class Fetch:
         self._unwatch()
         try:
             self.read()
-            if not self.is_ready() and asyncio.get_running_loop().time() < self._deadline:
+            if not self.is_ready() and not self._is_time_up:
                 self._watch()
             elif self.cold_pieces:
                 self._answer_when_warm(self._future)
