@@ -22,11 +22,20 @@ from penstock.records import kernel
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.runtime.network import FileSlice
 from penstock.storage.durability import Durability
-from penstock.storage.errors import BatchTooLarge, LogClosed, OffsetOutOfRange, StorageError, UnexpectedOffset
+from penstock.storage.errors import (
+    BatchTooLarge,
+    LogClosed,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    StorageError,
+    UnexpectedOffset,
+)
 from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog, rebuild_producers
 from penstock.storage.log_files import LogFiles
+from penstock.storage.producer_state import ProducedBatch
 from penstock.storage.reading import Reader, TimestampedOffset
+from penstock.storage.recall import recall
 from penstock.storage.retention import expired_count
 from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from penstock.storage.segments import Segments
@@ -149,7 +158,7 @@ class Log:
             if header.producer_id >= 0:
                 is_tracked = True
         if is_tracked:
-            duplicate = check_batches(self.producers, headers, batches)
+            duplicate = self._check_producers(batches, headers)
             if duplicate is not None:
                 return AppendInfo(
                     duplicate.first_offset,
@@ -170,6 +179,15 @@ class Log:
         self._advance_end(end_offset)
         append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
+
+    def _check_producers(self, batches: memoryview, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+        try:
+            return check_batches(self.producers, headers, batches)
+        except OutOfOrderSequence:
+            with self._working("reading"):
+                if not recall(self.producers, headers, self._segments):
+                    raise
+        return check_batches(self.producers, headers, batches)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them. Half a batch at the end, as a fetch may leave it, is not
@@ -422,8 +440,8 @@ class Log:
     def _end_at(self, end_offset: int) -> None:
         """Let all that knows of offsets forget those from `end_offset` on.
 
-        The checkpoints on disk come down before anything is written again: a crash must find that what it
-        covers is not what was flushed.
+        It is made safe here and now, on the event loop: were anything written before that, a crash could
+        bring back what was cut, behind a recovery point that speaks of what came after. Truncations are rare.
         """
         self._reader.forget()
         self.end_offset = end_offset
@@ -431,7 +449,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, end_offset)
         self.epochs.truncate_end(end_offset)
         self._durability.truncated()
-        self._durability.owe(self._segments.active.file())
+        self._segments.active.file().sync()
         self.volume.disk.sync_directory(self.folder)
         self.volume.lower_checkpoints()
         snapshots = self._files.snapshots

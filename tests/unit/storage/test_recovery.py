@@ -181,7 +181,11 @@ async def test_index_files_that_make_no_sense_are_built_anew(suffix: str, damage
 async def test_leftovers_of_a_crash_are_removed() -> None:
     place = Place()
     fill(place.create(), 2)
-    for name in ("00000000000000000090.index", "00000000000000000050.log.deleted", "leader-epoch-checkpoint.tmp"):
+    for name in (
+        "00000000000000000090.index",
+        "00000000000000000050.log.deleted",
+        "leader-epoch-checkpoint.tmp",
+    ):
         place.disk.open(place.path(name), create=True).append((b"rubbish",))
 
     await place.kill()

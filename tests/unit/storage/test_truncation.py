@@ -24,7 +24,7 @@ def fill(log: Log, batches: int) -> None:
     log.high_watermark = log.end_offset
 
 
-@pytest.mark.parametrize("offset", range(0, 23))
+@pytest.mark.parametrize("offset", range(23))
 async def test_truncation_cuts_at_the_batch_that_holds_the_offset(offset: int) -> None:
     log = Place(settings=SMALL).create()
     fill(log, 11)
