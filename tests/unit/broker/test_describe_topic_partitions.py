@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.context import CloseConnection
 from penstock.broker.handlers.describe_topic_partitions import handle
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_topic_partitions import (
@@ -108,8 +107,12 @@ async def test_a_cursor_past_the_last_partition_goes_on_with_the_next_topic(
 
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("c", 0)])
-async def test_a_cursor_that_leads_nowhere_ends_the_connection(
+async def test_a_cursor_that_leads_nowhere_is_refused_for_every_topic(
     broker: Any, context: Context, cursor: tuple[str, int]
 ) -> None:
-    with pytest.raises(CloseConnection):
-        handle(broker, ask("a", "b", cursor=cursor), context(version=0))
+    response = handle(broker, ask("a", "b", cursor=cursor), context(version=0))
+
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("a", ErrorCode.INVALID_REQUEST),
+        ("b", ErrorCode.INVALID_REQUEST),
+    ]

@@ -9,9 +9,9 @@ unknown ones are answered with an error; without one they cannot occur.
 from __future__ import annotations
 
 from penstock.broker.broker import Broker
-from penstock.broker.context import CloseConnection, RequestContext
+from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint, offline_replicas
-from penstock.broker.operations import TOPIC_OPERATIONS
+from penstock.broker.operations import NOT_ASKED, TOPIC_OPERATIONS
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import fault_of_topic_name, is_internal
 from penstock.protocol.errors import ErrorCode
@@ -34,14 +34,30 @@ def handle(
     if request.cursor is not None:
         cursor = request.cursor
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
-            # The answer has no place for an error of its own.
-            raise CloseConnection(f"a cursor at {cursor.topic_name}-{cursor.partition_index} leads nowhere")
+            return _refuse(request)
         names = [name for name in names if name >= cursor.topic_name]
         first_index = cursor.partition_index if names and names[0] == cursor.topic_name else 0
     limit = max(
         min(broker.settings.get("max.request.partition.size.limit"), request.response_partition_limit), 1
     )
     return _fill_page(image, names, first_index, limit, context.listener)
+
+
+def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that leads nowhere is said of every topic, because the answer has no error of its own."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name,
+                topic_id=ZERO_UUID,
+                is_internal=False,
+                partitions=[],
+                topic_authorized_operations=NOT_ASKED,
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _fill_page(
