@@ -63,10 +63,13 @@ def make_broker(request: pytest.FixtureRequest, broker_kind: str) -> StartBroker
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, make_broker: StartBroker) -> Iterator[Broker]:
     """One running broker, shared by all tests of a session that leave no trace but topics of their own."""
-    broker = make_broker(tmp_path_factory.mktemp("cluster"))
+    # Tests write records with times of long ago; retention must not come and take them.
+    settings = {"log.initial.task.delay.ms": "3600000"}
+    broker = make_broker(tmp_path_factory.mktemp("cluster"), settings=settings)
     broker.start()
     yield broker
     broker.close()
+    broker.check_output()
 
 
 @pytest.fixture
@@ -76,3 +79,4 @@ def broker(tmp_path: Path, make_broker: StartBroker) -> Iterator[Broker]:
     broker.start()
     yield broker
     broker.close()
+    broker.check_output()

@@ -12,7 +12,7 @@ _numbers = itertools.count(1)
 
 
 def admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 def new_name(stem: str) -> str:

@@ -141,6 +141,12 @@ class Broker(ABC):
         data = self.output_file.read_bytes() if self.output_file.exists() else b""
         return data[-last_bytes:].decode("utf-8", "replace")
 
+    def check_output(self) -> None:
+        """Fails where the process reported a fault of its own: whatever a client did, that is a bug."""
+        output = self.output(last_bytes=1 << 20)
+        at = output.find("Traceback (most recent call last)")
+        assert at < 0, f"{self.name} reported a fault of its own:\n{output[max(0, at - 500) : at + 3000]}"
+
     def _running(self) -> subprocess.Popen[bytes]:
         assert self.process is not None, "not started"
         return self.process

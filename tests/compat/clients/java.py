@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+
+import pytest
 
 from compat.clients.base import ALL_CODECS, READ_SECONDS, WriteJob
 from harness.brokers import KAFKA_CACHE, tool
 from harness.samples import Sample, from_lines, to_lines, without_headers
 
 CURRENT = "4.3.1"
+TOOL_SECONDS = 45.0
 CLIENT_LIBRARIES = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
 # Memory and threads of a short-lived program: without these the JVM takes a second core to collect what it
 # never fills.
@@ -82,11 +86,13 @@ class ToolResult:
 
 
 class JavaTools:
-    """A JVM that runs Kafka's tools by their class names, one at a time."""
+    """A JVM that runs Kafka's tools by their class names, one at a time.
+
+    A tool that does not end in time is ended with its JVM, and the next one gets a new JVM.
+    """
 
     def __init__(self) -> None:
-        command = [tool("java"), *JVM_OPTIONS, "-cp", class_path(), "ToolServer"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = self._start()
 
     def __enter__(self) -> JavaTools:
         return self
@@ -98,19 +104,33 @@ class JavaTools:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
-        process.stdout.close()
         process.wait(READ_SECONDS)
+        process.stdout.close()
 
     def try_run(self, name: str, *arguments: str, stdin: str = "") -> ToolResult:
         """Runs a tool and returns what it said, whatever its status."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"tool": name, "args": arguments, "stdin": stdin}) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        assert answer, f"the JVM ended while it ran {name}"
+        watch = threading.Timer(TOOL_SECONDS, process.kill)
+        watch.start()
+        try:
+            process.stdin.write(json.dumps({"tool": name, "args": arguments, "stdin": stdin}) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        finally:
+            watch.cancel()
+        if not answer:
+            self.__exit__(None, None, None)
+            self._process = self._start()
+            pytest.fail(f"{name} {' '.join(arguments)} did not end within {TOOL_SECONDS:.0f} s")
         return ToolResult(**json.loads(answer))
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [tool("java"), *JVM_OPTIONS, "-cp", class_path(), "ToolServer"]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
 
     def run(self, name: str, *arguments: str, stdin: str = "") -> str:
         """Runs a tool that must succeed and returns its output."""
