@@ -39,14 +39,21 @@ class WireConnection:
         """Sends a request with a header of version 1 and returns its correlation id."""
         self._correlation_id += 1
         header = struct.pack(">hhi", api_key, version, self._correlation_id) + text("wire")
-        self.socket.sendall(frame(header + body))
+        self.send_payload(header + body)
         return self._correlation_id
+
+    def send_payload(self, payload: bytes) -> None:
+        """Sends a frame of any content."""
+        self.socket.sendall(frame(payload))
 
     def receive(self) -> tuple[int, bytes]:
         """The next response: its correlation id and what follows. Raises EOFError where the peer closed."""
-        size = struct.unpack(">i", self._exactly(4))[0]
-        payload = self._exactly(size)
+        payload = self.receive_payload()
         return struct.unpack(">i", payload[:4])[0], payload[4:]
+
+    def receive_payload(self) -> bytes:
+        """The next frame without its length."""
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def request(self, api_key: int, version: int, body: bytes) -> bytes:
         expected = self.send(api_key, version, body)

@@ -174,13 +174,14 @@ class Fetch:
         is_follower = self._replica_id >= 0
         offset = wanted.fetch_offset
         epoch = wanted.current_leader_epoch
-        if not partition.is_leader or epoch != NO_EPOCH:
+        if not partition.is_leader or epoch >= 0:
             partition.check_access(
-                leader_epoch=epoch, leader_only=is_follower or version < FOLLOWER_READ_VERSION
+                leader_epoch=epoch if epoch >= 0 else NO_EPOCH,  # Kafka takes any negative number for none
+                leader_only=is_follower or version < FOLLOWER_READ_VERSION,
             )
         divergence = NO_DIVERGENCE
         records: Records = NO_RECORDS
-        if wanted.last_fetched_epoch != NO_EPOCH:
+        if wanted.last_fetched_epoch >= 0:
             divergence = self._find_divergence(partition, wanted)
         if divergence is NO_DIVERGENCE and (remaining > 0 or at_least_one or is_follower):
             max_bytes = wanted.partition_max_bytes

@@ -1,0 +1,162 @@
+"""Typed requests over a plain socket: what a test sends in one line, and the decoded answer.
+
+The codecs are Penstock's own; that they say what Kafka means is shown by sending the same to Kafka (`--broker=kafka`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from harness.wire import WireConnection
+from penstock.protocol.apis import ApiKey, api
+from penstock.protocol.codec import codec
+from penstock.protocol.declare import declaration_of
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.headers import encode_request_header, read_response_header
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from penstock.records import kernel
+
+CREATE_TOPICS_VERSION = 5
+PRODUCE_VERSION = 9
+FETCH_VERSION = 11
+"""Versions that Penstock and Apache Kafka 4.3 both serve and that name topics by name."""
+
+
+class ClosedByPeer(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+def ask(connection: WireConnection, request: Any, version: int) -> Any:
+    """The decoded answer, which must fill its frame."""
+    key = ApiKey(declaration_of(type(request)).key)
+    body = codec(type(request), version).encode(request)
+    connection.send_payload(encode_request_header(key, version, 1, "wire") + body)
+    try:
+        payload = connection.receive_payload()
+    except (EOFError, ConnectionError) as error:
+        raise ClosedByPeer from error
+    _, position = read_response_header(memoryview(payload), key, version)
+    response, end = codec(api(key).response_class(), version).decode(payload, position)
+    assert end == len(payload)
+    return response
+
+
+def create_topic(connection: WireConnection, name: str, *, partitions: int = 1, **configs: str) -> None:
+    """`configs` with underscores where the settings have dots."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=1,
+                assignments=[],
+                configs=[
+                    CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                    for key, value in configs.items()
+                ],
+            )
+        ],
+        timeout_ms=30_000,
+    )
+    (result,) = ask(connection, request, CREATE_TOPICS_VERSION).topics
+    assert result.error_code == ErrorCode.NONE, result
+
+
+def produce(
+    connection: WireConnection,
+    topic: str,
+    records: bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = PRODUCE_VERSION,
+    timeout_ms: int = 10_000,
+) -> PartitionProduceResponse:
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                name=topic, partition_data=[PartitionProduceData(index=partition, records=records)]
+            )
+        ],
+    )
+    (answered,) = ask(connection, request, version).responses
+    (answer,) = answered.partition_responses
+    return answer  # type: ignore[no-any-return]
+
+
+def fetch_request(
+    topic: str,
+    *,
+    partitions: Sequence[int] = (0,),
+    offset: int = 0,
+    max_wait_ms: int = 500,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    partition_max_bytes: int = 1 << 20,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    current_leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
+    replica_id: int = -1,
+    isolation_level: int = 0,
+) -> FetchRequest:
+    return FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(
+                        partition=partition,
+                        current_leader_epoch=current_leader_epoch,
+                        last_fetched_epoch=last_fetched_epoch,
+                        fetch_offset=offset,
+                        partition_max_bytes=partition_max_bytes,
+                    )
+                    for partition in partitions
+                ],
+            )
+        ],
+        forgotten_topics_data=[],
+    )
+
+
+def fetch(
+    connection: WireConnection, topic: str, *, version: int = FETCH_VERSION, **fields: Any
+) -> PartitionData:
+    (answered,) = ask(connection, fetch_request(topic, **fields), version).responses
+    (data,) = answered.partitions
+    return data  # type: ignore[no-any-return]
+
+
+def batch(*values: bytes, **options: Any) -> bytes:
+    """A batch of values with keys, as of now."""
+    now_ms = int(time.time() * 1000)
+    return bytes(kernel.build_batch([(now_ms, b"key", value, ()) for value in values], **options))
+
+
+def values(records: Any) -> list[bytes | None]:
+    """The values of all records in a fetched slice."""
+    found: list[bytes | None] = []
+    position = 0
+    for header in kernel.read_headers(records):
+        found += [record.value for record in kernel.iterate_records(records, position)]
+        position += header.size_bytes
+    return found
