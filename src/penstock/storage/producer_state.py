@@ -77,10 +77,12 @@ class Producer:
 
 
 class ProducerState:
-    __slots__ = ("_producers",)
+    __slots__ = ("_producers", "_recallable")
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
+        """`producers` come from a snapshot, which knows only the newest batch of each."""
         self._producers = {producer.producer_id: producer for producer in producers}
+        self._recallable = {producer.producer_id for producer in self if producer.batches}
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -89,6 +91,15 @@ class ProducerState:
         return iter(self._producers.values())
 
     def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def take_recallable(self, producer_id: int) -> Producer | None:
+        """The producer, if the log may hold older batches of it that are not known here; None from then on
+        (see `recall`).
+        """
+        if producer_id not in self._recallable:
+            return None
+        self._recallable.discard(producer_id)
         return self._producers.get(producer_id)
 
     def check(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:

@@ -1,8 +1,7 @@
 """Producer state on disk: `<offset>.snapshot` holds it as it was when the log ended there.
 
 Kafka's format: version (int16, 1), CRC-32C (uint32) of all that follows, number of entries (int32), entries.
-Only the newest of a producer's batches is kept in it, so a batch that is repeated across a restart is
-recognised if it was the last one.
+Only the newest of a producer's batches is kept in it; `recall` finds the others where they are needed.
 """
 
 from __future__ import annotations

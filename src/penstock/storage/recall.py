@@ -1,0 +1,63 @@
+"""What a snapshot forgot of a producer, found again in the log.
+
+A producer may have five batches in flight and will send all of them again if the node goes down before it
+answers. A snapshot, in Kafka's format, holds only the newest of them; the others would be refused as out of order, and
+the producer, which did nothing wrong, could only start anew and write some records twice. They are in the log, near
+its end, so they are looked for there, when a producer that came from a snapshot first seems to be out of
+order, and only then: a start reads nothing for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.records.batch import SEQUENCE_MAX, BatchHeader
+from penstock.storage import scan
+from penstock.storage.producer_state import BATCHES_KEPT, ProducedBatch, Producer, ProducerState
+from penstock.storage.segments import Segments
+
+RECALL_BYTES_MAX = (
+    4 << 20
+)  # what other producers may have written between; read from their headers, on the loop
+
+
+def recall(producers: ProducerState, headers: Sequence[BatchHeader], segments: Segments) -> bool:
+    """Bring back older batches of the producers of `headers`; whether there was any that this may help."""
+    is_helpful = False
+    for header in headers:
+        producer = producers.take_recallable(header.producer_id)
+        if producer is not None and producer.batches:
+            _recall(producer, segments)
+            is_helpful = True
+    return is_helpful
+
+
+def _recall(producer: Producer, segments: Segments) -> None:
+    missing = BATCHES_KEPT - len(producer.batches)
+    if missing <= 0:
+        return
+    found: list[ProducedBatch] = []
+    end_offset = producer.batches[0].first_offset
+    budget = RECALL_BYTES_MAX
+    while len(found) < missing and budget > 0 and end_offset > segments[0].base_offset:
+        segment = segments[segments.slot_of(end_offset - 1)]
+        end = segment.position_of(end_offset)
+        start = segment.lookup().position_before(max(0, end - budget))
+        batches = scan.headers(
+            segment.file(), position=start, end=end, chunk_bytes=min(end - start, scan.REPLAY_CHUNK_BYTES)
+        )
+        found[:0] = [
+            ProducedBatch(
+                header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+            )
+            for _, header in batches
+            if header.producer_id == producer.producer_id
+            and header.producer_epoch == producer.epoch
+            and not header.is_control
+        ]
+        budget -= end - start
+        end_offset = segment.base_offset if start == 0 else segments[0].base_offset
+    for batch in reversed(found[-missing:]):
+        if (batch.last_sequence + 1) & SEQUENCE_MAX != producer.batches[0].first_sequence:
+            break  # from before the producer was forgotten and began anew
+        producer.batches.insert(0, batch)
