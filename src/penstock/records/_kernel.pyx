@@ -45,6 +45,9 @@ cdef extern from "Python.h":
 
 cdef enum:
     CODEC_MAX = 4
+    SOUND = -1
+    SURPLUS = -2
+    LONG_WALK_BYTES = 65536  # for so much it is worth while to let other threads run
 
 
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
@@ -131,6 +134,7 @@ cdef struct Totals:
     int64_t max_timestamp
     Py_ssize_t keyless_count
     bint is_consecutive
+    Py_ssize_t payload_bytes
 
 
 def check_batch(view, Py_ssize_t position=0):
@@ -185,7 +189,7 @@ cdef object check_at(Py_buffer* buffer, Py_ssize_t position, Totals* totals):
         if totals is NULL:
             walk(at + HEADER_BYTES, at + size, count, position)
         else:
-            add_up(at, at + size, count, position, totals)
+            add_up(at, at + HEADER_BYTES, at + size, position, totals)
     return make_header(at)
 
 
@@ -206,41 +210,59 @@ cdef int walk(const uint8_t* at, const uint8_t* end, int32_t count, Py_ssize_t p
 
 
 cdef int add_up(
-    const uint8_t* header, const uint8_t* end, int32_t count, Py_ssize_t position, Totals* totals
+    const uint8_t* header, const uint8_t* at, const uint8_t* end, Py_ssize_t position, Totals* totals
 ) except -1:
-    """`walk`, and add up what a scan tells."""
-    cdef const uint8_t* at = header + HEADER_BYTES
+    """`walk` over the records of a batch, wherever they lie, and add up what a scan tells."""
+    cdef int32_t count = <int32_t>load32(header + RECORD_COUNT_AT)
+    cdef uint64_t base_timestamp = load64(header + BASE_TIMESTAMP_AT)
+    cdef int64_t largest = <int64_t>load64(header + MAX_TIMESTAMP_AT)
+    cdef int32_t faulty
+    totals.payload_bytes = end - at
+    if end - at > LONG_WALK_BYTES:
+        with nogil:
+            faulty = add_up_records(at, end, count, base_timestamp, totals)
+    else:
+        faulty = add_up_records(at, end, count, base_timestamp, totals)
+    if faulty == SURPLUS:
+        raise_surplus(count, position)
+    elif faulty != SOUND:
+        raise_malformed(faulty, position)
+    if count <= 0 or load16(header + ATTRIBUTES_AT) & TIMESTAMP_TYPE_MASK:
+        totals.min_timestamp = totals.max_timestamp = largest
+    return 0
+
+
+cdef int32_t add_up_records(
+    const uint8_t* at, const uint8_t* end, int32_t count, uint64_t base_timestamp, Totals* totals
+) noexcept nogil:
+    """The index of the first record that is malformed, or SOUND, or SURPLUS where something follows the last."""
     cdef RawRecord record
     cdef int32_t index
     cdef int64_t smallest = INT64_MAX
     cdef int64_t largest = INT64_MIN
-    cdef uint64_t base_timestamp = load64(header + BASE_TIMESTAMP_AT)
     cdef int64_t timestamp
     totals.keyless_count = 0
     totals.is_consecutive = True
     for index in range(count):
         if not read_record(&at, end, &record):
-            raise_malformed(index, position)
+            return index
         timestamp = <int64_t>(base_timestamp + <uint64_t>record.timestamp_delta)
         smallest = min(smallest, timestamp)
         largest = max(largest, timestamp)
         totals.keyless_count += record.key is NULL
         totals.is_consecutive &= record.offset_delta == index
-    if at is not end:
-        raise_surplus(count, position)
-    if count == 0 or load16(header + ATTRIBUTES_AT) & TIMESTAMP_TYPE_MASK:
-        smallest = largest = <int64_t>load64(header + MAX_TIMESTAMP_AT)
     totals.min_timestamp = smallest
     totals.max_timestamp = largest
-    return 0
+    return SOUND if at is end else SURPLUS
 
 
 cdef object make_scan(Totals* totals):
-    scan = new_tuple(RecordScan, 4)
+    scan = new_tuple(RecordScan, 5)
     put(scan, 0, totals.min_timestamp)
     put(scan, 1, totals.max_timestamp)
     put(scan, 2, totals.keyless_count)
     put(scan, 3, totals.is_consecutive)
+    put(scan, 4, totals.payload_bytes)
     return scan
 
 
@@ -391,20 +413,13 @@ def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_
 
 def scan_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
     cdef BatchReader reader = BatchReader(view, position, limit_bytes)
+    cdef Py_buffer buffer
     cdef Totals totals
-    cdef int64_t timestamp
-    totals.min_timestamp = INT64_MAX
-    totals.max_timestamp = INT64_MIN
-    totals.keyless_count = 0
-    totals.is_consecutive = True
-    while reader.step():
-        timestamp = reader.timestamp()
-        totals.min_timestamp = min(totals.min_timestamp, timestamp)
-        totals.max_timestamp = max(totals.max_timestamp, timestamp)
-        totals.keyless_count += reader.record.key is NULL
-        totals.is_consecutive &= reader.record.offset_delta == reader.index - 1
-    if reader.index == 0:
-        totals.min_timestamp = totals.max_timestamp = reader.append_time
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+    try:
+        add_up(header_at(&buffer, position), reader.at, reader.end, position, &totals)
+    finally:
+        PyBuffer_Release(&buffer)
     return make_scan(&totals)
 
 

@@ -155,6 +155,8 @@ class RecordScan(NamedTuple):
     keyless_count: int
     has_consecutive_offsets: bool
     """Offset deltas are 0, 1, 2, ..., as a producer must send them; compaction leaves gaps."""
+    payload_bytes: int
+    """The size of the records when they are not compressed: what it cost to look at them."""
 
 
 def read_magic(view: Buffer, position: int = 0) -> int:

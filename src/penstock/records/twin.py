@@ -122,6 +122,7 @@ def scan_records(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRE
         has_consecutive_offsets=all(
             record.offset == wrap_int64(header.base_offset + index) for index, record in enumerate(records)
         ),
+        payload_bytes=len(read_payload(view, position, limit_bytes=limit_bytes)),
     )
 
 

@@ -236,7 +236,8 @@ def test_headers_are_read_up_to_an_incomplete_batch(kernels: SimpleNamespace) ->
 def test_a_scan_tells_what_a_broker_asks(kernels: SimpleNamespace) -> None:
     scan = kernels.scan_records(kernels.build_batch(RECORDS, compression=Compression.SNAPPY))
 
-    assert scan == (1000, 1005, 1, True)
+    payload = kernels.read_payload(kernels.build_batch(RECORDS))
+    assert scan == (1000, 1005, 1, True, len(payload))
 
 
 def test_an_inspection_is_a_check_and_a_scan_in_one(kernels: SimpleNamespace) -> None:
