@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from penstock.metadata.directories import LOST, is_reserved
 from penstock.metadata.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
-from penstock.protocol.types import Uuid
-
-
-def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerImage, Endpoint]]:
-    """Nodes that a client may talk to, in the order of their ids."""
-    found = []
-    for node_id in sorted(image.brokers):
-        broker = image.brokers[node_id]
-        endpoint = broker.endpoint(listener)
-        if endpoint is not None and not broker.is_fenced:
-            found.append((broker, endpoint))
-    return found
 
 
 def alive_endpoint(image: MetadataImage, node_id: int, listener: str) -> tuple[BrokerImage, Endpoint] | None:
@@ -27,14 +15,10 @@ def alive_endpoint(image: MetadataImage, node_id: int, listener: str) -> tuple[B
     return None if endpoint is None else (broker, endpoint)
 
 
-def offline_replicas(image: MetadataImage, partition: PartitionImage, listener: str) -> list[int]:
-    """Replicas whose node, listener or log directory cannot be reached."""
-    offline = []
-    for node_id, directory_id in zip(partition.replicas, partition.directories, strict=True):
-        found = alive_endpoint(image, node_id, listener)
-        if found is None or not _has_directory(found[0], directory_id):
-            offline.append(node_id)
-    return offline
+def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerImage, Endpoint]]:
+    """Nodes that a client may talk to, in the order of their ids."""
+    found = [alive_endpoint(image, node_id, listener) for node_id in sorted(image.brokers)]
+    return [each for each in found if each is not None]
 
 
 def current_leader(image: MetadataImage, topic: str, index: int) -> tuple[int, int]:
@@ -43,9 +27,26 @@ def current_leader(image: MetadataImage, topic: str, index: int) -> tuple[int, i
     return (NO_LEADER, -1) if partition is None else (partition.leader, partition.leader_epoch)
 
 
-def _has_directory(broker: BrokerImage, directory_id: Uuid) -> bool:
-    if directory_id == LOST:
-        return False
-    if is_reserved(directory_id) or not broker.directories:
-        return True  # chosen by a node that does not tell, or not chosen yet
-    return directory_id in broker.directories
+class Reach:
+    """The nodes that can be reached through one listener. Made once for an answer that names many partitions."""
+
+    __slots__ = ("_nodes", "endpoints")
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        self.endpoints = alive_brokers(image, listener)
+        self._nodes = {broker.node_id: broker for broker, _ in self.endpoints}
+
+    def __contains__(self, node_id: int) -> bool:
+        return node_id in self._nodes
+
+    def offline_replicas(self, partition: PartitionImage) -> list[int]:
+        """Replicas whose node, listener or log directory cannot be reached."""
+        nodes = self._nodes
+        offline = []
+        for node_id, directory_id in zip(partition.replicas, partition.directories, strict=True):
+            node = nodes.get(node_id)
+            if node is None or directory_id == LOST:
+                offline.append(node_id)
+            elif directory_id not in node.directories and node.directories and not is_reserved(directory_id):
+                offline.append(node_id)  # a node that tells its directories does not tell this one
+        return offline

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.endpoints import alive_endpoint, offline_replicas
+from penstock.broker.endpoints import Reach
 from penstock.broker.operations import NOT_ASKED, TOPIC_OPERATIONS
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import fault_of_topic_name, is_internal
@@ -40,7 +40,7 @@ def handle(
     limit = max(
         min(broker.settings.get("max.request.partition.size.limit"), request.response_partition_limit), 1
     )
-    return _fill_page(image, names, first_index, limit, context.listener)
+    return _fill_page(image, Reach(image, context.listener), names, first_index, limit)
 
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -61,7 +61,7 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
 
 
 def _fill_page(
-    image: MetadataImage, names: list[str], first_index: int, limit: int, listener: str
+    image: MetadataImage, reach: Reach, names: list[str], first_index: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse(topics=[])
     room = limit
@@ -74,7 +74,7 @@ def _fill_page(
             response.topics.append(_missing_topic(name))
             continue
         end_index = min(first_index + room, len(topic.partitions))
-        response.topics.append(_describe(image, topic, first_index, end_index, listener))
+        response.topics.append(_describe(reach, topic, first_index, end_index))
         if end_index < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end_index)
             break
@@ -98,14 +98,14 @@ def _missing_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(
-    image: MetadataImage, topic: TopicImage, first_index: int, end_index: int, listener: str
+    reach: Reach, topic: TopicImage, first_index: int, end_index: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[
-            _describe_partition(image, index, topic.partitions[index], listener)
+            _describe_partition(reach, index, topic.partitions[index])
             for index in range(first_index, end_index)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
@@ -113,16 +113,15 @@ def _describe(
 
 
 def _describe_partition(
-    image: MetadataImage, index: int, partition: PartitionImage, listener: str
+    reach: Reach, index: int, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    can_be_reached = alive_endpoint(image, partition.leader, listener) is not None
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=partition.leader if can_be_reached else NO_LEADER,
+        leader_id=partition.leader if partition.leader in reach else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible_leaders),
         last_known_elr=list(partition.last_known_leaders),
-        offline_replicas=offline_replicas(image, partition, listener),
+        offline_replicas=reach.offline_replicas(partition),
     )

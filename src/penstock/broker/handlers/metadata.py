@@ -15,7 +15,7 @@ import asyncio
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.endpoints import alive_brokers, alive_endpoint, offline_replicas
+from penstock.broker.endpoints import Reach
 from penstock.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -99,10 +99,11 @@ def _answer(
     topics: list[MetadataResponseTopic],
     refused: dict[str, ErrorCode],
 ) -> MetadataResponse:
+    reach = Reach(image, context.listener)
     for name in names:
         topic = image.topics.get(name)
         if topic is not None:
-            topics.append(_describe_topic(image, topic, context))
+            topics.append(_describe_topic(image, reach, topic, context.version))
         elif fault_of_topic_name(name) is not None:
             topics.append(_missing_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
         else:
@@ -111,16 +112,15 @@ def _answer(
     if request.include_topic_authorized_operations:
         for answer in topics:
             answer.topic_authorized_operations = TOPIC_OPERATIONS
-    alive = alive_brokers(image, context.listener)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.rack
             )
-            for node, endpoint in alive
+            for node, endpoint in reach.endpoints
         ],
         cluster_id=broker.cluster_id,
-        controller_id=_controller_for_clients(broker.node_id, [node.node_id for node, _ in alive]),
+        controller_id=_controller_for_clients(broker.node_id, reach),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -128,11 +128,11 @@ def _answer(
     )
 
 
-def _controller_for_clients(node_id: int, alive: list[int]) -> int:
+def _controller_for_clients(node_id: int, reach: Reach) -> int:
     """Any node takes what is meant for the controller and hands it on; clients need not know who that is."""
-    if node_id in alive:
+    if node_id in reach:
         return node_id
-    return alive[0] if alive else -1
+    return reach.endpoints[0][0].node_id if reach.endpoints else -1
 
 
 def _missing_topic(error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> MetadataResponseTopic:
@@ -146,33 +146,33 @@ def _missing_topic(error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUI
 
 
 def _describe_topic(
-    image: MetadataImage, topic: TopicImage, context: RequestContext
+    image: MetadataImage, reach: Reach, topic: TopicImage, version: int
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[
-            _describe_partition(image, index, partition, context)
+            _describe_partition(image, reach, index, partition, version)
             for index, partition in enumerate(topic.partitions)
         ],
     )
 
 
 def _describe_partition(
-    image: MetadataImage, index: int, partition: PartitionImage, context: RequestContext
+    image: MetadataImage, reach: Reach, index: int, partition: PartitionImage, version: int
 ) -> MetadataResponsePartition:
     replicas, isr = list(partition.replicas), list(partition.isr)
-    offline = offline_replicas(image, partition, context.listener)
+    offline = reach.offline_replicas(partition)
     error = ErrorCode.NONE
-    if context.version == 0 and offline:
+    if version == 0 and offline:
         replicas = [node for node in replicas if node not in offline]
         isr = [node for node in isr if node not in offline]
         error = ErrorCode.REPLICA_NOT_AVAILABLE
     leader = partition.leader
-    if alive_endpoint(image, leader, context.listener) is None:
+    if leader not in reach:
         error = ErrorCode.LEADER_NOT_AVAILABLE
-        if context.version >= LISTENER_ERROR_VERSION and leader in image.brokers:
+        if version >= LISTENER_ERROR_VERSION and leader in image.brokers:
             error = ErrorCode.LISTENER_NOT_FOUND
         leader = NO_LEADER
     return MetadataResponsePartition(
