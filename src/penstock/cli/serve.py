@@ -113,7 +113,8 @@ def _tell_what_has_no_effect(settings: BrokerSettings) -> None:
 def _announce(ready: Ready) -> None:
     addresses, directories = ", ".join(ready.addresses), ", ".join(ready.log_dirs)
     print(
-        f"penstock ready: node {ready.node_id} of cluster {ready.cluster_id} serves {addresses} (data in {directories})",
+        f"penstock ready: node {ready.node_id} of cluster {ready.cluster_id} serves {addresses} "
+        f"(data in {directories})",
         flush=True,
     )
 
