@@ -1,9 +1,13 @@
 """What a producer may write, and in what form it reaches the log.
 
-The common case (one undamaged v2 batch, compression and timestamps as the topic has them) is decided by the
-batch's header alone and leaves the bytes as they are. Only a topic that asks for it makes the broker look at
-records: keys for compaction, a lower bound on timestamps, another compression; and so do producers that still
-send message sets.
+The common case (one undamaged v2 batch, compression and timestamps as the topic has them) leaves the bytes as
+they are: the kernel walks through the records once, decompressing them where it must, and makes sure that they
+are what the header says. Whatever is in a log can be read by everyone. Another compression, and the message sets
+of old producers, make new bytes.
+
+Looking at records that are compressed costs what they become and not what was sent, so a caller on the event
+loop says how much `Effort` it has; `TakesLong` means that the same call belongs in a worker, without a bound but
+`DECOMPRESSED_BYTES_MAX`. `admit` touches nothing but its arguments, so it may run there.
 
 Every refusal is a `Refused` with the code and the words that Kafka's clients act on; nothing is written in
 part.
@@ -27,16 +31,26 @@ from penstock.records.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
     Compression,
+    RecordScan,
+    set_max_timestamp,
     stamp_append_time,
 )
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.convert import recompress, up_convert
-from penstock.records.errors import RecordsError
+from penstock.records.errors import RecordsError, TooLarge
 
 NEWEST_PRODUCE_VERSION = 13
 BATCHES_ONLY_VERSION = 3  # from here on a request carries one v2 batch a partition, and nothing older
 ZSTD_VERSION = 7  # KIP-110
 FOREVER_MS = 2**63 - 1  # how Kafka writes "no bound"
 FAULTS_MAX = 100  # records that a refusal names; a batch of bad records must not become a larger answer
+
+KIB, MIB = 1 << 10, 1 << 20
+EFFORT_BYTES = MIB  # decompressed and looked at in 1 to 3 ms, which is as long as others may be kept waiting
+RECOMPRESSION_EFFORT = 8  # compressing a byte takes about as long as looking at so many
+MESSAGE_EFFORT = 16  # so does making an object of a message, for each of its bytes
+MESSAGE_SET_BYTES_MAX = 8 * MIB  # decompressed; every message is an object of ten times its size
+MESSAGE_SET_SHRINKS = 4  # a set of tiny messages becomes a batch of a quarter of its size
 
 UNUSUAL_MASK = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
@@ -54,6 +68,24 @@ class RecordsRefused(Refused):
     def __init__(self, error: ErrorCode, faults: list[RecordFault]) -> None:
         super().__init__(error, f"{len(faults)} records are refused; the first: {faults[0].message}")
         self.faults = faults
+
+
+class TakesLong(Exception):
+    """To look at these records takes longer than the caller can spare; nothing was decided about them."""
+
+
+class Effort:
+    """How much may still be looked at before others get their turn."""
+
+    __slots__ = ("bytes_left",)
+
+    def __init__(self, bytes_left: int = EFFORT_BYTES) -> None:
+        self.bytes_left = bytes_left
+
+    def spend(self, size: int) -> None:
+        if size > self.bytes_left:
+            raise TakesLong
+        self.bytes_left -= size
 
 
 class SettingsSource(Protocol):
@@ -107,7 +139,12 @@ COMPRESSION_BY_NAME = {
 
 
 def admit(
-    records: memoryview, rules: ProduceRules, *, request_version: int, now_ms: int
+    records: memoryview,
+    rules: ProduceRules,
+    *,
+    request_version: int,
+    now_ms: int,
+    effort: Effort | None = None,
 ) -> tuple[memoryview, list[BatchHeader]]:
     """The batches to append and their headers, final but for offset and leader epoch."""
     if len(records) <= MAGIC_AT:
@@ -115,53 +152,76 @@ def admit(
             ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition"
         )
     if records[MAGIC_AT] != MAGIC:
-        records = _convert_message_set(records, rules, request_version)
+        records = _convert_message_set(records, rules, request_version, effort)
     if len(records) > rules.max_message_bytes:
         raise Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {len(records)} bytes exceeds max.message.bytes={rules.max_message_bytes}",
         )
     try:
-        header = kernel.check_batch(records)
+        header, scan = kernel.inspect_batch(records)
     except RecordsError as error:
         raise _refusal(error) from error
     _check_header(records, header, request_version)
-    codec = header.attributes & COMPRESSION_MASK
-    if (
-        rules.needs_keys
-        or rules.timestamp_before_max_ms != FOREVER_MS
-        or (header.max_timestamp - now_ms > rules.timestamp_after_max_ms and not rules.stamps_append_time)
-    ):
-        _check_records(records, header, rules, now_ms)
-    if rules.compression is not None and rules.compression != codec:
-        try:
-            records = memoryview(bytearray(recompress(records, rules.compression, rules.compression_level)))
-        except RecordsError as error:
-            raise _refusal(error) from error
-        if len(records) > rules.max_message_bytes:
-            raise Refused(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a batch of {len(records)} bytes, after recompression, exceeds max.message.bytes="
-                f"{rules.max_message_bytes}",
-            )
-        header = kernel.read_header(records, 0)
+    if scan is None:
+        scan = _scan_compressed(records, effort)
+    _check_records(records, scan, rules, now_ms)
+    records, header = _recompress(records, header, scan, rules, effort)
     if rules.stamps_append_time:
         stamp_append_time(records, 0, now_ms)
+        header = kernel.read_header(records, 0)
+    elif scan.max_timestamp != header.max_timestamp:
+        # Lookups and retention by time go by this number, so it is set right, as Kafka does.
+        set_max_timestamp(records, 0, scan.max_timestamp)
         header = kernel.read_header(records, 0)
     return records, [header]
 
 
-def _convert_message_set(records: memoryview, rules: ProduceRules, request_version: int) -> memoryview:
+def _convert_message_set(
+    records: memoryview, rules: ProduceRules, request_version: int, effort: Effort | None
+) -> memoryview:
     """A message set (v0 or v1) as one v2 batch: the log holds nothing else."""
     if request_version >= BATCHES_ONLY_VERSION:
         raise Refused(
             ErrorCode.INVALID_RECORD,
             f"produce v{request_version} carries batches of format 2, not {records[MAGIC_AT]}",
         )
+    if len(records) > MESSAGE_SET_SHRINKS * rules.max_message_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a message set of {len(records)} bytes exceeds max.message.bytes={rules.max_message_bytes}",
+        )
+    limit_bytes = MESSAGE_SET_BYTES_MAX
+    if effort is not None:
+        effort.spend(len(records) * MESSAGE_EFFORT)
+        limit_bytes = 0  # nothing compressed is opened here
     try:
-        return memoryview(bytearray(up_convert(records)))
+        return memoryview(up_convert(records, limit_bytes=limit_bytes))
+    except TooLarge as error:
+        if effort is not None:
+            raise TakesLong from error
+        raise _refusal(error) from error
     except RecordsError as error:
         raise _refusal(error) from error
+
+
+def _scan_compressed(records: memoryview, effort: Effort | None) -> RecordScan:
+    """Make sure that a compressed batch holds the records that its header promises."""
+    try:
+        if effort is None:
+            scan = kernel.scan_records(records, limit_bytes=DECOMPRESSED_BYTES_MAX)
+        else:
+            scan = kernel.scan_records(records, limit_bytes=effort.bytes_left)
+            effort.spend(scan.payload_bytes)
+    except TooLarge as error:
+        if effort is not None:
+            raise TakesLong from error
+        raise _refusal(error) from error
+    except RecordsError as error:
+        raise _refusal(error) from error
+    if not scan.has_consecutive_offsets:
+        raise Refused(ErrorCode.INVALID_RECORD, "the offsets of a produced batch must be 0, 1, 2, ...")
+    return scan
 
 
 def _check_header(records: memoryview, header: BatchHeader, request_version: int) -> None:
@@ -201,24 +261,14 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
         )
 
 
-def _check_records(records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    """Rules that need every record. The kernel says whether any breaks one; only then they are gone through."""
+def _check_records(records: memoryview, scan: RecordScan, rules: ProduceRules, now_ms: int) -> None:
+    """Rules that hold for every record. A scan says whether any breaks one; only then they are gone through."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = now_ms + rules.timestamp_after_max_ms
-    is_time_bound = not rules.stamps_append_time
-    try:
-        scan = kernel.scan_records(records)
-        if (rules.needs_keys and scan.keyless_count) or (
-            is_time_bound and not earliest <= scan.min_timestamp <= scan.max_timestamp <= latest
-        ):
-            _name_faults(records, rules, earliest, latest)
-    except RecordsError as error:
-        raise _refusal(error) from error
-    if is_time_bound and header.max_timestamp > latest:
-        raise Refused(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"the batch claims a largest timestamp of {header.max_timestamp}, which no record has",
-        )
+    if (rules.needs_keys and scan.keyless_count) or (
+        not rules.stamps_append_time and (scan.min_timestamp < earliest or scan.max_timestamp > latest)
+    ):
+        _name_faults(records, rules, earliest, latest)
 
 
 def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest: int) -> None:
@@ -233,13 +283,33 @@ def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest
             and not earliest <= record.timestamp <= latest
         ):
             code = ErrorCode.INVALID_TIMESTAMP
-            faults.append(
-                RecordFault(index, f"timestamp {record.timestamp} is not between {earliest} and {latest}")
-            )
+            bounds = f"after {latest}" if record.timestamp > latest else f"before {earliest}"
+            faults.append(RecordFault(index, f"timestamp {record.timestamp} is {bounds}"))
         if len(faults) == FAULTS_MAX:
             break
     if faults:
         raise RecordsRefused(code, faults)
+
+
+def _recompress(
+    records: memoryview, header: BatchHeader, scan: RecordScan, rules: ProduceRules, effort: Effort | None
+) -> tuple[memoryview, BatchHeader]:
+    """The batch as the topic's `compression.type` wants it."""
+    if rules.compression is None or rules.compression == header.attributes & COMPRESSION_MASK:
+        return records, header
+    if effort is not None:
+        effort.spend(scan.payload_bytes * RECOMPRESSION_EFFORT)
+    try:
+        records = memoryview(recompress(records, rules.compression, rules.compression_level))
+    except RecordsError as error:
+        raise _refusal(error) from error
+    if len(records) > rules.max_message_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {len(records)} bytes, after recompression, exceeds max.message.bytes="
+            f"{rules.max_message_bytes}",
+        )
+    return records, kernel.read_header(records, 0)
 
 
 def _refusal(error: RecordsError) -> Refused:

@@ -9,9 +9,28 @@ import pytest
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
-from penstock.records.batch import BatchHeader, Compression, TimestampType
-from penstock.records.convert import down_convert
-from penstock.replication.validation import ProduceRules, RecordsRefused, admit
+from penstock.records.batch import (
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    BatchHeader,
+    Compression,
+    Record,
+    TimestampType,
+)
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX, compress
+from penstock.records.convert import down_convert, recompress
+from penstock.records.crc import crc32c
+from penstock.replication.validation import (
+    EFFORT_BYTES,
+    MESSAGE_SET_BYTES_MAX,
+    Effort,
+    ProduceRules,
+    RecordsRefused,
+    TakesLong,
+    admit,
+)
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -126,7 +145,104 @@ def test_a_batch_may_be_as_large_as_the_topic_allows_and_not_a_byte_larger() -> 
     assert too_large.error == ErrorCode.MESSAGE_TOO_LARGE
 
 
+# -- what is inside compressed batches
+
+COMPRESSED = [codec for codec in Compression if codec is not Compression.NONE]
+
+
+def rewritten(sent: bytearray, **fields: int) -> bytearray:
+    """The batch with other numbers in its header, and a checksum that covers the lie."""
+    lying = bytearray(sent)
+    header = kernel.read_header(sent)._replace(size_bytes=len(sent) - LENGTH_BYTES, **fields)
+    HEADER.pack_into(lying, 0, *header)
+    HEADER.pack_into(lying, 0, *header._replace(crc=crc32c(bytes(lying[CRC_START:]))))
+    return lying
+
+
+def bomb(codec: Compression, payload_bytes: int) -> bytearray:
+    """A batch of the smallest records there are, of which a few bytes become very many."""
+    record = b"\x0c\x00\x00\x00\x01\x01\x00"
+    count = payload_bytes // len(record)
+    sent = kernel.build_batch([(NOW, None, None, ())])
+    plain = rewritten(sent[:HEADER_BYTES] + record * count, record_count=count, last_offset_delta=count - 1)
+    return recompress(plain, codec)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize("count", [1, 2, 4, 2**31 - 1])
+def test_a_compressed_batch_whose_count_lies(codec: Compression, count: int) -> None:
+    lying = rewritten(batch(compression=codec), record_count=count, last_offset_delta=count - 1)
+
+    assert refusal(lying).error == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
+def test_a_batch_that_says_it_is_compressed_and_is_not(codec: Compression) -> None:
+    assert refusal(rewritten(batch(), attributes=codec)).error == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
+def test_a_compressed_batch_with_gaps_in_its_offsets(codec: Compression) -> None:
+    records = [Record(0, NOW, b"k", b"v"), Record(2, NOW, b"k", b"v")]
+    lying = rewritten(kernel.build_batch(records, compression=codec), last_offset_delta=1)
+
+    assert refusal(lying).error == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
+def test_a_batch_that_becomes_too_large_for_any_node(codec: Compression) -> None:
+    sent = bomb(codec, DECOMPRESSED_BYTES_MAX + 100)
+
+    assert refusal(sent, ProduceRules(max_message_bytes=2**30)).error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
+def test_what_takes_long_to_look_at_is_left_to_a_worker(codec: Compression) -> None:
+    sent = bomb(codec, 2 * EFFORT_BYTES)
+    rules = ProduceRules(max_message_bytes=2**30)
+
+    with pytest.raises(TakesLong):
+        admit(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
+
+    # In the worker there is time, and the batch turns out to have one offset many times over.
+    assert refusal(sent, rules).error == ErrorCode.INVALID_RECORD
+
+
+def test_what_was_looked_at_is_counted_for_all_batches_of_a_request_together() -> None:
+    sent = kernel.build_batch([(NOW, b"k", bytes(EFFORT_BYTES // 3), ())], compression=Compression.ZSTD)
+    effort = Effort()
+
+    for _ in range(2):
+        admit(memoryview(bytearray(sent)), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
+    with pytest.raises(TakesLong):
+        admit(memoryview(sent), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
+
+
+def test_compressing_much_is_left_to_a_worker() -> None:
+    sent = kernel.build_batch([(NOW, b"k", bytes(500_000), ())])
+    rules = ProduceRules(compression=Compression.GZIP)
+
+    with pytest.raises(TakesLong):
+        admit(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
+    assert check(sent, rules)[1].compression == Compression.GZIP
+
+
 # -- timestamps
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize("claimed", [5, NOW + 10 * HOUR, -1])
+def test_a_largest_timestamp_that_no_record_has_is_set_right(codec: Compression, claimed: int) -> None:
+    admitted, header = check(rewritten(batch(compression=codec), max_timestamp=claimed))
+
+    assert header.max_timestamp == NOW
+    assert kernel.check_batch(admitted) == header
+
+
+def test_a_header_does_not_hide_records_from_the_future() -> None:
+    lying = rewritten(batch(timestamp=NOW + 10 * HOUR), max_timestamp=NOW)
+
+    assert refusal(lying).error == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_a_timestamp_may_be_an_hour_ahead_but_not_more() -> None:
@@ -239,6 +355,30 @@ def test_message_sets_of_old_producers_become_batches(magic: int, version: int) 
         b"value-1",
         b"value-2",
     ]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+def test_compressed_message_sets_are_opened_by_a_worker(magic: int, codec: Compression) -> None:
+    old = down_convert(batch(compression=codec), magic=magic)
+
+    with pytest.raises(TakesLong):
+        admit(memoryview(old), ProduceRules(), request_version=2, now_ms=NOW, effort=Effort())
+    assert check(old, version=2)[1].record_count == 3
+
+
+def test_a_message_set_that_becomes_too_large() -> None:
+    message = kernel.write_messages([Record(0, NOW, None, None)], magic=1)
+    inner = compress(Compression.GZIP, bytes(message) * (MESSAGE_SET_BYTES_MAX // len(message) + 1))
+    old = kernel.write_messages([Record(0, NOW, None, bytes(inner))], magic=1, codec=Compression.GZIP)
+
+    assert refusal(old, version=2).error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_message_set_far_beyond_the_limit_is_not_even_looked_at() -> None:
+    old = down_convert(batch(), magic=1) * 20
+
+    assert refusal(old, ProduceRules(max_message_bytes=200), version=2).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("magic", [0, 1])
