@@ -66,7 +66,7 @@ class Dispatcher:
         self._broker = broker
         self._routes: dict[int, Route] = {}
         self._client_ids: dict[bytes, str] = {}
-        self._tasks: set[asyncio.Task[list[Part] | None]] = set()
+        self._tasks: dict[asyncio.Task[list[Part] | None], None] = {}  # in order; a set would have none
 
     def serve(self, frame: memoryview, connection: Connection) -> Answer:
         try:
@@ -164,8 +164,8 @@ class Dispatcher:
         self, route: Route, correlation_id: int, response: Awaitable[Any], connection: Connection
     ) -> asyncio.Future[list[Part] | None]:
         task = asyncio.ensure_future(self._finish(route, correlation_id, response, connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def _finish(

@@ -34,7 +34,7 @@ class ConnectionTable:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in order of arrival; a set would have none
         self._per_host: Counter[str] = Counter()
         self.refused_count = 0
 
@@ -51,12 +51,12 @@ class ConnectionTable:
         return None
 
     def add(self, connection: Connection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_host[connection.peer_host] += 1
 
     def remove(self, connection: Connection) -> None:
         if connection in self._connections:
-            self._connections.discard(connection)
+            del self._connections[connection]
             self._per_host[connection.peer_host] -= 1
             if not self._per_host[connection.peer_host]:
                 del self._per_host[connection.peer_host]
