@@ -10,6 +10,7 @@ Checkpoints are written whole and in a worker; what they say is behind the truth
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -42,7 +43,7 @@ from penstock.storage.layout import (
 from penstock.storage.loading import LoadedLog, load_log, new_log
 from penstock.storage.log import Log
 from penstock.storage.recovery import RecoveryReport
-from penstock.storage.settings import LogSettings, StoreSettings
+from penstock.storage.settings import NEVER, LogSettings, StoreSettings
 from penstock.storage.trash import Trash, remove_folder
 from penstock.storage.volume import Volume
 
@@ -57,6 +58,8 @@ class LogDirectory:
         self.path = volume.path
         self.directory_id = ZERO_UUID
         self.logs: dict[Partition, Log] = {}
+        self.futures: dict[Partition, Log] = {}
+        """Copies of logs of other directories that are on their way here."""
         self._settings = settings
         self._trash = Trash(volume)
         self._lock: DirectoryLock | None = None
@@ -187,14 +190,78 @@ class LogDirectory:
         log.retire()
         if not self.is_online:
             return
-        unique = f"{self.volume.random.getrandbits(128):032x}"
-        aside = self._file(marked_folder(log.topic, log.partition, unique=unique, kind=kind))
+        self._remove_folder(log, log.folder, kind)
+
+    def _remove_folder(self, log: Log, folder: str, kind: str) -> None:
+        aside = self._file(self._mark(log, kind))
         try:
-            self.volume.disk.rename(log.folder, aside)
+            self.volume.disk.rename(folder, aside)
         except OSError as error:
             raise self.volume.fail(error, f"deleting {log}") from error
         if kind == DELETE_DIRECTORY:
             self._trash.remove_folder_later(aside, log.settings.file_delete_delay_ms)
+
+    def _mark(self, log: Log, kind: str) -> str:
+        unique = f"{self.volume.random.getrandbits(128):032x}"
+        return marked_folder(log.topic, log.partition, unique=unique, kind=kind)
+
+    def create_future(self, log: Log, *, start_offset: int) -> Log:
+        """An empty copy of a log of another directory, that grows until `hand_over`."""
+        disk = self.volume.disk
+        folder = self._file(self._mark(log, FUTURE_DIRECTORY))
+        try:
+            disk.make_directory(folder)
+            loaded = new_log(self.volume, folder, start_offset=start_offset)
+            loaded.unsynced.append(
+                save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(log.topic_id))
+            )
+        except OSError as error:
+            raise self.volume.fail(error, f"creating a copy of {log}") from error
+        # Nobody waits for single appends to a copy: it is flushed as a whole.
+        settings = dataclasses.replace(log.settings, flush_messages=NEVER, flush_ms=NEVER)
+        copy = Log(
+            self.volume,
+            self._trash,
+            topic=log.topic,
+            partition=log.partition,
+            topic_id=log.topic_id,
+            settings=settings,
+            loaded=loaded,
+        )
+        self.futures[log.topic, log.partition] = copy
+        return copy
+
+    def drop_future(self, copy: Log) -> None:
+        """Remove a copy that is not wanted any more."""
+        del self.futures[copy.topic, copy.partition]
+        copy.retire()
+        if self.is_online:
+            self._trash.remove_folder_later(copy.folder, 0)
+
+    def hand_over(self, log: Log, copy: Log, target: LogDirectory) -> None:
+        """Let `log` of this directory go on in `copy`, which `target` holds; what it had here is deleted.
+
+        The copy gets its name first, and durably: a crash in between leaves two logs, which is seen, and
+        never none.
+        """
+        old_folder = log.folder
+        target.adopt(log, copy)
+        del self.logs[log.topic, log.partition]
+        self._remove_folder(log, old_folder, DELETE_DIRECTORY)
+
+    def adopt(self, log: Log, copy: Log) -> None:
+        """Take a log of another directory into service, in the files of the copy that grew here."""
+        partition = (log.topic, log.partition)
+        folder = self._file(partition_folder(*partition))
+        try:
+            self._forget_former(*partition)
+            self.volume.disk.rename(copy.folder, folder)
+            self.volume.disk.sync_directory(self.path)
+        except OSError as error:
+            raise self.volume.fail(error, f"moving {log} here") from error
+        del self.futures[partition]
+        log.continue_in(copy, folder)
+        self.logs[partition] = log
 
     def _make_log(
         self, partition: Partition, topic_id: Uuid, loaded: LoadedLog, settings: LogSettings
@@ -292,7 +359,7 @@ class LogDirectory:
 
     def _go_offline(self) -> None:
         self._trash.close()
-        for log in self.logs.values():
+        for log in [*self.logs.values(), *self.futures.values()]:
             log.go_offline()
 
     def _file(self, name: str) -> str:

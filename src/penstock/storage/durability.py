@@ -40,13 +40,13 @@ class Tail(Protocol):
 class Durability:
     __slots__ = (
         "_flusher",
-        "_generation",
         "_held_until_offset",
         "_is_folder_new",
         "_tail",
         "_timer",
         "_unsynced",
         "end_offset",
+        "generation",
         "is_folder_changed",
         "on_advance",
         "recovery_point",
@@ -64,7 +64,8 @@ class Durability:
         self.is_folder_changed = not is_folder_synced
         self._is_folder_new = not is_folder_synced
         self._unsynced = unsynced
-        self._generation = 0
+        self.generation = 0
+        """Grows with every truncation."""
         self._held_until_offset = 0
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = Flusher(self, tail.volume, tail.folder)
@@ -108,7 +109,7 @@ class Durability:
 
     def truncated(self) -> None:
         end_offset = self._tail.end_offset
-        self._generation += 1
+        self.generation += 1
         self._flusher.truncated(end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.end_offset = min(self.end_offset, end_offset)
@@ -141,9 +142,7 @@ class Durability:
         if offset > end_offset:
             files.append(active.file())
             end_offset = tail.end_offset
-        work = SyncWork(
-            disk=tail.volume.disk, end_offset=end_offset, generation=self._generation, files=files
-        )
+        work = SyncWork(disk=tail.volume.disk, end_offset=end_offset, generation=self.generation, files=files)
         if tail.epochs.is_dirty:
             tail.epochs.is_dirty = False
             path = os.path.join(tail.folder, LEADER_EPOCHS)
@@ -158,7 +157,7 @@ class Durability:
 
     def end_sync(self, work: SyncWork) -> None:
         """For `Flusher`: what `work` covers is safe now."""
-        if work.generation == self._generation:
+        if work.generation == self.generation:
             self.recovery_point = max(self.recovery_point, work.end_offset)
         if self.recovery_point >= self._held_until_offset:
             end_offset = self._tail.end_offset

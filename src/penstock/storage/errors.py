@@ -29,6 +29,12 @@ class NoDirectory(StorageError):
     """No directory of `log.dirs` is left to serve from."""
 
 
+class UnknownDirectory(StorageError):
+    """The path is not one of `log.dirs`."""
+
+    error_name = "LOG_DIR_NOT_FOUND"
+
+
 class DirectoryRefused(StorageError):
     """A directory can not be taken into service: locked by another process, or of another node or cluster."""
 

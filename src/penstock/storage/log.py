@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.protocol.types import Uuid
-from penstock.records import kernel
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.runtime.network import FileSlice
+from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
 from penstock.storage.errors import (
     BatchTooLarge,
@@ -28,7 +28,6 @@ from penstock.storage.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     StorageError,
-    UnexpectedOffset,
 )
 from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog, rebuild_producers
@@ -196,35 +195,20 @@ class Log:
         if self._bar is not None:
             raise self._bar()
         first_offset = self.end_offset
-        group: list[BatchHeader] = []
-        start = position = 0
-        for believed in kernel.read_headers(batches):
-            header = kernel.check_batch(batches, position)
-            if header.base_offset < (group[-1].next_offset if group else self.end_offset):
-                raise UnexpectedOffset(
-                    f"{self} ends at {self.end_offset}; a batch with offset {header.base_offset} can not follow"
-                )
-            if group and position + believed.size_bytes - start > self._settings.segment_bytes:
-                self._write_as_follower(batches[start:position], group, now_ms)
-                start, group = position, []
-            group.append(header)
-            position += header.size_bytes
-        if group:
-            self._write_as_follower(batches[start:position], group, now_ms)
+        for part, headers in copied_parts(
+            batches, end_offset=first_offset, part_bytes_max=self._settings.segment_bytes
+        ):
+            latest = max([header.max_timestamp for header in headers])
+            self._write(part, headers, None, headers[-1].next_offset, latest, now_ms)
+            position = 0
+            for header in headers:
+                if header.leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+                if header.producer_id >= 0:
+                    note_batch(self.producers, header, part, position, base_offset=header.base_offset)
+                position += header.size_bytes
+            self._advance_end(headers[-1].next_offset)
         return AppendInfo(first_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)
-
-    def _write_as_follower(self, batches: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
-        end_offset = headers[-1].next_offset
-        latest = max([header.max_timestamp for header in headers])
-        self._write(batches, headers, None, end_offset, latest, now_ms)
-        position = 0
-        for header in headers:
-            if header.leader_epoch > self.epochs.latest:
-                self.epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                note_batch(self.producers, header, batches, position, base_offset=header.base_offset)
-            position += header.size_bytes
-        self._advance_end(end_offset)
 
     def _write(
         self,
@@ -472,6 +456,39 @@ class Log:
         await self.flush()
         self._bar = lambda: LogClosed(f"{self} is closed")
         self._files.release()
+
+    @property
+    def generation(self) -> int:
+        """Grows with every truncation: offsets that were copied before it may hold something else now."""
+        return self._durability.generation
+
+    def sync_now(self) -> None:
+        """Make everything safe on the event loop, for one who can not let go of it just now."""
+        with self._working("syncing"):
+            work = self._durability.begin_sync(self.end_offset)
+            work.run()
+            self._durability.end_sync(work)
+
+    def continue_in(self, copy: Log, folder: str) -> None:
+        """Go on in the files of `copy`, which holds the same and is all synced, and whose folder now is
+        `folder`.
+
+        What the copy can not know stays: producers, the high watermark, and who wants to be told of what.
+        """
+        on_durable = self.on_durable
+        self._durability.retire(lambda: LogClosed(f"{self} was moved to {copy.directory}"))
+        self._files.release()
+        copy._durability.retire(lambda: LogClosed(f"{self} took over"))
+        self.volume, self.folder = copy.volume, folder
+        self._files, self._segments, self._reader = copy._files, copy._segments, copy._reader
+        self._files.move(folder)
+        self.epochs.is_dirty = True
+        self._durability = Durability(
+            self, recovery_point=copy.recovery_point, unsynced=[], is_folder_synced=False
+        )
+        self.on_durable = on_durable
+        if on_durable is not None:
+            on_durable()
 
     def retire(self) -> None:
         """Take the log out of service for good; its files go elsewhere, and slices of them live on."""

@@ -75,6 +75,14 @@ class LogFiles:
         for segment in self.segments:
             segment.release_files()
 
+    def move(self, folder: str) -> None:
+        """The folder has another name now."""
+        self.folder = folder
+        self.snapshots.move(folder)
+        for segment in self.segments:
+            segment.release_files()
+            segment.folder = folder
+
     def draw_jitter(self, settings: LogSettings) -> int:
         """How much earlier than `segment.ms` a segment rolls, so that not all logs do so at once."""
         limit = min(settings.segment_jitter_ms, settings.segment_ms)

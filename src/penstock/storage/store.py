@@ -16,9 +16,16 @@ from functools import partial
 from penstock.protocol.types import Uuid
 from penstock.runtime import Runtime
 from penstock.storage.directory import LogDirectory
-from penstock.storage.errors import DirectoryOffline, NoDirectory, PartitionExists, StorageError
+from penstock.storage.errors import (
+    DirectoryOffline,
+    NoDirectory,
+    PartitionExists,
+    StorageError,
+    UnknownDirectory,
+)
 from penstock.storage.layout import DELETE_DIRECTORY, STRAY_DIRECTORY
 from penstock.storage.log import Log
+from penstock.storage.moving import Move
 from penstock.storage.recovery import RecoveryReport
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
 from penstock.storage.volume import Descriptors, Volume
@@ -34,7 +41,7 @@ class LogDescription:
     partition: int
     size_bytes: int
     offset_lag: int
-    """How far the log is behind the high watermark."""
+    """How far the log is behind the high watermark, or a copy behind the log."""
     is_future: bool = False
 
 
@@ -83,6 +90,9 @@ class LogStore:
         self._logs: dict[tuple[str, int], Log] = {}
         self._rivals: dict[tuple[str, int], list[Log]] = {}
         """Further logs of that name, until the metadata says which one it means (`claim`)."""
+        self._preferred: dict[tuple[str, int], str] = {}
+        """Where logs that do not exist yet are to be created."""
+        self._moves: dict[tuple[str, int], Move] = {}
         self._tasks: list[asyncio.Task[None]] = []
         for directory in self.directories:
             directory.volume.on_offline.append(partial(self._went_offline, directory))
@@ -123,6 +133,7 @@ class LogStore:
         """A new log, in the directory at `path` or else where there are fewest; PartitionExists if there is
         one.
         """
+        path = path or self._preferred.pop((topic, partition), None)
         if (topic, partition) in self._logs:
             raise PartitionExists(
                 f"{topic}-{partition} is in {self._logs[topic, partition].directory} already"
@@ -130,6 +141,32 @@ class LogStore:
         directory = self._choose(path)
         log = self._logs[topic, partition] = directory.create(topic, partition, topic_id, settings)
         return log
+
+    def move(self, topic: str, partition: int, path: str) -> None:
+        """Begin to move a log to the directory at `path`; one that is not there yet will be created in it.
+
+        Moving it to where it is ends a move that is under way.
+        """
+        target = next((directory for directory in self.directories if directory.path == path), None)
+        if target is None:
+            raise UnknownDirectory(f"{path} is not one of log.dirs")
+        if not target.is_online:
+            raise target.volume.refusal()
+        log = self._logs.get((topic, partition))
+        if log is None:
+            self._preferred[topic, partition] = path
+            return
+        move = self._moves.get((topic, partition))
+        if move is not None and not move.is_done and move.target is target:
+            return
+        self._cancel_move(topic, partition)
+        if log.directory != path:
+            self._moves[topic, partition] = Move(log, self.directory_of(log), target)
+
+    def move_of(self, topic: str, partition: int) -> Move | None:
+        """The move that is under way, if any."""
+        move = self._moves.get((topic, partition))
+        return move if move is not None and not move.is_done else None
 
     def get(self, topic: str, partition: int) -> Log | None:
         return self._logs.get((topic, partition))
@@ -170,7 +207,7 @@ class LogStore:
         return next(directory for directory in self.directories if directory.volume is log.volume)
 
     def describe(self) -> list[DirectoryDescription]:
-        return [_describe(directory) for directory in self.directories]
+        return [self._describe(directory) for directory in self.directories]
 
     async def enforce_retention(self) -> int:
         """One round of retention over all logs; returns the number of segments dropped."""
@@ -186,6 +223,8 @@ class LogStore:
 
     async def close(self) -> None:
         """Stop the background work, write everything down, and let go of the directories."""
+        for partition in list(self._moves):
+            self._cancel_move(*partition)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -227,7 +266,13 @@ class LogStore:
         log = self._logs.pop((topic, partition), None)
         return ([] if log is None else [log]) + self._rivals.pop((topic, partition), [])
 
+    def _cancel_move(self, topic: str, partition: int) -> None:
+        move = self._moves.pop((topic, partition), None)
+        if move is not None and not move.is_done:
+            move.cancel()
+
     def _remove(self, topic: str, partition: int, kind: str) -> None:
+        self._cancel_move(topic, partition)
         for log in self._take(topic, partition):
             self.directory_of(log).delete(log, kind=kind)
 
@@ -276,17 +321,11 @@ class LogStore:
             await work()
             await asyncio.sleep(interval_ms / 1000)
 
-
-def _describe(directory: LogDirectory) -> DirectoryDescription:
-    total = usable = -1
-    if directory.is_online:
-        total, usable = directory.volume.disk.space(directory.path)
-    return DirectoryDescription(
-        path=directory.path,
-        is_online=directory.is_online,
-        total_bytes=total,
-        usable_bytes=usable,
-        logs=[
+    def _describe(self, directory: LogDirectory) -> DirectoryDescription:
+        total = usable = -1
+        if directory.is_online:
+            total, usable = directory.volume.disk.space(directory.path)
+        logs = [
             LogDescription(
                 topic=log.topic,
                 partition=log.partition,
@@ -294,5 +333,21 @@ def _describe(directory: LogDirectory) -> DirectoryDescription:
                 offset_lag=max(0, log.high_watermark - log.end_offset),
             )
             for log in directory.logs.values()
-        ],
-    )
+        ]
+        logs += [
+            LogDescription(
+                topic=copy.topic,
+                partition=copy.partition,
+                size_bytes=copy.size_bytes(),
+                offset_lag=self._moves[partition].offset_lag(),
+                is_future=True,
+            )
+            for partition, copy in directory.futures.items()
+        ]
+        return DirectoryDescription(
+            path=directory.path,
+            is_online=directory.is_online,
+            total_bytes=total,
+            usable_bytes=usable,
+            logs=logs,
+        )

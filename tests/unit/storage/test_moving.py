@@ -1,0 +1,193 @@
+"""Moving a log between directories while it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from harness.storage import NOW_MS, TOPIC_ID, append, make_batch, make_store, read_all, settle
+from penstock.storage.errors import DirectoryOffline, UnknownDirectory
+from penstock.storage.log import Log
+from penstock.storage.settings import LogSettings
+from penstock.storage.store import LogStore
+from penstock.testing.disk import SimulatedDisk
+
+SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
+
+
+async def started(disk: SimulatedDisk, *, batches: int = 30) -> tuple[LogStore, Log]:
+    store = make_store(disk, ("/a", "/b"))
+    await store.start()
+    log = store.create("t", 0, TOPIC_ID, SETTINGS, path="/a")
+    for step in range(batches):
+        append(log, make_batch(2, timestamp=NOW_MS + step), leader_epoch=step // 10)
+    log.high_watermark = log.end_offset
+    return store, log
+
+
+async def finish(store: LogStore) -> None:
+    move = store.move_of("t", 0)
+    assert move is not None
+    await move.wait()
+    await settle()
+
+
+async def test_a_moved_log_holds_what_it_held_and_goes_on() -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    before = read_all(log)
+    append(log, make_batch(1, producer_id=4, producer_epoch=0, base_sequence=0), leader_epoch=2)
+    told: list[int] = []
+    log.on_durable = lambda: told.append(log.durable_end_offset)
+
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert store.get("t", 0) is log
+    assert (log.directory, log.folder) == ("/b", "/b/t-0")
+    assert read_all(log)[:-1] == before
+    assert told == [61]
+    assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40)]
+    assert append(log, make_batch(1, producer_id=4, producer_epoch=0, base_sequence=0)).is_duplicate
+    assert append(log, make_batch(3)).first_offset == 61
+    assert not [name for name in disk.list("/a") if name.startswith("t-0")]
+    assert len(log.producers) == 1
+    await store.close()
+    store = make_store(disk, ("/a", "/b"))
+    assert await store.start() == []
+    again = store.get("t", 0)
+    assert again is not None
+    assert (again.directory, again.end_offset) == ("/b", 64)
+
+
+async def test_writers_go_on_during_a_move() -> None:
+    store, log = await started(SimulatedDisk())
+
+    async def write() -> None:
+        while store.move_of("t", 0) is not None:
+            append(log, make_batch(1))
+            await asyncio.sleep(0)
+
+    store.move("t", 0, "/b")
+    writer = asyncio.ensure_future(write())
+    await finish(store)
+    await writer
+
+    assert log.directory == "/b"
+    assert read_all(log)[-1].next_offset == log.end_offset
+    assert [h.base_offset for h in read_all(log)][:30] == list(range(0, 60, 2))
+
+
+async def test_a_start_inside_a_batch_stays_where_it_is() -> None:
+    store, log = await started(SimulatedDisk())
+    log.advance_start(31)
+
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert (log.start_offset, log.first_base_offset()) == (31, 30)
+    assert read_all(log)[0].base_offset == 30
+
+
+async def test_a_truncation_during_a_move_begins_the_copy_anew() -> None:
+    store, log = await started(SimulatedDisk())
+
+    store.move("t", 0, "/b")
+    await asyncio.sleep(0)
+    log.truncate(10)
+    append(log, make_batch(5), leader_epoch=7)
+    await finish(store)
+
+    assert log.directory == "/b"
+    assert [h.base_offset for h in read_all(log)] == [0, 2, 4, 6, 8, 10]
+
+
+async def test_a_move_shows_in_the_description() -> None:
+    store, log = await started(SimulatedDisk())
+
+    store.move("t", 0, "/b")
+    await asyncio.sleep(0)
+
+    source, target = store.describe()
+    assert [(one.topic, one.is_future) for one in source.logs] == [("t", False)]
+    assert [(one.topic, one.is_future) for one in target.logs] == [("t", True)]
+    assert 0 <= target.logs[0].offset_lag <= log.end_offset
+    await finish(store)
+
+
+async def test_a_move_back_ends_the_move() -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    store.move("t", 0, "/b")
+    await asyncio.sleep(0)
+
+    store.move("t", 0, "/a")
+    await settle()
+
+    assert store.move_of("t", 0) is None
+    assert log.directory == "/a"
+    assert not [name for name in disk.list("/b") if "future" in name]
+    append(log, make_batch(1))
+
+
+async def test_a_deleted_log_moves_nowhere() -> None:
+    disk = SimulatedDisk()
+    store, _ = await started(disk)
+    store.move("t", 0, "/b")
+    await asyncio.sleep(0)
+
+    store.delete("t", 0)
+    await settle()
+
+    assert not [name for name in (*disk.list("/a"), *disk.list("/b")) if name.startswith("t-0")]
+
+
+async def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    disk.fail("/b/t-0", errno.EIO, operations=["append"])
+
+    store.move("t", 0, "/b")
+    await settle()
+
+    assert store.move_of("t", 0) is None
+    assert log.directory == "/a"
+    append(log, make_batch(1))
+    with pytest.raises(DirectoryOffline):
+        store.move("t", 0, "/b")
+
+
+async def test_a_stop_in_the_middle_forgets_the_move() -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    store.move("t", 0, "/b")
+    await asyncio.sleep(0)
+    end_offset = log.end_offset
+
+    await store.close()
+    store = make_store(disk, ("/a", "/b"))
+    await store.start()
+
+    again = store.get("t", 0)
+    assert again is not None
+    assert (again.directory, again.end_offset) == ("/a", end_offset)
+    assert not [name for name in disk.list("/b") if "future" in name]
+
+
+async def test_a_log_that_does_not_exist_yet_is_created_where_it_is_wanted() -> None:
+    store, _ = await started(SimulatedDisk())
+
+    store.move("t", 9, "/b")
+    store.move("t", 8, "/b")
+
+    assert store.create("t", 9, TOPIC_ID, SETTINGS).directory == "/b"
+    assert store.create("t", 8, TOPIC_ID, SETTINGS).directory == "/b"
+
+
+async def test_a_path_that_is_not_ours_is_refused() -> None:
+    store, _ = await started(SimulatedDisk())
+
+    with pytest.raises(UnknownDirectory):
+        store.move("t", 0, "/c")
