@@ -8,6 +8,8 @@ failing disk means.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import os
 import shutil
@@ -17,6 +19,10 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 IOV_MAX = 1024  # Linux refuses longer vectors
+FALLOC_FL_KEEP_SIZE = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)  # Python's own os.posix_fallocate changes the size of the file
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 class File(Protocol):
@@ -37,6 +43,10 @@ class File(Protocol):
         ...
 
     def truncate(self, size: int) -> None: ...
+
+    def reserve(self, size: int) -> None:
+        """Set room aside for the file to grow to `size`. A hint: where that can not be done, nothing happens."""
+        ...
 
     def sync(self) -> None:
         """Make everything appended so far survive a power cut. Blocks: run it in a worker."""
@@ -147,6 +157,11 @@ class RealFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._size = size
+
+    def reserve(self, size: int) -> None:
+        refused = _libc.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, 0, size) != 0
+        if refused and ctypes.get_errno() == errno.ENOSPC:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def sync(self) -> None:
         os.fdatasync(self._fd)

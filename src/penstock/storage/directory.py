@@ -174,6 +174,8 @@ class LogDirectory:
             folder = self._file(partition_folder(topic, partition))
             disk.make_directory(folder)
             loaded = new_log(self.volume, folder)
+            if settings.preallocate:
+                loaded.segments[0].file().reserve(settings.segment_bytes)
             loaded.unsynced.append(
                 save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(topic_id))
             )

@@ -35,6 +35,8 @@ class LogFiles:
         """Seal the active segment and begin a new one; an empty one is replaced."""
         sealed = self.segments.active
         unsynced = [sealed.file(), *sealed.seal()]
+        if settings.preallocate:
+            sealed.file().truncate(sealed.size)  # gives back what was reserved and not used
         segment = self._create(base_offset, settings)
         if sealed.size == 0 and sealed.base_offset < base_offset:
             self.discard(self.segments.replace_last(segment), settings)
@@ -89,4 +91,7 @@ class LogFiles:
         return self.volume.random.randrange(limit) if limit > 0 else 0
 
     def _create(self, base_offset: int, settings: LogSettings) -> Segment:
-        return Segment.create(self.volume, self.folder, base_offset, jitter_ms=self.draw_jitter(settings))
+        segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self.draw_jitter(settings))
+        if settings.preallocate:
+            segment.file().reserve(settings.segment_bytes)
+        return segment

@@ -346,6 +346,12 @@ class SimulatedFile:
         self._node.cut(size)
         self._size = size
 
+    def reserve(self, size: int) -> None:
+        self._check("append")
+        room = self._disk.room_bytes()
+        if room is not None and size - len(self._node.data) > room:
+            raise _error(errno.ENOSPC, self.path)
+
     def sync(self) -> None:
         self._check("sync")
         self._node.sync()

@@ -141,6 +141,10 @@ class MountedFile:
         self._mount.change(f"cut {self.path} to {size} bytes")
         self._file.truncate(size)
 
+    def reserve(self, size: int) -> None:
+        self._mount.check()
+        self._file.reserve(size)
+
     def sync(self) -> None:
         self._mount.change(f"sync {self.path}")
         self._file.sync()

@@ -9,8 +9,15 @@ import pytest
 from harness.storage import NOW_MS, Place, append, make_batch, read_all
 from penstock.records import kernel
 from penstock.records.batch import TimestampType
-from penstock.storage.errors import BatchTooLarge, LogClosed, OffsetOutOfRange, UnexpectedOffset
+from penstock.storage.errors import (
+    BatchTooLarge,
+    DirectoryOffline,
+    LogClosed,
+    OffsetOutOfRange,
+    UnexpectedOffset,
+)
 from penstock.storage.settings import LogSettings
+from penstock.testing.disk import SimulatedDisk
 
 BATCH_BYTES = len(make_batch(2))
 
@@ -315,3 +322,28 @@ async def test_few_open_files_are_enough_for_many_segments() -> None:
         append(log, make_batch(2))
 
     assert [h.base_offset for h in read_all(log)] == list(range(0, 60, 2))
+
+
+async def test_room_for_a_segment_is_set_aside_only_where_the_topic_wants_it() -> None:
+    for preallocate, is_refused in ((False, False), (True, True)):
+        place = Place(
+            settings=LogSettings(segment_bytes=1 << 20, preallocate=preallocate),
+            disk=SimulatedDisk(capacity_bytes=100_000),
+        )
+        try:
+            place.create()
+        except DirectoryOffline:
+            assert is_refused
+        else:
+            assert not is_refused
+
+
+async def test_reserved_room_does_not_show() -> None:
+    place = Place(settings=LogSettings(segment_bytes=3 * BATCH_BYTES, preallocate=True))
+    log = place.create()
+    for _ in range(7):
+        append(log, make_batch(2))
+
+    assert log.size_bytes() == 7 * BATCH_BYTES
+    log = await place.restart()
+    assert [h.base_offset for h in read_all(log)] == list(range(0, 14, 2))

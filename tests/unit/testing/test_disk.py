@@ -211,3 +211,21 @@ def test_faults_are_for_some_paths_and_operations_and_may_come_later() -> None:
         file.sync()
     disk.heal()
     file.sync()
+
+
+def test_reserving_room_changes_nothing_that_is_seen(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/x", create=True)
+    file.append((b"abc",))
+
+    file.reserve(1 << 20)
+
+    assert file.size() == 3
+    assert disk.open(f"{root}/x").size() == 3
+    file.append((b"d",))
+    assert disk.read_file(f"{root}/x") == b"abcd"
+
+
+def test_room_that_is_not_there_can_not_be_reserved() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        SimulatedDisk(capacity_bytes=10).open("/x", create=True).reserve(11)
