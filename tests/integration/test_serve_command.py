@@ -1,0 +1,154 @@
+"""`penstock serve` as a process: how it says that it is ready, why it is not, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from harness.admin import admin
+from harness.brokers import PenstockBroker, free_port, penstock_command, penstock_environment
+from harness.waiting import wait_until
+
+WAIT_SECONDS = 30.0
+
+pytestmark = pytest.mark.penstock_only("its own command")
+
+
+@pytest.fixture
+def penstock(tmp_path: Path) -> PenstockBroker:
+    return PenstockBroker(tmp_path / "broker")
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a `penstock serve` that is expected to refuse."""
+    return subprocess.run(
+        [*penstock_command(), "serve", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        env=penstock_environment(),
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_it_says_ready_with_its_address_and_ends_with_status_0(
+    penstock: PenstockBroker, number: signal.Signals
+) -> None:
+    process = penstock.launch()
+    wait_until(lambda: "penstock ready" in penstock.output(), "it is ready")
+    [line] = [line for line in penstock.output().splitlines() if line.startswith("penstock ready")]
+    assert f"127.0.0.1:{penstock.port}" in line
+
+    process.send_signal(number)
+
+    assert process.wait(WAIT_SECONDS) == 0
+
+
+def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: Path) -> None:
+    port, data = free_port(), tmp_path / "data"
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "# as Kafka writes it\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port}\n"
+        f"log.dirs={data}\n"
+        "node.id = 7\n"
+        "num.partitions: 2\n"
+        "num.io.threads=16\n"
+    )
+    command = [*penstock_command(), "serve", str(file), "--set", "num.partitions=5"]
+    process = subprocess.Popen(command, env=penstock_environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("penstock ready")
+        client = admin(f"127.0.0.1:{port}")
+        assert list(client.list_topics(timeout=WAIT_SECONDS).brokers) == [7]
+        client.create_topics([NewTopic("counted")])["counted"].result(WAIT_SECONDS)
+        assert len(client.list_topics("counted", timeout=WAIT_SECONDS).topics["counted"].partitions) == 5
+    finally:
+        process.terminate()
+        process.wait(WAIT_SECONDS)
+        process.stdout.close()
+    assert data.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("num.partitions", "many", ["num.partitions", "many"]),
+        ("num.partitions", "0", ["num.partitions", "0", "1"]),
+        ("log.message.timestamp.type", "Never", ["Never", "CreateTime", "LogAppendTime"]),
+        ("no.such.setting", "1", ["no.such.setting"]),
+        ("listeners", "nonsense", ["listeners", "nonsense"]),
+    ],
+)
+def test_a_bad_setting_is_refused_with_what_is_allowed(
+    tmp_path: Path, key: str, value: str, words: list[str]
+) -> None:
+    refused = serve("--set", f"log.dirs={tmp_path}", "--set", f"{key}={value}")
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    for word in words:
+        assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_port_that_is_taken_is_told(penstock: PenstockBroker, tmp_path: Path) -> None:
+    penstock.start()
+    try:
+        refused = serve(
+            "--set", f"listeners=PLAINTEXT://{penstock.bootstrap}", "--set", f"log.dirs={tmp_path / 'other'}"
+        )
+        assert refused.returncode == 1
+        assert str(penstock.port) in refused.stderr
+        assert "Traceback" not in refused.stderr
+    finally:
+        penstock.close()
+
+
+def test_a_second_process_on_the_same_data_is_refused(penstock: PenstockBroker) -> None:
+    penstock.start()
+    try:
+        [data] = penstock.log_directories
+        refused = serve(
+            "--set", f"listeners=PLAINTEXT://127.0.0.1:{free_port()}", "--set", f"log.dirs={data}"
+        )
+        assert refused.returncode == 1
+        assert str(data) in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert admin(penstock.bootstrap).list_topics(timeout=WAIT_SECONDS).brokers  # the first one serves on
+    finally:
+        penstock.close()
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    refused = serve(
+        "--set",
+        f"listeners=PLAINTEXT://127.0.0.1:{free_port()}",
+        "--set",
+        f"log.dirs={tmp_path / 'file' / 'data'}",
+    )
+    assert refused.returncode == 1
+    assert str(tmp_path / "file") in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_data_of_another_node_is_refused(penstock: PenstockBroker) -> None:
+    penstock.start()
+    penstock.stop()
+    [data] = penstock.log_directories
+    refused = serve(
+        "--set",
+        f"listeners=PLAINTEXT://127.0.0.1:{free_port()}",
+        "--set",
+        f"log.dirs={data}",
+        "--set",
+        "node.id=99",
+    )
+    assert refused.returncode == 1
+    assert "99" in refused.stderr
+    assert "Traceback" not in refused.stderr
