@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.fetch_session import FetchSessions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.slow_lane import SlowLane
 from penstock.metadata.cache import MetadataCache
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
@@ -30,6 +31,7 @@ class Broker:
         "producer_ids",
         "runtime",
         "settings",
+        "slow_lane",
     )
 
     def __init__(
@@ -56,5 +58,6 @@ class Broker:
             settings.get("max.incremental.fetch.session.cache.slots"), runtime.random
         )
         self.producer_ids = ProducerIds(controller, node_id)
+        self.slow_lane = SlowLane(runtime.workers)
         self.fetch_max_bytes: int = settings.get("fetch.max.bytes")
         """Read for every fetch, and not to be changed while the node runs, so it is read here once."""

@@ -16,8 +16,9 @@ from penstock.metadata.image import PartitionImage
 from penstock.metadata.names import is_internal
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
+from penstock.records.batch import BatchHeader
 from penstock.replication.delayed import FetchWait, FetchWaits, OffsetListener, OffsetWaits
-from penstock.replication.validation import NEWEST_PRODUCE_VERSION, ProduceRules, admit
+from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, ProduceRules, admit
 from penstock.runtime.network import FileSlice
 from penstock.storage.errors import DirectoryOffline, StorageError
 from penstock.storage.log import AppendInfo, Log
@@ -153,10 +154,27 @@ class Partition:
         acks: int,
         now_ms: int,
         request_version: int = NEWEST_PRODUCE_VERSION,
+        effort: Effort | None = None,
     ) -> AppendInfo:
-        """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept."""
-        log = self._log
-        if log is None:
+        """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept.
+
+        `TakesLong` if checking takes more than `effort`: then `admit` them in a worker, and `append_admitted`.
+        """
+        self._check_can_append(acks)
+        batches, headers = admit(
+            records, self.rules, request_version=request_version, now_ms=now_ms, effort=effort
+        )
+        return self._append(batches, headers, now_ms)
+
+    def append_admitted(
+        self, batches: memoryview, headers: list[BatchHeader], *, acks: int, now_ms: int
+    ) -> AppendInfo:
+        """Write what was admitted elsewhere, by the rules of this partition."""
+        self._check_can_append(acks)
+        return self._append(batches, headers, now_ms)
+
+    def _check_can_append(self, acks: int) -> None:
+        if self._log is None:
             raise self._offline_refusal()
         if not self.is_leader:
             self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
@@ -165,7 +183,10 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self} has {len(self.isr)} replicas in sync and needs {self.min_isr} for acks=all",
             )
-        batches, headers = admit(records, self.rules, request_version=request_version, now_ms=now_ms)
+
+    def _append(self, batches: memoryview, headers: list[BatchHeader], now_ms: int) -> AppendInfo:
+        log = self._log
+        assert log is not None, "whoever appends has checked that it can"
         try:
             info = log.append(batches, headers, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except StorageError as error:

@@ -60,6 +60,13 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
     )
 
 
+def _refuse_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The answer has no error of its own, so every topic that was asked for gets it, as in Kafka."""
+    return DescribeTopicPartitionsResponse(
+        topics=[_without_partitions(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
+    )
+
+
 def _fill_page(
     image: MetadataImage, reach: Reach, names: list[str], first_index: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
@@ -84,11 +91,14 @@ def _fill_page(
 
 
 def _missing_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
-    is_invalid = fault_of_topic_name(name) is not None
+    if fault_of_topic_name(name) is not None:
+        return _without_partitions(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
+    return _without_partitions(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+
+
+def _without_partitions(error: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=(
-            ErrorCode.INVALID_TOPIC_EXCEPTION if is_invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ),
+        error_code=error,
         name=name,
         topic_id=ZERO_UUID,
         is_internal=is_internal(name),

@@ -7,12 +7,15 @@ batch. v10 tells a client that asked the wrong node which one leads. v13 names t
 With acks=0 there is no answer, and an error closes the connection, because that is all that such a client can
 notice. With acks=1 the answer comes when the leader has written (and flushed, where the topic asks for it),
 with acks=-1 when all replicas in sync have. Requests that need not wait are answered at once, by a plain
-function: this is the hot path (bench/micro/broker.py).
+function: this is the hot path (bench/micro/broker.py). Only records that take long to look at, because they are
+much larger than what was sent or have to be compressed anew, are looked at in the slow lane first; their
+connection is held meanwhile, so that nothing overtakes them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import CloseConnection, RequestContext
@@ -30,12 +33,14 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from penstock.records.batch import BatchHeader
 from penstock.replication.partition import Partition
-from penstock.replication.validation import RecordsRefused
+from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
 
 STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
 LEADER_HINT_VERSION = 10
 TOPIC_ID_VERSION = 13
+NO_OFFSET = -1
 ADMIN_CLIENT_ID = "__admin_client"  # the only client that may write to internal topics; the name is Kafka's
 
 
@@ -49,6 +54,7 @@ def handle(
     response = ProduceResponse(responses=[])
     waiting: PendingProduce | None = None
     refusal: Refused | None = None
+    effort = Effort()
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
@@ -63,10 +69,19 @@ def handle(
                 records = data.records
                 if not isinstance(records, memoryview):
                     raise Refused(ErrorCode.INVALID_RECORD, f"there are no records for {partition}")
-                info = partition.append_as_leader(records, acks=acks, now_ms=now_ms, request_version=version)
+                info = partition.append_as_leader(
+                    records, acks=acks, now_ms=now_ms, request_version=version, effort=effort
+                )
             except Refused as refused:
                 refusal = refused
-                answers.append(_refuse(refused, index, topic, response, broker.metadata.image, context))
+                answer = PartitionProduceResponse(index=index, base_offset=NO_OFFSET)
+                _refuse(answer, refused, topic, response, broker.metadata.image, context)
+                answers.append(answer)
+                continue
+            except TakesLong:
+                waiting = waiting or PendingProduce(response)
+                slow = SlowAppend(broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms)
+                answers.append(slow.start(records))
                 continue
             answer = PartitionProduceResponse(
                 index=index,
@@ -90,14 +105,79 @@ def handle(
     return response
 
 
+class SlowAppend:
+    """One partition's records on their way through the slow lane into the log."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        partition: Partition,
+        topic: TopicProduceData,
+        pending: PendingProduce,
+        context: RequestContext,
+        *,
+        acks: int,
+        now_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._partition = partition
+        self._topic = topic
+        self._pending = pending
+        self._context = context
+        self._acks = acks
+        self._now_ms = now_ms
+        self._answer = PartitionProduceResponse(
+            index=partition.index,
+            base_offset=NO_OFFSET,
+            error_code=ErrorCode.REQUEST_TIMED_OUT,  # unless word comes in time
+        )
+
+    def start(self, records: memoryview) -> PartitionProduceResponse:
+        """Have a worker look at a copy of `records`, which are gone when this request yields."""
+        work = partial(
+            admit,
+            memoryview(bytearray(records)),
+            self._partition.rules,
+            request_version=self._context.version,
+            now_ms=self._now_ms,
+        )
+        self._pending.begin()
+        admitted = self._broker.slow_lane.run(work)
+        admitted.add_done_callback(self._append)
+        if self._context.connection is not None:
+            self._context.connection.hold(admitted)
+        return self._answer
+
+    def _append(self, admitted: asyncio.Future[tuple[memoryview, list[BatchHeader]]]) -> None:
+        partition, answer = self._partition, self._answer
+        try:
+            batches, headers = admitted.result()
+            info = partition.append_admitted(batches, headers, acks=self._acks, now_ms=self._now_ms)
+        except Refused as refused:
+            image = self._broker.metadata.image
+            _refuse(answer, refused, self._topic, self._pending.response, image, self._context)
+            if self._acks == 0 and self._context.connection is not None:
+                self._context.connection.close()
+        except Exception as error:  # nobody waits for this callback but the future
+            self._pending.fail(error)
+        else:
+            answer.error_code = ErrorCode.NONE
+            answer.base_offset = info.first_offset
+            answer.log_append_time_ms = info.append_time_ms
+            answer.log_start_offset = info.log_start_offset
+            if info.last_offset >= partition.high_watermark and self._acks != 0:
+                self._pending.add(partition, answer, end_offset=info.last_offset + 1, acks=self._acks)
+        self._pending.end()
+
+
 class PendingProduce:
     """A response that waits until each of its appends may be acknowledged, or its time is up."""
 
-    __slots__ = ("_outstanding", "_response", "_timer", "future")
+    __slots__ = ("_outstanding", "_timer", "future", "response")
 
     def __init__(self, response: ProduceResponse) -> None:
         self.future: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-        self._response = response
+        self.response = response
         self._outstanding = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -110,13 +190,25 @@ class PendingProduce:
     ) -> None:
         def acknowledge(error: ErrorCode) -> None:
             answer.error_code = partition.commit_error() if error == ErrorCode.NONE and acks == -1 else error
-            self._outstanding -= 1
-            if self._outstanding == 0:
-                self._finish()
+            self.end()
 
         if not partition.when_acknowledged(end_offset, acks=acks, listener=acknowledge):
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
-            self._outstanding += 1
+            self.begin()
+
+    def begin(self) -> None:
+        """There is one thing more to wait for."""
+        self._outstanding += 1
+
+    def end(self) -> None:
+        """One of the things waited for is done; after the last one the response goes out."""
+        self._outstanding -= 1
+        if self._outstanding == 0:
+            self._finish()
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
     def start(self, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
@@ -126,7 +218,7 @@ class PendingProduce:
         if self._timer is not None:
             self._timer.cancel()
         if not self.future.done():  # its connection may be gone
-            self.future.set_result(self._response)
+            self.future.set_result(self.response)
 
 
 def _check_request(partition: Partition, acks: int, context: RequestContext) -> None:
@@ -139,19 +231,17 @@ def _check_request(partition: Partition, acks: int, context: RequestContext) -> 
 
 
 def _refuse(
+    answer: PartitionProduceResponse,
     refusal: Refused,
-    index: int,
     topic: TopicProduceData,
     response: ProduceResponse,
     image: MetadataImage,
     context: RequestContext,
-) -> PartitionProduceResponse:
+) -> None:
     error = refusal.error
     if error == ErrorCode.KAFKA_STORAGE_ERROR and context.version < STORAGE_ERROR_VERSION:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    answer = PartitionProduceResponse(
-        index=index, error_code=error, base_offset=-1, error_message=refusal.message
-    )
+    answer.error_code, answer.error_message = error, refusal.message
     if isinstance(refusal, RecordsRefused):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=fault.record_index, batch_index_error_message=fault.message)
@@ -160,7 +250,6 @@ def _refuse(
     if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADER_HINT_VERSION:
         name = image.topics.names_by_id.get(topic.topic_id, topic.name)
         _show_leader(answer, response, image, name, context.listener)
-    return answer
 
 
 def _show_leader(
