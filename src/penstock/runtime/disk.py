@@ -8,7 +8,6 @@ failing disk means.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -20,9 +19,6 @@ Buffer = bytes | bytearray | memoryview
 
 IOV_MAX = 1024  # Linux refuses longer vectors
 FALLOC_FL_KEEP_SIZE = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)  # Python's own os.posix_fallocate changes the size of the file
-_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 class File(Protocol):
@@ -159,7 +155,12 @@ class RealFile:
         self._size = size
 
     def reserve(self, size: int) -> None:
-        refused = _libc.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, 0, size) != 0
+        import ctypes  # here, because few topics want this and every node would pay for it at start
+
+        # Python's own os.posix_fallocate changes the size of the file.
+        libc = ctypes.CDLL(None, use_errno=True)
+        start, length = ctypes.c_int64(0), ctypes.c_int64(size)
+        refused = libc.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, start, length) != 0
         if refused and ctypes.get_errno() == errno.ENOSPC:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 

@@ -68,7 +68,6 @@ class StoreSettings:
     """One node's settings. The defaults are Kafka's."""
 
     retention_check_interval_ms: int = 300_000
-    flush_scheduler_interval_ms: int = NEVER
     recovery_point_interval_ms: int = 60_000
     start_offset_interval_ms: int = 60_000
     high_watermark_interval_ms: int = 5_000
@@ -86,7 +85,6 @@ class StoreSettings:
         """Take the values by their broker-level names."""
         return cls(
             retention_check_interval_ms=source.get("log.retention.check.interval.ms"),
-            flush_scheduler_interval_ms=source.get("log.flush.scheduler.interval.ms"),
             recovery_point_interval_ms=source.get("log.flush.offset.checkpoint.interval.ms"),
             start_offset_interval_ms=source.get("log.flush.start.offset.checkpoint.interval.ms"),
             high_watermark_interval_ms=source.get("replica.high.watermark.checkpoint.interval.ms"),
