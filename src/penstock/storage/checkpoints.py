@@ -73,8 +73,11 @@ class OffsetCheckpoint:
         return self.offsets
 
     def prepare(self, offsets: Mapping[Partition, int]) -> Callable[[], None] | None:
-        """How to write `offsets`; None if they are in the file already."""
-        if offsets == self.offsets:
+        """How to write `offsets`; None if they are in the file already.
+
+        What was prepared may never have run: a stop cancels what goes on in the background.
+        """
+        if offsets == self.offsets and self._written == self._prepared:
             return None
         self.offsets = offsets
         self._prepared += 1
