@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -340,3 +341,104 @@ async def test_zstd_needs_version_7(node: DataNode, context: Context) -> None:
     answer = only(handle(node.broker, produce(records), context(version=6)))
 
     assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+# -- records that take long to look at
+
+
+def large_batch(**options: Any) -> memoryview:
+    """A few hundred bytes that become two megabytes."""
+    return make_batch(bytes(1 << 20), bytes(1 << 20), compression=Compression.ZSTD, **options)
+
+
+class HeldConnection:
+    """Notes what a handler does to the connection that its request came by."""
+
+    def __init__(self) -> None:
+        self.held_by: list[asyncio.Future[Any]] = []
+        self.is_closed = False
+
+    def hold(self, work: asyncio.Future[Any]) -> None:
+        self.held_by.append(work)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("acks", [1, ALL])
+async def test_a_batch_that_takes_long_to_look_at_is_written_after_all(
+    node: DataNode, context: Context, acks: int
+) -> None:
+    asked = context(version=9)
+    asked.connection = connection = HeldConnection()
+    sent = large_batch()
+
+    waiting = handle(node.broker, produce(sent, acks=acks), asked)
+    assert isinstance(waiting, asyncio.Future)
+    assert node.partition().high_watermark == 0
+    sent[:] = bytes(len(sent))  # the request's buffer is used again
+    (held_by,) = connection.held_by
+    answer = only(await waiting)
+
+    assert held_by.done()
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert node.partition().high_watermark == 2
+
+
+async def test_a_batch_that_takes_long_to_look_at_may_be_refused_in_the_end(
+    node: DataNode, context: Context
+) -> None:
+    sent = large_batch(producer_id=1, producer_epoch=0, base_sequence=0)
+    await handle(node.broker, produce(sent), context(version=9))
+    gap = large_batch(producer_id=1, producer_epoch=0, base_sequence=9)
+
+    answer = only(await handle(node.broker, produce(gap), context(version=9)))
+
+    assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert answer.base_offset == -1
+
+
+async def test_acks_0_with_records_that_take_long_closes_only_if_they_are_refused(
+    node: DataNode, context: Context
+) -> None:
+    for sequence, is_closed in ((0, False), (9, True)):
+        asked = context(version=9)
+        asked.connection = connection = HeldConnection()
+        sent = large_batch(producer_id=1, producer_epoch=0, base_sequence=sequence)
+
+        assert handle(node.broker, produce(sent, acks=0), asked) is None
+        await connection.held_by[0]
+        await asyncio.sleep(0)
+
+        assert connection.is_closed == is_closed
+
+
+async def test_all_partitions_of_a_request_share_one_effort(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    for index in range(1, 4):
+        cluster.publish(partition_record("orders", index))
+    request = produce(None)
+    request.topic_data[0].partition_data = [
+        PartitionProduceData(index=index, records=make_batch(bytes(400_000), compression=Compression.ZSTD))
+        for index in range(4)
+    ]
+
+    waiting = handle(node.broker, request, context(version=9))
+    assert [node.partition(index=index).high_watermark for index in range(4)] == [1, 1, 0, 0]
+    response = await waiting
+
+    answers = response.responses[0].partition_responses
+    assert [(answer.index, answer.error_code) for answer in answers] == [
+        (index, ErrorCode.NONE) for index in range(4)
+    ]
+    assert [node.partition(index=index).high_watermark for index in range(4)] == [1, 1, 1, 1]
+
+
+async def test_a_request_whose_time_is_up_in_the_slow_lane_says_so(node: DataNode, context: Context) -> None:
+    somebody = threading.Event()
+    node.broker.slow_lane.run(somebody.wait)
+    waiting = handle(node.broker, produce(large_batch(), timeout_ms=1), context(version=9))
+
+    assert only(await waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
+    somebody.set()

@@ -79,6 +79,7 @@ def handle(
                 answers.append(answer)
                 continue
             except TakesLong:
+                assert isinstance(records, memoryview)
                 waiting = waiting or PendingProduce(response)
                 slow = SlowAppend(broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms)
                 answers.append(slow.start(records))

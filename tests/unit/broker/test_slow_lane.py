@@ -1,0 +1,76 @@
+"""The slow lane: one piece of work at a time, in order, whatever becomes of those who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.broker.slow_lane import SlowLane
+
+
+class ManualWorkers:
+    """Runs work when the test says so."""
+
+    def __init__(self) -> None:
+        self.running: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.running.append((work, future))
+        return future
+
+    def close(self) -> None:
+        pass
+
+    async def finish_one(self) -> None:
+        work, future = self.running.pop(0)
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def test_work_is_done_one_after_the_other() -> None:
+    workers = ManualWorkers()
+    lane = SlowLane(workers)
+
+    results = [lane.run(lambda number=number: number) for number in range(3)]
+    assert (len(workers.running), len(lane)) == (1, 2)
+    for number in range(3):
+        await workers.finish_one()
+        assert [future.done() for future in results] == [each <= number for each in range(3)]
+
+    assert [await future for future in results] == [0, 1, 2]
+    assert workers.running == []
+
+
+async def test_a_failure_is_told_to_the_one_who_asked_and_stops_nobody_else() -> None:
+    workers = ManualWorkers()
+    lane = SlowLane(workers)
+
+    failing, fine = lane.run(lambda: 1 // 0), lane.run(lambda: "fine")
+    await workers.finish_one()
+    await workers.finish_one()
+
+    with pytest.raises(ZeroDivisionError):
+        await failing
+    assert await fine == "fine"
+
+
+async def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    workers = ManualWorkers()
+    lane = SlowLane(workers)
+
+    running, waiting, last = (lane.run(lambda number=number: number) for number in range(3))
+    running.cancel()
+    waiting.cancel()
+    await workers.finish_one()  # what has begun is ended, and only then the next begins
+
+    assert len(workers.running) == 1
+    await workers.finish_one()
+    assert await last == 2
