@@ -222,3 +222,4 @@ class Quorum:
             self.ended.set_result(None)
         else:
             self.ended.set_exception(reason)
+            self.ended.exception()  # it was said in the log; nobody has to be there to hear it again
