@@ -166,4 +166,4 @@ class Chaos:
         for (topic_id, index), ledger in self._ledger.partitions.items():
             partition = self._simulation.node.partitions.get_by_id(topic_id, index)
             if ledger.is_doubtful and partition is not None and not partition.is_offline:
-                ledger.found_end(partition.log.end_offset)
+                ledger.found_after_power_cut(partition.log.end_offset)

@@ -106,9 +106,11 @@ class PartitionLedger:
         if not self.is_durable:
             self.is_doubtful = self.has_lost_power = True
 
-    def found_end(self, end_offset: int) -> None:
-        """After a power cut a log that is not durable ends here: promises beyond are void."""
+    def found_after_power_cut(self, end_offset: int) -> None:
+        """A log that is not durable ends here: promises beyond are void. It may even be gone altogether."""
         self.is_doubtful = False
+        if end_offset == 0:
+            self.start_offset_min = 0
         self.promised = {offset: value for offset, value in self.promised.items() if offset < end_offset}
 
     # Checks
