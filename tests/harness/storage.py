@@ -1,6 +1,4 @@
-"""A place for logs that lives in memory, and the small things that tests of storage need: batches, a clock,
-workers.
-"""
+"""A place for logs that lives in memory, and what tests of storage need: batches, a clock, workers."""
 
 from __future__ import annotations
 

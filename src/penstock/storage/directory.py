@@ -77,9 +77,7 @@ class LogDirectory:
     # Start
 
     def open(self, *, cluster_id: str, node_id: int) -> None:
-        """Take the directory for this process; DirectoryRefused if it is not ours, DirectoryOffline if the
-        disk fails.
-        """
+        """Take the directory for this process; DirectoryRefused if it is not ours, DirectoryOffline if it fails."""
         disk = self.volume.disk
         try:
             if not disk.exists(self.path):
@@ -280,9 +278,7 @@ class LogDirectory:
         return log
 
     def _forget_former(self, topic: str, partition: int) -> None:
-        """Checkpoints of a deleted log must not be taken for those of a new one with the same name, should we
-        crash.
-        """
+        """What checkpoints say of a deleted log must not be taken for a new one of its name after a crash."""
         checkpoints = (self._recovery_points, self._start_offsets, self._high_watermarks)
         for checkpoint in checkpoints:
             if (topic, partition) in checkpoint.offsets:
@@ -315,9 +311,7 @@ class LogDirectory:
         }
 
     def _lower_checkpoints(self) -> None:
-        """At once, and on the event loop: a log was truncated, and must not be written to before this is on
-        disk.
-        """
+        """At once: a log was truncated, and must not be written to before this is on disk."""
         for checkpoint, offsets in (
             (self._recovery_points, self._present_recovery_points()),
             (self._start_offsets, self._present_start_offsets()),

@@ -98,9 +98,7 @@ class Durability:
             self._timer = asyncio.get_running_loop().call_later(settings.flush_ms / 1000, self._time_is_up)
 
     def recovered(self) -> None:
-        """The log came back from a crash: what was read from it may not be safe yet, so it waits like an
-        append.
-        """
+        """The log came back from a crash: what it holds may not be safe yet, so it waits like an append."""
         settings = self._tail.settings
         if self._tail.end_offset - self.recovery_point >= settings.flush_messages:
             self._held_until_offset = self._tail.end_offset

@@ -6,9 +6,7 @@ from penstock.runtime.disk import Disk, File
 
 
 def save(disk: Disk, path: str, data: bytes) -> File:
-    """Write a whole file in place. It is torn by a power cut before its next sync, which its readers must
-    notice.
-    """
+    """Write a whole file in place. A power cut before its sync may tear it, as its readers must notice."""
     file = disk.open(path, create=True)
     if file.size() > 0:
         file.truncate(0)

@@ -95,9 +95,7 @@ class Flusher:
             self._start()
 
     async def wait(self, offset: int) -> None:
-        """Request it, and return when a trip that began after this call is done; DirectoryOffline if it
-        failed.
-        """
+        """Request it, and return when a trip that began after this call is done, or raise why it failed."""
         done = asyncio.get_running_loop().create_future()
         self._arrived.append(done)
         self.request(offset)

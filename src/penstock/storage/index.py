@@ -40,9 +40,7 @@ class TimeEntry(NamedTuple):
 
 class SegmentIndex(Protocol):
     def position_at_offset(self, relative_offset: int) -> int:
-        """Position of the last indexed batch whose last offset is not above `relative_offset`; 0 where there
-        is none.
-        """
+        """Position of the last indexed batch that ends at or before `relative_offset`; 0 for none."""
         ...
 
     def position_before(self, position: int) -> int:
@@ -98,9 +96,7 @@ class LiveIndex:
         self.positions.append(position)
 
     def add_time(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Note a new latest time; one that is not later than the last is left out, as it would not help a
-        search.
-        """
+        """Note a new latest time; one that is not later than the last would not help a search."""
         if timestamp_ms > (self.times[-1] if self.times else NO_TIMESTAMP):
             self.times.append(timestamp_ms)
             self.time_offsets.append(relative_offset)
@@ -171,9 +167,7 @@ class StoredIndex:
 
 
 def _block(file: File, count: int, key: Struct, target: int) -> bytes:
-    """The entries round the last one whose `key` is not above `target`: halve until they are few, then read
-    those at once.
-    """
+    """The entries round the last one whose `key` is not above `target`: halve until few, then read those."""
     low, high = 0, count
     while high - low > BLOCK_ENTRIES:
         middle = (low + high) // 2

@@ -59,9 +59,7 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a name that could be anything but one folder of ours; the broker refuses it earlier and more
-    politely.
-    """
+    """Refuse what is not one folder of ours; the broker refuses it earlier and more politely."""
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise ValueError(f"{topic!r} can not be the name of a topic")
 
@@ -72,9 +70,7 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def marked_folder(topic: str, partition: int, *, unique: str, kind: str) -> str:
-    """The name of a folder that is to be deleted, was left over, or is not in use yet. A long topic is
-    shortened to fit.
-    """
+    """Name of a folder to be deleted, set aside or not in use yet. A long topic is shortened to fit."""
     check_topic(topic)
     end = f"-{partition}.{unique}{kind}"
     return topic[: NAME_BYTES_MAX - len(end)] + end

@@ -94,9 +94,7 @@ def load_log(
     recovery_point: int,
     start_offset: int,
 ) -> LoadedLog:
-    """The parts of the log in `folder`. `recovery_point` and `start_offset` are what the checkpoints say, or
-    0.
-    """
+    """The parts of the log in `folder`; `recovery_point` and `start_offset` as the checkpoints say."""
     return _Loader(volume, folder, settings).load(
         is_clean=is_clean, recovery_point=recovery_point, start_offset=start_offset
     )
@@ -207,9 +205,7 @@ class _Loader:
             return LeaderEpochs()
 
     def _cover_start(self, epochs: LeaderEpochs, start_offset: int) -> None:
-        """A start that was moved but not yet safe goes back in a crash, behind what the epochs' file then
-        begins with.
-        """
+        """A moved start that was not safe goes back in a crash, before what the epochs' file begins with."""
         first = self._segments[0]
         if first.size > 0 and epochs.epoch_for(start_offset) == UNDEFINED_EPOCH:
             for _, header in scan.headers(
@@ -284,9 +280,7 @@ class _Loader:
             self._unsynced.append(file)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
-        """Remove segments, durably: should they come back by another crash, their offsets may look as if they
-        belonged.
-        """
+        """Remove segments durably: if another crash brought them back, their offsets might fit."""
         for segment in segments:
             segment.release_files()
             remove_files(self._disk, [segment.path(suffix) for suffix in SEGMENT_SUFFIXES])

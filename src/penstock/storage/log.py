@@ -58,9 +58,7 @@ class AppendInfo(NamedTuple):
 
 
 class Log:
-    """Made by `LogDirectory`, which owns it; `loaded` is what was found on disk, or nothing much for a new
-    log.
-    """
+    """Made and owned by `LogDirectory`; `loaded` is what was found on disk."""
 
     __slots__ = (
         "_bar",
@@ -189,9 +187,7 @@ class Log:
         return check_batches(self.producers, headers, batches)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
-        """Write batches as the leader has them. Half a batch at the end, as a fetch may leave it, is not
-        taken.
-        """
+        """Write batches as the leader has them; half a batch at the end, as a fetch may leave it, is not taken."""
         if self._bar is not None:
             raise self._bar()
         first_offset = self.end_offset
@@ -294,16 +290,12 @@ class Log:
             )
 
     def max_timestamp(self, *, end_offset: int) -> TimestampedOffset | None:
-        """The first record with the latest time; None where that is not below `end_offset` or nothing has a
-        time.
-        """
+        """The first record with the latest time; None if nothing has a time, or not below `end_offset`."""
         with self._working("reading"):
             return self._reader.max_timestamp(start_offset=self.start_offset, end_offset=end_offset)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) where this can not be
-        known.
-        """
+        """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) if that is not known."""
         return self.epochs.end_offset_for(leader_epoch, log_end_offset=self.end_offset)
 
     @property
@@ -334,16 +326,12 @@ class Log:
 
     @property
     def durable_end_offset(self) -> int:
-        """Where acknowledgements and readers must stop: the end, unless `flush.messages` makes appends wait
-        for the disk.
-        """
+        """Where acknowledgements and readers stop: the end, unless `flush.messages` makes appends wait."""
         return self._durability.end_offset
 
     @property
     def on_durable(self) -> Callable[[], None] | None:
-        """Called after `durable_end_offset` moved by a sync, or when it never will because the directory is
-        offline.
-        """
+        """Called after a sync moved `durable_end_offset`, or when none will: the directory is offline."""
         return self._durability.on_advance
 
     @on_durable.setter
@@ -363,9 +351,7 @@ class Log:
     # Shortening
 
     def advance_start(self, offset: int) -> None:
-        """Let the log start at `offset`: records before it are gone for readers now, and from the disk by and
-        by.
-        """
+        """Let the log start at `offset`: what is before it is gone for readers now, from the disk later."""
         if self._bar is not None:
             raise self._bar()
         if offset > self.end_offset:
@@ -503,9 +489,7 @@ class Log:
 
     @contextmanager
     def _working(self, doing: str) -> Iterator[None]:
-        """Refuse if the log is out of service; an OSError inside takes the directory offline. Not for the hot
-        paths.
-        """
+        """Refuse if out of service; an OSError inside takes the directory offline. Not for hot paths."""
         if self._bar is not None:
             raise self._bar()
         try:

@@ -79,9 +79,7 @@ class Move:
         logger.info("%s was moved from %s to %s", log, self._source.path, self.target.path)
 
     async def _catch_up(self) -> Log:
-        """A copy that has what the log has; begun anew where a truncation or retention made an old one
-        worthless.
-        """
+        """A copy that has what the log has; begun anew where truncation or retention made it worthless."""
         log = self.log
         while True:
             if self.copy is None or not self._is_valid(self.copy):

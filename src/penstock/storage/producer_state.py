@@ -94,18 +94,14 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def take_recallable(self, producer_id: int) -> Producer | None:
-        """The producer, if the log may hold older batches of it that are not known here; None from then on
-        (see `recall`).
-        """
+        """The producer, if the log may hold batches of it that are not known here; None from then on."""
         if producer_id not in self._recallable:
             return None
         self._recallable.discard(producer_id)
         return self._producers.get(producer_id)
 
     def check(self, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
-        """Whether `headers` may be appended now: None if so, the first writing of a batch that is repeated,
-        or it raises.
-        """
+        """None if `headers` may be appended, the first writing of a batch that is repeated; or it raises."""
         if len(headers) > 1:
             return self._check_several(headers)
         header = headers[0]
@@ -148,9 +144,7 @@ class ProducerState:
             producer.transaction_start_offset = base_offset
 
     def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
-        """Raise unless the marker comes from the producer's present epoch or a later one, and from its
-        present coordinator.
-        """
+        """Raise if the marker is of an older epoch of the producer, or of an older coordinator."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return
@@ -188,9 +182,7 @@ class ProducerState:
 def _check(
     header: BatchHeader, producer: Producer, *, epoch: int, last_sequence: int
 ) -> ProducedBatch | None:
-    """`epoch` and `last_sequence` are the producer's own, or those of a batch that goes before in the same
-    append.
-    """
+    """`epoch` and `last_sequence`: the producer's, or those of a batch before it in the same append."""
     first = header.base_sequence
     if first < 0:  # a coordinator's own records carry a producer's id and epoch, but no sequence
         _check_epoch(header, epoch=epoch)

@@ -115,9 +115,7 @@ class Reader:
         return None
 
     def max_timestamp(self, *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-        """The first record that has the latest time of all; None where no record has one or it is not below
-        `end_offset`.
-        """
+        """The first record that has the latest time; None if nothing has a time, or not below `end_offset`."""
         latest, segment = NO_TIMESTAMP, None
         for candidate in self._segments:
             timestamp_ms, _ = candidate.max_timestamp()

@@ -60,9 +60,7 @@ def _count(
     high_watermark: int,
     may_go: Callable[[Segment, int], bool],
 ) -> int:
-    """How many segments go if those before `first` do, and each after it for which `may_go`, up to the first
-    that stays.
-    """
+    """How many go: those before `first`, and all after it up to the first that `may_go` keeps."""
     count = first
     while count < len(segments):
         segment = segments[count]

@@ -62,9 +62,7 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
         self.index = None
         self._saved_entries = (0, 0)
-        """How many entries of the offset index and of the time index the files hold, where `index` is in
-        memory.
-        """
+        """Entries of the offset index and of the time index that are in the files already."""
         self._file: File | None = None
         self._stored: StoredIndex | None = None
         self._unindexed_bytes = 0
@@ -112,9 +110,7 @@ class Segment:
         return index
 
     def check_index(self) -> None:
-        """Raise CorruptFile if the index files can not belong to this log, by the little that is cheap to
-        see.
-        """
+        """Raise CorruptFile if the index files can not be of this log, by what is cheap to see."""
         index = self.lookup()
         if isinstance(index, StoredIndex):
             index.check(log_bytes=self.size)
@@ -229,9 +225,7 @@ class Segment:
         )
 
     def truncate(self, offset: int) -> int:
-        """Cut everything from the batch that holds `offset` on; returns where the segment ends then. It is
-        live afterwards.
-        """
+        """Cut from the batch that holds `offset` on; returns where the segment, now live, ends."""
         index = self.activate()
         position = self.position_of(offset)
         index.truncate(offset - self.base_offset)
@@ -267,9 +261,7 @@ class Segment:
         return next_offset
 
     def max_timestamp(self) -> tuple[int, int]:
-        """The latest time of any record, -1 where there is none, and the last offset of the batch that holds
-        it.
-        """
+        """The latest time of any record, or -1, and the last offset of the batch that holds it."""
         if self._max_timestamp_ms == _NOT_READ:
             latest = self.lookup().last_time()
             self._max_timestamp_ms = latest.timestamp_ms
@@ -277,9 +269,7 @@ class Segment:
         return self._max_timestamp_ms, self._max_timestamp_offset
 
     def retention_timestamp(self) -> int:
-        """The time that `retention.ms` counts from: of the latest record, or of the file where no record has
-        one.
-        """
+        """What `retention.ms` counts from: the latest record, or the file where no record has a time."""
         latest, _ = self.max_timestamp()
         return latest if latest >= 0 else self._volume.disk.modified_ms(self.path(LOG_SUFFIX))
 

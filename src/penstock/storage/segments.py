@@ -1,6 +1,4 @@
-"""The segments of one log in the order of their offsets, found by binary search. The last one is the active
-one.
-"""
+"""The segments of one log, in the order of their offsets. The last one is the active one."""
 
 from __future__ import annotations
 

@@ -76,9 +76,7 @@ class StoreSettings:
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
     open_files_max: int = 512
-    """Segment files kept open at once over all logs; a node that raised its limit of descriptors may keep
-    more.
-    """
+    """Segment files kept open at once over all logs. A node with more descriptors may keep more."""
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:

@@ -84,9 +84,7 @@ def _decode_producer(
 
 
 class SnapshotFiles:
-    """The snapshots of one log that are on disk: one where each segment begins, and one where the log ended
-    last.
-    """
+    """The snapshots of one log on disk: where each segment begins, and where the log ended last."""
 
     __slots__ = ("_disk", "_folder", "_offsets")
 
@@ -109,9 +107,7 @@ class SnapshotFiles:
         return save(self._disk, self._path(offset), encode(producers))
 
     def load(self, *, end_offset: int) -> tuple[int, list[Producer]] | None:
-        """The newest readable snapshot not above `end_offset`, and its offset. Damaged ones are removed on
-        the way.
-        """
+        """The newest readable snapshot not above `end_offset`, and its offset; damaged ones are removed."""
         for offset in reversed(self._offsets):
             if offset > end_offset:
                 continue

@@ -130,9 +130,7 @@ class LogStore:
     def create(
         self, topic: str, partition: int, topic_id: Uuid, settings: LogSettings, *, path: str | None = None
     ) -> Log:
-        """A new log, in the directory at `path` or else where there are fewest; PartitionExists if there is
-        one.
-        """
+        """A new log, in the directory at `path` or where there are fewest; PartitionExists if there is one."""
         path = path or self._preferred.pop((topic, partition), None)
         if (topic, partition) in self._logs:
             raise PartitionExists(
@@ -189,15 +187,11 @@ class LogStore:
         return claimed
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a log out of service; its files go after `file.delete.delay.ms`. Nothing happens if there is
-        none.
-        """
+        """Take a log, if there is one, out of service; its files go after `file.delete.delay.ms`."""
         self._remove(topic, partition, DELETE_DIRECTORY)
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """Take a log out of service that the cluster knows nothing of, but keep its files: someone may want
-        them.
-        """
+        """Take a log out of service that the cluster does not know, but keep its files."""
         self._remove(topic, partition, STRAY_DIRECTORY)
 
     def all(self) -> Iterator[Log]:

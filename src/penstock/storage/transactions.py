@@ -18,9 +18,7 @@ _VALUE = Struct(">hi")  # version, coordinator epoch
 
 
 def read_marker(view: Buffer, position: int) -> TransactionMarker | None:
-    """The marker in the control batch at `position`; None for control records of another kind, or for none
-    left by compaction.
-    """
+    """The marker in the control batch at `position`; None if it holds no end of a transaction."""
     for record in kernel.iterate_records(view, position):
         if record.key is None or record.value is None or len(record.key) < _KEY.size:
             return None
@@ -35,9 +33,7 @@ def read_marker(view: Buffer, position: int) -> TransactionMarker | None:
 def check_batches(
     producers: ProducerState, headers: Sequence[BatchHeader], view: Buffer
 ) -> ProducedBatch | None:
-    """Whether batches, one after the other in `view`, may be appended; as `ProducerState.check`, markers
-    included.
-    """
+    """As `ProducerState.check`, for batches one after the other in `view`, markers included."""
     position = 0
     for header in headers:
         if header.is_control:
@@ -51,9 +47,7 @@ def check_batches(
 def note_batches(
     producers: ProducerState, headers: Sequence[BatchHeader], view: Buffer, *, first_offset: int
 ) -> None:
-    """Show batches, one after the other in `view` and in the log from `first_offset` on, to the producer
-    state.
-    """
+    """Show batches of `view`, which stand in the log from `first_offset` on, to the producer state."""
     position, offset = 0, first_offset
     for header in headers:
         if header.producer_id >= 0:

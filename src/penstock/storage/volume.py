@@ -74,9 +74,7 @@ class Volume:
         return self.offline
 
     def refusal(self) -> DirectoryOffline:
-        """A new exception that says why; one that is raised again and again would drag all its tracebacks
-        along.
-        """
+        """A new exception that says why; one raised again and again would drag its tracebacks along."""
         assert self.offline is not None
         return DirectoryOffline(self.path, self.offline.reason)
 

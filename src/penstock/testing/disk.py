@@ -151,9 +151,7 @@ class SimulatedDisk:
     def fail(
         self, prefix: str, error: int, *, operations: Iterable[str] | None = None, skip: int = 0
     ) -> None:
-        """Answer with `error` (an errno) from now on, for paths under `prefix`; `skip` operations succeed
-        first.
-        """
+        """Answer with `error` (an errno) for paths under `prefix`, after `skip` operations that succeed."""
         chosen = frozenset(operations) if operations is not None else WRITING | {"read", "open", "list"}
         self._faults.append(Fault(prefix, error, chosen, skip))
 
