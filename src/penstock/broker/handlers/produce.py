@@ -202,9 +202,13 @@ class PendingProduce:
         self._outstanding += 1
 
     def end(self) -> None:
-        """One of the things waited for is done; after the last one the response goes out."""
+        """One of the things waited for is done; after the last one the response goes out.
+
+        But not before `start`: a directory that fails under one partition sends away those who wait for another, and
+        the rest of the request is still to come.
+        """
         self._outstanding -= 1
-        if self._outstanding == 0:
+        if self._outstanding == 0 and self._timer is not None:
             self._finish()
 
     def fail(self, error: Exception) -> None:
