@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from pathlib import Path
 
 import pytest
@@ -209,19 +208,3 @@ async def test_an_append_that_fails_ends_the_leadership_at_once(node: Node) -> N
     with pytest.raises(OSError, match="no space left"):
         await quorum.ended
     await quorum.close()
-
-
-async def test_a_failure_that_was_logged_is_not_complained_about_again(node: Node) -> None:
-    complaints: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    quorum = await node.start()
-    node.log.failure = OSError(5, "input/output error")
-    quorum.append([b"a"])
-    await node.settle()
-    await quorum.close()
-
-    del quorum, node.quorum
-    node.log.failure = None  # its traceback would keep everything alive
-    gc.collect()
-
-    assert complaints == []
