@@ -22,9 +22,7 @@ from penstock.runtime.network import FileSlice, Part, Stream
 
 log = logging.getLogger(__name__)
 
-WAITING_ANSWERS_MAX = (
-    256  # requests under way on one connection; clients send 5, load generators up to some 100
-)
+WAITING_ANSWERS_MAX = 256  # requests under way on one connection; clients send 5, load generators some 100
 WAITING_BYTES_MAX = 4 << 20  # answers in memory that wait for an earlier one; beyond this no more are made
 LARGE_ANSWER_BYTES = WAITING_BYTES_MAX // WAITING_ANSWERS_MAX  # smaller ones are bounded by their number
 TURN_S_MAX = 0.01  # how long one peer's requests are served before others get their turn
@@ -232,7 +230,8 @@ class Connection:
                 if not answer.done():
                     break
                 if answer.cancelled() or answer.exception() is not None:
-                    log.error("no answer for %s; closing its connection", self.peer)
+                    # The node is stopping, or has said already what went wrong; later answers must not overtake.
+                    log.debug("no answer for %s; closing its connection", self.peer)
                     self._send_outgoing()
                     self.stream.close()
                     return
