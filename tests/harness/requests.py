@@ -9,7 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.wire import WireConnection
+import crc32c
+
+from harness.waiting import wait_until
+from harness.wire import WireConnection, end_offset
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import declaration_of
@@ -24,6 +27,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
 )
 from penstock.records import kernel
+from penstock.records.batch import CRC_START, HEADER, LENGTH_BYTES
 
 CREATE_TOPICS_VERSION = 5
 PRODUCE_VERSION = 9
@@ -69,6 +73,9 @@ def create_topic(connection: WireConnection, name: str, *, partitions: int = 1, 
     )
     (result,) = ask(connection, request, CREATE_TOPICS_VERSION).topics
     assert result.error_code == ErrorCode.NONE, result
+    # Kafka answers before the broker has heard of its controller's decision.
+    for partition in range(partitions):
+        wait_until(lambda partition=partition: end_offset(connection, name, partition) == 0, f"{name} is led")
 
 
 def produce(
@@ -160,3 +167,14 @@ def values(records: Any) -> list[bytes | None]:
         found += [record.value for record in kernel.iterate_records(records, position)]
         position += header.size_bytes
     return found
+
+
+def rewritten(sent: bytes, *, crc: int | None = None, **fields: int) -> bytes:
+    """A batch with other numbers in its header, and a checksum that covers the lie unless one is given."""
+    header = kernel.read_header(sent)._replace(size_bytes=len(sent))._replace(**fields)
+    header = header._replace(size_bytes=header.size_bytes - LENGTH_BYTES)
+    lying = bytearray(sent)
+    HEADER.pack_into(lying, 0, *header)
+    checksum = crc32c.crc32c(bytes(lying[CRC_START:])) if crc is None else crc
+    HEADER.pack_into(lying, 0, *header._replace(crc=checksum))
+    return bytes(lying)
