@@ -62,10 +62,14 @@ class ConnectionTable:
                 del self._per_host[connection.peer_host]
 
     def sweep(self, now: float) -> None:
-        """Close what has idled too long, or has not read for as long; take back the buffers of what is merely
-        quiet."""
+        """Close what has idled too long, or has not read for as long, or is gone; take back the buffers of what
+        is merely quiet."""
         limit_s = self.limits.idle_ms_max / 1000
         for connection in list(self._connections):
+            if connection.stream.is_reset():
+                log.debug("%s is gone", connection.peer)
+                connection.abort()
+                continue
             connection.look_at_backlog(now)
             if connection.has_work():
                 continue

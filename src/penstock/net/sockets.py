@@ -115,6 +115,10 @@ class SocketStream:
         if was_idle:
             self._flush(wait_on_backlog=True)
 
+    def is_reset(self) -> bool:
+        # uvloop tells of a reset once. If that call still found bytes to read, there is never another.
+        return self._handler is not None and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
     def _enqueue(self, parts: Sequence[Part]) -> None:
         self._queue.extend(parts)
         for part in parts:

@@ -56,6 +56,9 @@ class SimulatedStream:
     def backlog_bytes(self) -> int:
         return sum(map(len, self.other._inbox)) if self.other._is_paused else 0
 
+    def is_reset(self) -> bool:
+        return False  # here every end is told at once
+
     def pause_reading(self) -> None:
         self._is_paused = True
 

@@ -33,6 +33,9 @@ class RecordingStream:
     def backlog_bytes(self) -> int:
         return self.backlog
 
+    def is_reset(self) -> bool:
+        return False
+
     def pause_reading(self) -> None:
         self.is_paused = True
 

@@ -2,9 +2,12 @@
 
 import asyncio
 import random
+import socket
+import struct
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from penstock.net.sockets import SocketNetwork
 from penstock.runtime.disk import RealDisk
@@ -115,6 +118,36 @@ async def test_an_abort_drops_what_is_queued() -> None:
     await client.ended
 
     assert len(client.data) < 32 << 20
+
+
+def test_a_peer_that_sent_something_and_reset_is_known_to_be_gone() -> None:
+    """On uvloop no callback tells it: the one for the reset still finds bytes to read, and there is no second."""
+
+    async def main() -> None:
+        network = SocketNetwork()
+        accepted: asyncio.Future[Collector] = asyncio.get_running_loop().create_future()
+
+        def accept(stream: Stream) -> Collector:
+            accepted.set_result(Collector(stream))
+            return accepted.result()
+
+        listening = await network.listen("127.0.0.1", 0, accept)
+        with socket.create_connection(("127.0.0.1", listening.port)) as peer:
+            peer.sendall(b"half a frame")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        listening.start()
+
+        server = await accepted
+        while not server.data and not server.ended.done():
+            await asyncio.sleep(0)
+
+        assert server.ended.done() or server.stream.is_reset()
+        server.stream.abort()
+        await server.ended
+        assert not server.stream.is_reset()
+        listening.close()
+
+    uvloop.run(main())
 
 
 async def test_an_address_in_use_is_refused() -> None:
