@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.broker.broker import Broker
 from penstock.broker.dispatcher import Dispatcher
@@ -62,8 +62,13 @@ class Ready:
 
 
 class Node:
-    def __init__(self, settings: BrokerSettings, runtime: Runtime) -> None:
+    def __init__(
+        self, settings: BrokerSettings, runtime: Runtime, *, open_files_max: int | None = None
+    ) -> None:
         self.settings = settings
+        self._store_settings = StoreSettings.read(settings)
+        if open_files_max is not None:
+            self._store_settings = replace(self._store_settings, open_files_max=open_files_max)
         self._runtime = runtime
         self._dynamic = DynamicSettings(settings)
         self._listeners: list[tuple[Address, Listener]] = []
@@ -77,7 +82,7 @@ class Node:
         self.logs = LogStore(
             _directories(settings),
             runtime=runtime,
-            settings=StoreSettings.read(settings),
+            settings=self._store_settings,
             topic_settings=self._settings_at_load,
             node_id=settings.node_id,
             cluster_id=self.cluster_id,

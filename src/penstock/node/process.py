@@ -26,18 +26,20 @@ __all__ = ["CannotStart", "Ready", "run"]
 
 log = logging.getLogger(__name__)
 
+LOG_FILES_SHARE = 4  # logs keep a quarter of the descriptors open, the rest is for connections
+
 
 def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
-    _allow_many_files()
+    files_max = _allow_many_files()
     if not kernel.IS_COMPILED:
         log.warning(
             "the compiled kernel is missing, so this node is many times slower: run `make install` again"
         )
-    return run_loop(_serve(settings, on_ready))
+    return run_loop(_serve(settings, on_ready, files_max))
 
 
-async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) -> int:
+async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None], files_max: int) -> int:
     workers = ThreadWorkers(settings.get("background.threads"))
     runtime = Runtime(
         clock=SystemClock(),
@@ -50,7 +52,7 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) ->
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    node = Node(settings, runtime)
+    node = Node(settings, runtime, open_files_max=files_max // LOG_FILES_SHARE)
     try:
         on_ready(await node.start())
         settle_memory()
@@ -84,8 +86,9 @@ def _socket_buffers(settings: BrokerSettings) -> SocketBuffers:
     )
 
 
-def _allow_many_files() -> None:
-    """A partition holds a file open, and so does a connection: take all that the system lets this process have."""
+def _allow_many_files() -> int:
+    """A partition holds files open, and so does a connection: take all that the system lets this process have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
