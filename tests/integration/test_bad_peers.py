@@ -248,7 +248,7 @@ def _metadata_requests() -> bytes:
 
 def _send_until_full(peer: socket.socket, data: bytes) -> None:
     """Sends over and over until the other side stops reading, as it should, or 100 MiB went."""
-    peer.settimeout(1.0)
+    peer.settimeout(0.3)
     sent = 0
     while sent < 100 * MIB:
         try:
