@@ -140,7 +140,8 @@ FLUSHING = (
         "`log.flush.scheduler.interval.ms`."
     ),
     long("log.flush.scheduler.interval.ms", LONG_MAX, importance=HIGH).means(
-        "How often the logs are looked through for some to sync."
+        "What `log.flush.interval.ms` is where that is not set. Each log has a timer of its own, so nothing is "
+        "looked through."
     ),
     integer("log.flush.offset.checkpoint.interval.ms", MINUTE_MS, at_least(0), HIGH).means(
         "How often it is noted up to where logs are synced; after a crash they are checked from there."
