@@ -111,7 +111,9 @@ class Dispatcher:
             raise PeerError(str(error)) from error
         except Exception as error:
             raise self._our_bug(route, connection) from error
-        if type(response) is route.response_class:  # not by `Awaitable`, whose check is slow: bench "small pipelined"
+        if (
+            type(response) is route.response_class
+        ):  # not by `Awaitable`, whose check is slow: bench "small pipelined"
             return _encode(route, correlation_id, response)
         if response is None:
             return None

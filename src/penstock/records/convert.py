@@ -6,6 +6,8 @@ records on the way down. Compression stays what it was.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from penstock.records import kernel
 from penstock.records.batch import (
     COMPRESSION_MASK,
@@ -19,6 +21,8 @@ from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.errors import InvalidBatch, InvalidTimestamp, UnsupportedCompression
 from penstock.records.message_set import read_message_set, write_message_set
 from penstock.records.twin import finish_batch
+
+RECORDS_AT_ONCE = 10_000  # as objects they take a few megabytes, and a batch may hold millions
 
 
 def up_convert(
@@ -45,7 +49,8 @@ def down_convert(
     """Batches as message sets of format `magic`; an incomplete batch at the end is left out.
 
     Records before `first_offset` are left out of what is not compressed: some consumers take the first message that
-    they see for the one they asked for. Raises `UnsupportedCompression` for zstd, which old clients cannot read.
+    they see for the one they asked for. What follows a batch of zstd, which old clients cannot read, is left out too;
+    `UnsupportedCompression` where that comes first. Only some records at a time are taken out of a batch.
     """
     out = bytearray()
     position = 0
@@ -53,13 +58,16 @@ def down_convert(
         start, position = position, position + header.size_bytes
         if header.is_control:
             continue
-        if header.attributes & COMPRESSION_MASK == Compression.ZSTD:
-            raise UnsupportedCompression(f"format {magic} cannot carry zstd")
-        records = list(kernel.iterate_records(batches, start, limit_bytes=limit_bytes))
         codec = header.compression
-        if codec is Compression.NONE and header.base_offset < first_offset:
-            records = [record for record in records if record.offset >= first_offset]
-        out += write_message_set(records, magic=magic, codec=codec, timestamp_type=header.timestamp_type)
+        if codec is Compression.ZSTD:
+            if out:
+                break
+            raise UnsupportedCompression(f"format {magic} cannot carry zstd")
+        iterator = iter(kernel.iterate_records(batches, start, limit_bytes=limit_bytes))
+        while records := list(islice(iterator, RECORDS_AT_ONCE)):
+            if codec is Compression.NONE and header.base_offset < first_offset:
+                records = [record for record in records if record.offset >= first_offset]
+            out += write_message_set(records, magic=magic, codec=codec, timestamp_type=header.timestamp_type)
     return out
 
 

@@ -10,6 +10,7 @@ import pytest
 from harness.datapath import Cluster, DataNode, partition_record, topic_id_of
 from harness.fetching import answers, append, fetch, only, values
 from penstock.broker.handlers.fetch import handle
+from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchResponse
@@ -187,6 +188,8 @@ async def test_old_consumers_are_given_message_sets(
     append(node, b"a", b"b", compression=codec_)
 
     response = handle(node.broker, fetch(("orders", 0, 0)), context(version=version))
+    if codec_ is not Compression.NONE:  # what is compressed is opened in a worker
+        response = await response
 
     data = only(response)
     assert data.records[16] == magic
@@ -221,10 +224,43 @@ async def test_old_versions_get_at_least_one_batch_of_every_partition(
     assert all(len(data.records) > 500 for data in answers(response))
 
 
+async def test_an_answer_in_an_old_format_is_bounded_whatever_is_asked_for(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    for index in range(20):
+        cluster.publish(partition_record("orders", index))
+        append(node, b"x" * 500_000, index=index)
+    asked = fetch(*[("orders", index, 0) for index in range(20)], max_bytes=2**31 - 1)
+
+    for version in (2, 3):
+        sizes = [
+            len(data.records) for data in answers(await handle(node.broker, asked, context(version=version)))
+        ]
+        assert sum(sizes) <= OLD_FORMAT_BYTES_MAX + 500_000
+        assert sizes[0] > 500_000
+
+
+async def test_only_one_old_fetch_of_a_connection_is_under_way(node: DataNode, context: Context) -> None:
+    class Connection:
+        held_by: Any = None
+
+        def hold(self, work: Any) -> None:
+            self.held_by = work
+
+    asked = context(version=3)
+    asked.connection = connection = Connection()
+
+    waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), asked)
+    assert connection.held_by is waiting
+    append(node, b"a", compression=Compression.GZIP)
+
+    assert [record.value for record in read_message_set(only(await waiting).records).records] == [b"a"]
+
+
 async def test_zstd_cannot_be_converted_for_old_consumers(node: DataNode, context: Context) -> None:
     append(node, b"a", compression=Compression.ZSTD)
 
-    old = only(handle(node.broker, fetch(("orders", 0, 0)), context(version=3)))
+    old = only(await handle(node.broker, fetch(("orders", 0, 0)), context(version=3)))
     newer = only(handle(node.broker, fetch(("orders", 0, 0)), context(version=4)))
 
     assert old.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

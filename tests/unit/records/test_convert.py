@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.records import kernel
+from penstock.records import convert, kernel
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType, place
 from penstock.records.convert import down_convert, recompress, up_convert
 from penstock.records.errors import InvalidBatch, InvalidTimestamp, TooLarge, UnsupportedCompression
@@ -91,6 +91,25 @@ def test_zstd_cannot_be_given_to_old_consumers() -> None:
 
     with pytest.raises(UnsupportedCompression):
         down_convert(batch, magic=1)
+
+
+def test_what_comes_before_zstd_is_given_to_old_consumers() -> None:
+    plain, zstd = kernel.build_batch(RECORDS), kernel.build_batch(RECORDS, compression=Compression.ZSTD)
+
+    assert down_convert(plain + zstd + plain, magic=1) == down_convert(plain, magic=1)
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_a_batch_of_very_many_records_goes_down_in_pieces(
+    codec: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convert, "RECORDS_AT_ONCE", 7)
+    records = [NewRecord(1000 + n, None, b"%d" % n, ()) for n in range(50)]
+    batch = kernel.build_batch(records, base_offset=500, compression=codec)
+
+    message_set = read_message_set(down_convert(batch, magic=1))
+
+    assert [(r.offset, r.value) for r in message_set.records] == [(500 + n, b"%d" % n) for n in range(50)]
 
 
 def test_a_producer_may_not_send_a_wrapper_beside_others() -> None:

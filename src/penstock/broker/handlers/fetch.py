@@ -1,6 +1,6 @@
 """Fetch (key 1): read batches of records from partitions. Served: v0 to v18.
 
-v0 and v1 are given message sets v0, v2 and v3 message sets v1, converted from the v2 batches of the log. v3
+v0 and v1 are given message sets v0, v2 and v3 message sets v1 (`broker.old_formats`). v3
 adds a limit on the whole answer. v4 adds isolation levels. v7 adds sessions (`broker.fetch_session`). v9
 fences by leader epoch. v11 lets consumers read from followers. v12 finds diverging logs. v13 names topics by
 id. v16 tells who leads.
@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
+from penstock.broker import old_formats
 from penstock.broker.broker import Broker
 from penstock.broker.cold_reads import is_cold, warm
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint, current_leader
 from penstock.broker.fetch_session import FetchPlan, FetchTarget
+from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX, Conversion
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
@@ -35,8 +38,6 @@ from penstock.protocol.messages.fetch import (
 )
 from penstock.protocol.types import Records
 from penstock.records.batch import Compression
-from penstock.records.convert import down_convert
-from penstock.records.errors import RecordsError
 from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.runtime.network import FileSlice
@@ -81,10 +82,14 @@ def handle(
     fetch = Fetch(broker, request, context, plan, replica_id)
     fetch.read()
     if not fetch.is_ready():
-        return fetch.wait()
-    if fetch.cold_pieces:
-        return fetch.warm_up()
-    return fetch.answer()
+        answer = fetch.wait()
+    elif fetch.is_slow():
+        answer = fetch.answer_later()
+    else:
+        return fetch.answer()
+    if version <= MESSAGE_SET_VERSION_MAX and context.connection is not None:
+        context.connection.hold(answer)  # so that only one answer of a size that matters is in memory
+    return answer
 
 
 class Fetch:
@@ -94,6 +99,7 @@ class Fetch:
         "_broker",
         "_bytes_read",
         "_context",
+        "_conversions",
         "_future",
         "_has_news",
         "_is_time_up",
@@ -120,6 +126,8 @@ class Fetch:
         self._plan = plan
         self._replica_id = replica_id
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        if context.version <= MESSAGE_SET_VERSION_MAX:
+            self._max_bytes = min(self._max_bytes, OLD_FORMAT_BYTES_MAX)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._results: list[tuple[FetchTarget, PartitionData]] = []
         self._partitions: list[Partition] = []
@@ -129,6 +137,8 @@ class Fetch:
         self._wait: FetchWait | None = None
         self.cold_pieces: list[FileSlice] = []
         """Of what was read last, the slices that would make sending them wait for a disk."""
+        self._conversions: list[Conversion] = []
+        """Of what was read last, the slices that the reader does not understand as they are."""
 
     # -- reading
 
@@ -143,6 +153,7 @@ class Fetch:
         partitions: list[Partition] = []
         self._has_news = False
         self.cold_pieces = []
+        self._conversions = []
         for target in self._plan.targets:
             wanted = target.wanted
             try:
@@ -159,9 +170,13 @@ class Fetch:
                 continue
             size = len(data.records)  # type: ignore[arg-type]
             if size:
-                # Before v3 each partition has its own limit, and its first batch may pass it.
-                at_least_one = version < WHOLE_LIMIT_VERSION
                 remaining = max(remaining - size, 0)
+                # Before v3 each partition has its own limit, and its first batch may pass it.
+                at_least_one = version < WHOLE_LIMIT_VERSION and remaining > 0
+                if version <= MESSAGE_SET_VERSION_MAX:
+                    piece = data.records
+                    assert isinstance(piece, FileSlice)
+                    self._conversions.append(Conversion(data, piece, wanted.fetch_offset))
             results.append((target, data))
         self._results = results
         self._partitions = partitions
@@ -196,7 +211,7 @@ class Fetch:
                 if is_cold(piece):
                     self.cold_pieces.append(piece)
                 if version < ZSTD_VERSION:
-                    records = self._convert(partition, piece, offset)
+                    self._check_codec(partition)
             if is_follower and self._wait is None:
                 # Only after the read: an offset that the log does not have must not count as copied.
                 self._note_follower(partition, wanted)
@@ -228,20 +243,12 @@ class Fetch:
         self._has_news = True
         return EpochEndOffset(epoch=found[0], end_offset=found[1])
 
-    def _convert(self, partition: Partition, piece: FileSlice, offset: int) -> Records:
-        """Bytes that a reader of this age understands; only these pass through memory."""
+    def _check_codec(self, partition: Partition) -> None:
         if partition.rules.compression == Compression.ZSTD:
             raise Refused(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"{partition} has compression.type=zstd, which fetch v{self._version} does not know",
             )
-        if self._version > MESSAGE_SET_VERSION_MAX:
-            return piece
-        magic = 0 if self._version <= MESSAGE_SET_V0_VERSION_MAX else 1
-        try:
-            return down_convert(piece.read(), magic=magic, first_offset=offset)
-        except RecordsError as error:
-            raise Refused(ErrorCode[error.error_name], str(error)) from error
 
     def _refuse(self, refusal: Refused, target: FetchTarget) -> PartitionData:
         error = refusal.error
@@ -295,18 +302,44 @@ class Fetch:
                 NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port, rack=node.rack)
             )
 
-    def warm_up(self) -> asyncio.Future[FetchResponse]:
-        """Answer when a worker has brought what is cold into memory."""
+    def is_slow(self) -> bool:
+        """Whether something has to be done in a worker before this can be answered; little things are done now."""
+        if self._conversions and old_formats.is_quick(self._conversions):
+            converted = old_formats.convert(self._conversions, magic=self._magic())
+            old_formats.fill_in(self._conversions, converted)
+            self._conversions = []
+            self.cold_pieces = []
+        return bool(self.cold_pieces or self._conversions)
+
+    def answer_later(self) -> asyncio.Future[FetchResponse]:
         future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
-        self._answer_when_warm(future)
+        self._answer_when_prepared(future)
         return future
 
-    def _answer_when_warm(self, future: asyncio.Future[FetchResponse]) -> None:
-        def answer(_: asyncio.Future[None]) -> None:
-            if not future.done():
-                future.set_result(self.answer())
+    def _answer_when_prepared(self, future: asyncio.Future[FetchResponse]) -> None:
+        """Answer when a worker has brought what is cold into memory, and converted what the reader cannot read."""
+        conversions = self._conversions
 
-        self._broker.runtime.workers.run(partial(warm, self.cold_pieces)).add_done_callback(answer)
+        def answer(prepared: asyncio.Future[Any]) -> None:
+            if future.done():
+                return
+            try:
+                if conversions:
+                    old_formats.fill_in(conversions, prepared.result())
+                future.set_result(self.answer())
+            except Exception as error:  # nobody waits for this callback but the future
+                future.set_exception(error)
+
+        if conversions:
+            prepared: asyncio.Future[Any] = self._broker.slow_lane.run(
+                partial(old_formats.convert, conversions, magic=self._magic())
+            )
+        else:
+            prepared = self._broker.runtime.workers.run(partial(warm, self.cold_pieces))
+        prepared.add_done_callback(answer)
+
+    def _magic(self) -> int:
+        return 0 if self._version <= MESSAGE_SET_V0_VERSION_MAX else 1
 
     # -- waiting
 
@@ -341,8 +374,8 @@ class Fetch:
             self.read()
             if not self.is_ready() and not self._is_time_up:
                 self._watch()
-            elif self.cold_pieces:
-                self._answer_when_warm(self._future)
+            elif self.is_slow():
+                self._answer_when_prepared(self._future)
             else:
                 self._future.set_result(self.answer())
         except Exception as error:  # nobody waits for this callback but the future
