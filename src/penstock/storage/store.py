@@ -243,18 +243,25 @@ class LogStore:
         return min(online, key=lambda directory: len(directory.logs))
 
     def _gather_logs(self) -> None:
-        """Two logs of one name are no reason to give up, as long as they are of different topics: one was
-        deleted while its directory was offline, or a power cut brought it back.
+        """Two logs of one name are no reason to give up. Of different topics, one was deleted while its directory
+        was offline, or a power cut brought it back. Of the same topic, a crash came in the last moment of a move,
+        when both directories have it: the longer one has everything, and the other is set aside.
         """
         for directory in self.directories:
-            for partition, log in directory.logs.items():
+            for partition, log in list(directory.logs.items()):
                 other = self._logs.setdefault(partition, log)
                 if other is log:
                     continue
-                if any(log.topic_id == known.topic_id for known in (other, *self._rivals.get(partition, ()))):
-                    self._release()
-                    raise PartitionExists(f"{log} is in {other.directory} and in {log.directory}: remove one")
-                self._rivals.setdefault(partition, []).append(log)
+                rivals = [other, *self._rivals.get(partition, ())]
+                twin = next((known for known in rivals if known.topic_id == log.topic_id), None)
+                if twin is None:
+                    self._rivals.setdefault(partition, []).append(log)
+                    continue
+                kept, spare = (log, twin) if log.end_offset > twin.end_offset else (twin, log)
+                rivals[rivals.index(twin)] = kept
+                self._logs[partition], *self._rivals[partition] = rivals
+                logger.warning("%s is in %s too; setting that aside for %s", spare, spare.folder, kept.folder)
+                self.directory_of(spare).delete(spare, kind=STRAY_DIRECTORY)
 
     def _take(self, topic: str, partition: int) -> list[Log]:
         log = self._logs.pop((topic, partition), None)

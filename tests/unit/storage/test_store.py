@@ -111,16 +111,29 @@ async def test_a_directory_in_use_is_refused() -> None:
         await make_store(disk).start()
 
 
-async def test_a_partition_in_two_directories_is_refused() -> None:
+@pytest.mark.parametrize("longer", PATHS)
+async def test_a_crash_at_the_end_of_a_move_leaves_two_copies_and_the_node_starts_with_the_longer(
+    longer: str,
+) -> None:
     disk = SimulatedDisk()
     for path in PATHS:
         store = make_store(disk, (path,))
         await store.start()
-        store.create("t", 0, TOPIC_ID, SETTINGS)
+        log = store.create("t", 0, TOPIC_ID, SETTINGS)
+        for _ in range(3 if path == longer else 2):
+            append(log, make_batch(1))
         await store.close()
 
-    with pytest.raises(PartitionExists, match="is in /a and in /b"):
-        await make_store(disk, PATHS).start()
+    store = make_store(disk, PATHS)
+    await store.start()
+
+    kept = store.get("t", 0)
+    assert kept is not None
+    assert (kept.directory, kept.end_offset) == (longer, 3)
+    other = next(path for path in PATHS if path != longer)
+    assert all(name.endswith("-stray") for name in disk.list(other) if name.startswith("t-0"))
+    assert disk.exists(f"{longer}/t-0")
+    await store.close()
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
