@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from penstock.protocol.types import Uuid
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.runtime.network import FileSlice
 from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
@@ -33,7 +34,7 @@ from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog, rebuild_producers
 from penstock.storage.log_files import LogFiles
 from penstock.storage.producer_state import ProducedBatch
-from penstock.storage.reading import Reader, TimestampedOffset
+from penstock.storage.reading import Reader, TimedBatch, TimestampedOffset
 from penstock.storage.recall import recall
 from penstock.storage.retention import expired_count
 from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -282,17 +283,38 @@ class Log:
         except OSError as error:
             raise self.volume.fail(error, f"reading {self.folder}") from error
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
-        """The first record below `end_offset` whose time is `timestamp_ms` or later."""
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, end_offset: int, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+    ) -> TimestampedOffset | None:
+        """The first record below `end_offset` whose time is `timestamp_ms` or later.
+
+        `TooLarge` if more than `limit_bytes` would be decompressed for it: then look into `batch_at_time`, in a worker.
+        """
         with self._working("reading"):
             return self._reader.offset_for_timestamp(
-                timestamp_ms, start_offset=self.start_offset, end_offset=end_offset
+                timestamp_ms, start_offset=self.start_offset, end_offset=end_offset, limit_bytes=limit_bytes
             )
 
-    def max_timestamp(self, *, end_offset: int) -> TimestampedOffset | None:
+    def max_timestamp(
+        self, *, end_offset: int, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+    ) -> TimestampedOffset | None:
         """The first record with the latest time; None if nothing has a time, or not below `end_offset`."""
         with self._working("reading"):
-            return self._reader.max_timestamp(start_offset=self.start_offset, end_offset=end_offset)
+            return self._reader.max_timestamp(
+                start_offset=self.start_offset, end_offset=end_offset, limit_bytes=limit_bytes
+            )
+
+    def batch_at_time(self, timestamp_ms: int, *, from_offset: int) -> TimedBatch | None:
+        """The first batch from `from_offset` on that may hold a record of `timestamp_ms` or later."""
+        with self._working("reading"):
+            return self._reader.batch_at_time(
+                timestamp_ms, start_offset=max(from_offset, self.start_offset), end_offset=self.end_offset
+            )
+
+    def batch_of_latest_time(self) -> TimedBatch | None:
+        """The batch in which `max_timestamp` is."""
+        with self._working("reading"):
+            return self._reader.batch_of_latest_time(start_offset=self.start_offset)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) if that is not known."""

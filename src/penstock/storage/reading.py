@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.records import kernel
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.runtime.network import FileSlice
 from penstock.storage import scan
 from penstock.storage.segment import Segment
@@ -24,6 +25,27 @@ class TimestampedOffset(NamedTuple):
     offset: int
     timestamp_ms: int
     leader_epoch: int
+
+
+class TimedBatch(NamedTuple):
+    """A batch in which a record of some time is to be found."""
+
+    piece: FileSlice
+    header: BatchHeader
+    timestamp_ms: int
+    start_offset: int
+
+    def first_record(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> TimestampedOffset | None:
+        """The first record of that time or later, from `start_offset` on.
+
+        The one place where the log looks into a batch: a client asked for a time, and times stand in records.
+        `TooLarge` where more than `limit_bytes` would have to be decompressed. It touches nothing but the file, so it
+        may run in a worker.
+        """
+        for record in kernel.iterate_records(self.piece.read(), 0, limit_bytes=limit_bytes):
+            if record.timestamp >= self.timestamp_ms and record.offset >= self.start_offset:
+                return TimestampedOffset(record.offset, record.timestamp, self.header.leader_epoch)
+        return None
 
 
 class Reader:
@@ -92,10 +114,9 @@ class Reader:
             self._positions.clear()
         self._positions[offset] = position
 
-    def offset_for_timestamp(
-        self, timestamp_ms: int, *, start_offset: int, end_offset: int
-    ) -> TimestampedOffset | None:
-        """The first record from `start_offset` on, below `end_offset`, whose time is `timestamp_ms` or later."""
+    def batch_at_time(self, timestamp_ms: int, *, start_offset: int, end_offset: int) -> TimedBatch | None:
+        """The first batch that may hold a record from `start_offset` on, below `end_offset`, whose time is
+        `timestamp_ms` or later."""
         for segment in self._segments:
             if segment.max_timestamp()[0] < timestamp_ms:
                 continue
@@ -105,17 +126,13 @@ class Reader:
             for at, header in scan.headers(segment.file(), position=position, end=segment.size):
                 if header.base_offset >= end_offset:
                     return None
-                if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
-                    continue
-                found = _first_record(
-                    segment, at, header, timestamp_ms=timestamp_ms, start_offset=start_offset
-                )
-                if found is not None:
-                    return found if found.offset < end_offset else None
+                if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
+                    piece = FileSlice(segment.file(), at, header.size_bytes)
+                    return TimedBatch(piece, header, timestamp_ms, start_offset)
         return None
 
-    def max_timestamp(self, *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-        """The first record that has the latest time; None if nothing has a time, or not below `end_offset`."""
+    def batch_of_latest_time(self, *, start_offset: int) -> TimedBatch | None:
+        """The first batch that has the latest time of all; None if nothing has a time."""
         latest, segment = NO_TIMESTAMP, None
         for candidate in self._segments:
             timestamp_ms, _ = candidate.max_timestamp()
@@ -127,17 +144,26 @@ class Reader:
         position = index.position_at_offset(index.offset_at_time(latest))
         for at, header in scan.headers(segment.file(), position=position, end=segment.size):
             if header.max_timestamp == latest and header.last_offset >= start_offset:
-                found = _first_record(segment, at, header, timestamp_ms=latest, start_offset=start_offset)
-                return found if found is not None and found.offset < end_offset else None
+                return TimedBatch(
+                    FileSlice(segment.file(), at, header.size_bytes), header, latest, start_offset
+                )
         return None
 
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, start_offset: int, end_offset: int, limit_bytes: int
+    ) -> TimestampedOffset | None:
+        """The first record from `start_offset` on, below `end_offset`, whose time is `timestamp_ms` or later."""
+        while batch := self.batch_at_time(timestamp_ms, start_offset=start_offset, end_offset=end_offset):
+            found = batch.first_record(limit_bytes=limit_bytes)
+            if found is not None:
+                return found if found.offset < end_offset else None
+            start_offset = batch.header.next_offset
+        return None
 
-def _first_record(
-    segment: Segment, position: int, header: BatchHeader, *, timestamp_ms: int, start_offset: int
-) -> TimestampedOffset | None:
-    """The one place where the log looks into a batch: a client asked for a time, and times stand in records."""
-    batch = segment.file().read(position=position, size=header.size_bytes)
-    for record in kernel.iterate_records(batch, 0):
-        if record.timestamp >= timestamp_ms and record.offset >= start_offset:
-            return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
-    return None
+    def max_timestamp(
+        self, *, start_offset: int, end_offset: int, limit_bytes: int
+    ) -> TimestampedOffset | None:
+        """The first record that has the latest time; None if nothing has a time, or not below `end_offset`."""
+        batch = self.batch_of_latest_time(start_offset=start_offset)
+        found = batch.first_record(limit_bytes=limit_bytes) if batch is not None else None
+        return found if found is not None and found.offset < end_offset else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from harness.datapath import Cluster, DataNode, make_batch, partition_record
-from penstock.broker.handlers.list_offsets import handle
+from penstock.broker.handlers.list_offsets import LOOKUPS_AT_ONCE, handle
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import (
@@ -18,6 +20,8 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from penstock.records import kernel
+from penstock.records.batch import HEADER_BYTES, Compression
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 NEWEST = 11
@@ -223,3 +227,81 @@ async def test_the_oldest_way_lists_where_segments_begin(
 
     assert only(response).old_style_offsets == expected
     codec(ListOffsetsResponse, 0).encode(response)
+
+
+# -- batches that take long to open
+
+
+def append_large(node: DataNode, *timestamps: int) -> None:
+    """A few hundred bytes that become two megabytes, with a record for each time."""
+    batch = kernel.build_batch(
+        [(timestamp, None, bytes(2 << 20), ()) for timestamp in timestamps], compression=Compression.ZSTD
+    )
+    node.partition().append_as_leader(memoryview(batch), acks=1, now_ms=NOW)
+
+
+async def test_a_large_batch_is_searched_in_the_slow_lane(node: DataNode, context: Context) -> None:
+    append_large(node, 1000, 1010)
+    append_large(node, 1020, 1030)
+
+    for timestamp, expected in ((0, (0, 1000)), (1005, (1, 1010)), (1011, (2, 1020)), (1031, (-1, -1))):
+        response = handle(node.broker, ask(timestamp), context(version=7))
+        _, offset, found_timestamp, _ = found(response if timestamp == 1031 else await response)
+        assert (offset, found_timestamp) == expected
+
+
+async def test_the_largest_timestamp_of_a_large_batch(node: DataNode, context: Context) -> None:
+    append_large(node, 1000, 1020, 1010)
+
+    assert found(await handle(node.broker, ask(MAX_TIMESTAMP), context(version=7))) == (
+        ErrorCode.NONE,
+        1,
+        1020,
+        0,
+    )
+
+
+async def test_a_large_batch_whose_only_record_of_that_time_was_deleted(
+    node: DataNode, context: Context
+) -> None:
+    append_large(node, 1050, 1000)
+    append_large(node, 1040, 1060)
+    node.partition().delete_records(1)
+
+    _, offset, timestamp, _ = found(await handle(node.broker, ask(1040), context(version=7)))
+
+    assert (offset, timestamp) == (2, 1040)
+
+
+async def test_many_lookups_of_one_request_are_made_in_turns(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    count = 3 * LOOKUPS_AT_ONCE
+    for index in range(1, count):
+        cluster.publish(partition_record("orders", index))
+    for index in range(count):
+        batch = make_batch(b"a", timestamp=1000 + index)
+        node.partition(index=index).append_as_leader(batch, acks=1, now_ms=NOW)
+    request = ask(*[0] * count)
+    for index, wanted in enumerate(request.topics[0].partitions):
+        wanted.partition_index = index
+    others_turns = 0
+
+    task = asyncio.ensure_future(handle(node.broker, request, context(version=7)))
+    while not task.done():
+        others_turns += 1
+        await asyncio.sleep(0)
+
+    (topic,) = task.result().topics
+    assert [answer.timestamp for answer in topic.partitions] == [1000 + index for index in range(count)]
+    assert others_turns >= 3
+
+
+async def test_a_batch_that_was_damaged_on_disk_is_called_corrupt(node: DataNode, context: Context) -> None:
+    node.partition().append_as_leader(
+        make_batch(b"a" * 100, compression=Compression.GZIP), acks=1, now_ms=NOW
+    )
+    file = node.partition().log.active_segment.file()
+    os.pwrite(file.fileno(), b"\xff" * 20, HEADER_BYTES)
+
+    assert only(handle(node.broker, ask(0), context(version=7))).error_code == ErrorCode.CORRUPT_MESSAGE

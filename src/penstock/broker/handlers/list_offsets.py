@@ -5,15 +5,21 @@ v0 returns a list: where segments begin that were written before the time, newes
 and its timestamp. v2 adds isolation, v4 leader epochs, v5 OFFSET_NOT_AVAILABLE. Special timestamps: -1
 latest, -2 earliest, -3 that of the largest timestamp (v7), -4 earliest on local disk (v8), -5 latest in
 tiered storage (v9), -6 earliest that waits to be tiered (v11). v10 adds a timeout for lookups in tiered
-storage; there is none here, so nothing ever waits.
+storage; there is none here.
+
+A lookup by time looks into one batch. Where a request asks for many, others get their turn in between, and a batch
+that becomes large is opened in the slow lane; all else is answered at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.slow_lane import SlowLane
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import (
@@ -23,8 +29,11 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.records.errors import RecordsError, TooLarge
 from penstock.replication.partition import Partition
 from penstock.storage.errors import StorageError
+from penstock.storage.log import Log
+from penstock.storage.reading import TimestampedOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -41,6 +50,9 @@ SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 
+LOOKUPS_AT_ONCE = 16  # by time; each looks through one batch, which takes up to 3 ms
+OPENED_BYTES_MAX = 1 << 20  # decompressed for a lookup without asking the slow lane
+
 CONSUMER_ID = -1
 DEBUGGING_CONSUMER_ID = -2
 READ_COMMITTED = 1
@@ -48,52 +60,123 @@ NOT_AVAILABLE_VERSION = 5
 NO_TIMESTAMP = -1
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    counts = Counter(
-        (topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions
-    )
-    response = ListOffsetsResponse(topics=[])
-    for topic in request.topics:
-        answers = []
-        for wanted in topic.partitions:
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    lookups = Lookups(broker, request, context.version)
+    if lookups.by_time_count <= LOOKUPS_AT_ONCE:
+        try:
+            return lookups.answer()
+        except TooLarge:
+            pass  # some batch takes long to open
+    return lookups.answer_in_turns()
+
+
+class Lookups:
+    """All that one request asks for."""
+
+    def __init__(self, broker: Broker, request: ListOffsetsRequest, version: int) -> None:
+        self._broker = broker
+        self._request = request
+        self._version = version
+        self._counts = Counter(
+            (topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions
+        )
+        self.by_time_count = sum(
+            wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP
+            for topic in request.topics
+            for wanted in topic.partitions
+        )
+
+    def answer(self) -> ListOffsetsResponse:
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name, partitions=[self._look_up(topic.name, each) for each in topic.partitions]
+                )
+                for topic in self._request.topics
+            ]
+        )
+
+    async def answer_in_turns(self) -> ListOffsetsResponse:
+        response = ListOffsetsResponse(topics=[])
+        done = 0
+        for topic in self._request.topics:
+            answers = []
+            for wanted in topic.partitions:
+                try:
+                    answers.append(self._look_up(topic.name, wanted))
+                except TooLarge:
+                    answers.append(await self._look_up_slowly(topic.name, wanted))
+                done += 1
+                if done % LOOKUPS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return response
+
+    def _look_up(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        version = self._version
+        try:
+            partition = self._find_partition(topic, wanted)
+            end_offset = _visible_end(partition, self._request)
+            if version == 0:
+                return ListOffsetsPartitionResponse(
+                    partition_index=wanted.partition_index,
+                    old_style_offsets=_segment_offsets(
+                        partition, wanted.timestamp, end_offset=end_offset, count=wanted.max_num_offsets
+                    ),
+                )
+            found = _find(partition, wanted.timestamp, end_offset, self._request)
+            return self._tell(wanted, *found)
+        except TooLarge:
+            raise
+        except (Refused, StorageError, RecordsError) as error:
+            return self._refuse(wanted, error)
+
+    async def _look_up_slowly(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        """The same for a batch that takes long to open."""
+        try:
+            partition = self._find_partition(topic, wanted)
+            log = partition.log
             try:
-                if counts[topic.name, wanted.partition_index] > 1 and context.version > 0:
-                    raise Refused(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
-                answers.append(_look_up(broker, topic.name, wanted, request, context.version))
-            except Refused as refusal:
-                answers.append(_refuse(refusal.error, wanted, context.version))
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return response
+                found = await _find_in_lane(log, wanted.timestamp, self._broker.slow_lane)
+            except OSError as error:
+                raise log.volume.fail(error, f"reading {log.folder}") from error
+            end_offset = _visible_end(partition, self._request)
+            return self._tell(wanted, *_visible(partition, found, end_offset, self._request))
+        except (Refused, StorageError, RecordsError) as error:
+            return self._refuse(wanted, error)
 
+    def _find_partition(self, topic: str, wanted: ListOffsetsPartition) -> Partition:
+        version, timestamp = self._version, wanted.timestamp
+        if self._counts[topic, wanted.partition_index] > 1 and version > 0:
+            raise Refused(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
+        if timestamp < 0 and version < SINCE_VERSION.get(timestamp, version + 1):
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"v{version} has no timestamp {timestamp}")
+        partition = self._broker.partitions.find(topic, wanted.partition_index)
+        partition.check_access(
+            leader_epoch=wanted.current_leader_epoch,
+            leader_only=self._request.replica_id != DEBUGGING_CONSUMER_ID,
+        )
+        return partition
 
-def _look_up(
-    broker: Broker, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-) -> ListOffsetsPartitionResponse:
-    timestamp = wanted.timestamp
-    if timestamp < 0 and version < SINCE_VERSION.get(timestamp, version + 1):
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"v{version} has no timestamp {timestamp}")
-    partition = broker.partitions.find(topic, wanted.partition_index)
-    partition.check_access(
-        leader_epoch=wanted.current_leader_epoch, leader_only=request.replica_id != DEBUGGING_CONSUMER_ID
-    )
-    end_offset = _visible_end(partition, request)
-    try:
-        if version == 0:
-            return ListOffsetsPartitionResponse(
-                partition_index=wanted.partition_index,
-                old_style_offsets=_segment_offsets(
-                    partition, timestamp, end_offset=end_offset, count=wanted.max_num_offsets
-                ),
-            )
-        found_timestamp, offset, epoch = _find(partition, timestamp, end_offset, request)
-    except StorageError as error:
-        raise Refused(ErrorCode[error.error_name], str(error)) from error
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        timestamp=found_timestamp,
-        offset=offset,
-        leader_epoch=epoch if version >= 4 else -1,
-    )
+    def _tell(
+        self, wanted: ListOffsetsPartition, timestamp: int, offset: int, epoch: int
+    ) -> ListOffsetsPartitionResponse:
+        return ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch if self._version >= 4 else -1,
+        )
+
+    def _refuse(
+        self, wanted: ListOffsetsPartition, refusal: Refused | StorageError | RecordsError
+    ) -> ListOffsetsPartitionResponse:
+        error = refusal.error if isinstance(refusal, Refused) else ErrorCode[refusal.error_name]
+        if error == ErrorCode.OFFSET_NOT_AVAILABLE and self._version < NOT_AVAILABLE_VERSION:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error)
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
@@ -118,9 +201,29 @@ def _find(
         _check_caught_up(partition, request)
         return NO_TIMESTAMP, end_offset, partition.leader_epoch
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp(end_offset=log.end_offset)
+        found = log.max_timestamp(end_offset=log.end_offset, limit_bytes=OPENED_BYTES_MAX)
     else:
-        found = log.offset_for_timestamp(timestamp, end_offset=log.end_offset)
+        found = log.offset_for_timestamp(timestamp, end_offset=log.end_offset, limit_bytes=OPENED_BYTES_MAX)
+    return _visible(partition, found, end_offset, request)
+
+
+async def _find_in_lane(log: Log, timestamp: int, lane: SlowLane) -> TimestampedOffset | None:
+    if timestamp == MAX_TIMESTAMP:
+        batch = log.batch_of_latest_time()
+        return None if batch is None else await lane.run(batch.first_record)
+    offset = log.start_offset
+    while (batch := log.batch_at_time(timestamp, from_offset=offset)) is not None:
+        found = await lane.run(batch.first_record)
+        if found is not None:
+            return found
+        offset = batch.header.next_offset
+    return None
+
+
+def _visible(
+    partition: Partition, found: TimestampedOffset | None, end_offset: int, request: ListOffsetsRequest
+) -> tuple[int, int, int]:
+    """What was found, unless this reader must not see it."""
     if found is None or found.offset >= end_offset:
         _check_caught_up(partition, request)
         return NO_TIMESTAMP, -1, -1
@@ -150,9 +253,3 @@ def _segment_offsets(partition: Partition, timestamp: int, *, end_offset: int, c
     else:
         offsets = [offset for offset, written_ms in reversed(starts) if written_ms <= timestamp]
     return [offset for offset in dict.fromkeys(offsets) if offset <= end_offset][: max(count, 0)]
-
-
-def _refuse(error: ErrorCode, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
-    if error == ErrorCode.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_VERSION:
-        error = ErrorCode.LEADER_NOT_AVAILABLE
-    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error)
