@@ -86,6 +86,7 @@ class Node:
             topic_settings=self._settings_at_load,
             node_id=settings.node_id,
             cluster_id=self.cluster_id,
+            reserved={settings.metadata_log_dir} - set(settings.log_dirs),
         )
         try:
             reports = await self.logs.start()
@@ -214,7 +215,8 @@ class Node:
             endpoints=tuple(self._endpoint(each) for each in settings.advertised_listeners
                             if each.name not in settings.controller_listener_names),
             features=SUPPORTED,
-            directories=tuple(each.directory_id for each in self.logs.directories if each.is_online),
+            directories=tuple(each.directory_id for each in self.logs.directories
+                              if each.is_online and each.path in settings.log_dirs),
             rack=settings.get("broker.rack"),
         )  # fmt: skip
         controller = Registration(

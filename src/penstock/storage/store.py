@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,7 +64,9 @@ class LogStore:
         topic_settings: Callable[[str], LogSettings],
         node_id: int,
         cluster_id: str,
+        reserved: Collection[str] = (),
     ) -> None:
+        """`reserved` are those of `paths` where a log is created only if it is asked for there."""
         descriptors = Descriptors(settings.open_files_max)
         self.directories = [
             LogDirectory(
@@ -87,6 +89,7 @@ class LogStore:
         self._topic_settings = topic_settings
         self._node_id = node_id
         self._cluster_id = cluster_id
+        self._reserved = reserved
         self._logs: dict[tuple[str, int], Log] = {}
         self._rivals: dict[tuple[str, int], list[Log]] = {}
         """Further logs of that name, until the metadata says which one it means (`claim`)."""
@@ -230,14 +233,20 @@ class LogStore:
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
 
+    def _open_to_all(self) -> list[LogDirectory]:
+        return [directory for directory in self._online() if directory.path not in self._reserved]
+
     def _require_directory(self) -> None:
-        if not self._online():
+        if not self._open_to_all():
             self._release()
             reasons = "; ".join(str(directory.volume.offline) for directory in self.directories)
             raise NoDirectory(f"no directory of log.dirs can be used: {reasons}")
 
     def _choose(self, path: str | None) -> LogDirectory:
-        online = [directory for directory in self._online() if path is None or directory.path == path]
+        if path is None:
+            online = self._open_to_all()
+        else:
+            online = [directory for directory in self._online() if directory.path == path]
         if not online:
             raise NoDirectory(f"{path or 'every directory of log.dirs'} is offline or unknown")
         return min(online, key=lambda directory: len(directory.logs))
