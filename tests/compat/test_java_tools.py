@@ -97,7 +97,9 @@ def test_topic_command_takes_an_assignment_of_replicas(run: Run, node_id: str) -
         pytest.param(["--topic", "bad/name"], "bad/name", id="name"),
         pytest.param(["--topic", "x" * 250], "249", id="long name"),
         pytest.param(
-            ["--topic", "too-many", "--replication-factor", "3"], "replicate the partition 3 time", id="replicas"
+            ["--topic", "too-many", "--replication-factor", "3"],
+            "replicate the partition 3 time",
+            id="replicas",
         ),
         pytest.param(["--topic", "none", "--partitions", "0"], "partitions", id="partitions"),
         pytest.param(
