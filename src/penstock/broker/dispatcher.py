@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 _HEADER = struct.Struct(">Iih")  # API key and version as one number, correlation id, length of the client id
 _LENGTH_AND_ID = struct.Struct(">ii")
 
+LARGE_REQUEST_BYTES = 64 << 10  # a smaller request cannot name more than these bytes can hold
+REQUEST_ELEMENTS_MAX = 100_000  # in all arrays together; ten times the partitions that a node should have
 CLIENT_IDS_KEPT_MAX = 4096  # names are few; a peer that invents one for each request must not fill memory
 CLIENT_ID_KEPT_BYTES_MAX = 256  # and they are short
 
@@ -44,6 +46,7 @@ class Route:
         "encode_parts",
         "handle",
         "has_tagged_header",
+        "request_codec",
         "response_class",
         "response_head",
         "version",
@@ -54,7 +57,8 @@ class Route:
         self.api_key = key
         self.version = version
         self.handle = handlers.handler_of(key)
-        self.decode = codec(described.request_class(), version).decode
+        self.request_codec = codec(described.request_class(), version)
+        self.decode = self.request_codec.decode
         self.response_class = described.response_class()
         self.encode_parts = codec(self.response_class, version).encode_parts
         self.has_tagged_header = described.request_header_version(version) >= 2
@@ -91,7 +95,10 @@ class Dispatcher:
                     position += 1
                 else:
                     position = skip_tagged_fields(frame, position)
-            request, _ = route.decode(frame, position)
+            if len(frame) < LARGE_REQUEST_BYTES:
+                request, _ = route.decode(frame, position)
+            else:
+                request, _ = route.request_codec.decode_bounded(frame, position, REQUEST_ELEMENTS_MAX)
         except MalformedMessage as error:
             name = api(route.api_key).name
             raise PeerError(f"a malformed {name} request of version {route.version}: {error}") from error

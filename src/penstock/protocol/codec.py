@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.protocol.compiler import compile_decoder, compile_encoder
+from penstock.protocol.compiler import compile_bounded_decoder, compile_decoder, compile_encoder
 from penstock.protocol.plan import plan_message
 from penstock.protocol.primitives import join_parts
 from penstock.protocol.types import Buffer
@@ -25,6 +25,10 @@ M_contra = TypeVar("M_contra", contravariant=True)
 
 class Decode(Protocol[M_co]):
     def __call__(self, data: Buffer, position: int = 0) -> tuple[M_co, int]: ...
+
+
+class DecodeBounded(Protocol[M_co]):
+    def __call__(self, data: Buffer, position: int, room: int) -> tuple[M_co, int]: ...
 
 
 class EncodeParts(Protocol[M_contra]):
@@ -45,6 +49,11 @@ class Codec(Generic[M]):
     def decode(self) -> Decode[M]:
         """The message at `position`, and the position after it. Records are views of `data`, the rest is copied."""
         return compile_decoder(self._plan)
+
+    @cached_property
+    def decode_bounded(self) -> DecodeBounded[M]:
+        """The same for what strangers send: `MalformedMessage` where it has more than `room` elements in all."""
+        return compile_bounded_decoder(self._plan)
 
     @cached_property
     def encode_parts(self) -> EncodeParts[M]:

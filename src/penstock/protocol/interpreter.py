@@ -122,7 +122,10 @@ class Reader:
     def read_tagged(self, plan: Plan) -> dict[str, Any]:
         steps = {step.options.tag: step for step in plan.tagged}
         values = {}
-        for _ in range(self.read_varint()):
+        count = self.read_varint()
+        if count > primitives.TAGGED_FIELDS_MAX:
+            raise MalformedMessage(f"{count} tagged fields at position {self.position} are too many")
+        for _ in range(count):
             tag = self.read_varint()
             end = self.read_varint() + self.position
             if tag not in steps:

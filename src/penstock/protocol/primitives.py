@@ -15,6 +15,9 @@ from penstock.protocol.types import Buffer
 from penstock.runtime.network import Part
 
 VARINT_BYTES_MAX: Final = 5  # 32 bits in groups of seven
+TAGGED_FIELDS_MAX: Final = (
+    127  # of one struct; Kafka defines ten at most, and a peer with millions means harm
+)
 
 # Records in memory of at least this size become a part of their own; below, copying them is cheaper than one more
 # buffer for the socket to gather (bench/micro/protocol.py).
@@ -35,9 +38,17 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     raise MalformedMessage(f"the varint at position {position} does not fit in 32 bits")
 
 
+def read_tag_count(data: memoryview, position: int) -> tuple[int, int]:
+    """How many fields a tagged section has, and the position of the first."""
+    count, position = read_varint(data, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise MalformedMessage(f"{count} tagged fields at position {position} are too many")
+    return count, position
+
+
 def skip_tagged(data: memoryview, position: int) -> int:
     """The position after a tagged section of which no field is known; IndexError where the buffer ends in it."""
-    count, position = read_varint(data, position)
+    count, position = read_tag_count(data, position)
     for _ in range(count):
         _, position = read_varint(data, position)
         size, position = read_varint(data, position)

@@ -16,7 +16,9 @@ from penstock.protocol.codec import Codec, codec
 from penstock.protocol.compiler import decoder_source, encoder_source
 from penstock.protocol.declare import Kind, declaration_of
 from penstock.protocol.errors import MalformedMessage
+from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.plan import Plan, plan_message
 from penstock.protocol.primitives import join_parts
@@ -46,6 +48,7 @@ def assert_agreement(plan: Plan, compiled: Codec[Any]) -> None:
         assert compiled.encode_parts(message, HEAD) == parts
         assert interpreter.decode(plan, data, len(HEAD)) == (message, len(data))
         assert compiled.decode(data, len(HEAD)) == (message, len(data))
+        assert compiled.decode_bounded(data, len(HEAD), 1000) == (message, len(data))
 
     agree()
 
@@ -117,3 +120,37 @@ def test_the_compiled_source_stays_available_to_debuggers() -> None:
 
     shown = "".join(linecache.getlines("<penstock: encode HeartbeatRequest version 3>"))
     assert shown == encoder_source(plan_message(HeartbeatRequest, 3)).text
+
+
+def test_a_large_message_may_have_so_many_elements_and_not_one_more() -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(n)) for n in range(10)])
+    for version in (1, 9):  # with counts of both kinds
+        large = codec(MetadataRequest, version)
+        data = large.encode(request)
+
+        assert large.decode_bounded(data, 0, 10) == (request, len(data))
+        with pytest.raises(MalformedMessage, match="more elements"):
+            large.decode_bounded(data, 0, 9)
+
+
+def test_elements_of_all_levels_and_tagged_fields_count_together() -> None:
+    request = DescribeProducersRequest(topics=[TopicRequest(name="a", partition_indexes=[1, 2, 3])] * 2)
+    data = codec(DescribeProducersRequest, 0).encode(request)
+    with_tags = data[:-1] + b"\x02\x05\x00\x06\x00"
+    large = codec(DescribeProducersRequest, 0)
+
+    assert large.decode_bounded(data, 0, 2 + 6) == (request, len(data))
+    assert large.decode_bounded(with_tags, 0, 2 + 6 + 2) == (request, len(with_tags))
+    for message, room in ((data, 7), (with_tags, 9)):
+        with pytest.raises(MalformedMessage, match="more elements"):
+            large.decode_bounded(message, 0, room)
+
+
+@pytest.mark.parametrize("count", [b"\x80\x01", b"\xff\xff\xff\xff\x0f"])
+def test_more_tagged_fields_than_anyone_defines_are_malformed(count: bytes) -> None:
+    data = codec(HeartbeatRequest, 4).encode(HeartbeatRequest(group_id="", generation_id=0, member_id=""))
+    many = data[:-1] + count + b"\x00\x00" * 200
+
+    assert_same_outcome(HeartbeatRequest, 4, many)
+    with pytest.raises(MalformedMessage, match="too many"):
+        codec(HeartbeatRequest, 4).decode(many)

@@ -20,12 +20,23 @@ from penstock.protocol.compiler.decoder import decoder_source
 from penstock.protocol.compiler.encoder import encoder_source
 from penstock.protocol.plan import Plan
 
-__all__ = ["compile_decoder", "compile_encoder", "decoder_source", "encoder_source"]
+__all__ = [
+    "compile_bounded_decoder",
+    "compile_decoder",
+    "compile_encoder",
+    "decoder_source",
+    "encoder_source",
+]
 
 
 def compile_decoder(plan: Plan) -> Callable[..., Any]:
     """`decode(data, position=0) -> (message, end)`"""
     return decoder_source(plan).function("decode")
+
+
+def compile_bounded_decoder(plan: Plan) -> Callable[..., Any]:
+    """`decode(data, position, room) -> (message, end)`, for a message of `room` elements at most"""
+    return decoder_source(plan, is_bounded=True).function("decode")
 
 
 def compile_encoder(plan: Plan) -> Callable[..., Any]:

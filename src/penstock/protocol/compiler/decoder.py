@@ -1,9 +1,13 @@
-"""Writes the source of `decode(data, position=0)` for a plan.
+"""Writes the source of `decode(data, position=0)` for a plan, and of its twin for large messages of strangers.
 
 The code keeps three variables: `data` (a memoryview), `position` and `end`. It relies on `struct` and on
 indexing to refuse what lies beyond the end, and turns their errors into `MalformedMessage` in one place;
 slices do not refuse, so every length is compared with `end` before it is used. A count is compared with the
 bytes that are left before a list is made.
+
+Even so a hundred megabytes can name fifty million things, each of them an object of fifty times its size. The
+bounded twin, `decode(data, position, room)`, refuses a message with more than `room` elements and tagged fields in
+all; small messages need no such care, and pay nothing for it.
 """
 
 from __future__ import annotations
@@ -15,13 +19,13 @@ from penstock.protocol.compiler.source import Source, snake_case
 from penstock.protocol.declare import FieldOptions, declaration_of
 from penstock.protocol.errors import ERROR_BY_CODE, ErrorCode, MalformedMessage
 from penstock.protocol.plan import STRING_BYTES_MAX, Array, Blob, Fixed, Nested, Plan, Shape, Text
-from penstock.protocol.primitives import read_varint, skip_tagged
+from penstock.protocol.primitives import read_tag_count, read_varint, skip_tagged
 from penstock.protocol.types import WireType
 
 
-def decoder_source(plan: Plan) -> Source:
+def decoder_source(plan: Plan, *, is_bounded: bool = False) -> Source:
     name = f"{plan.cls.__qualname__} version {plan.version}"
-    source = Source(f"<penstock: decode {name}>")
+    source = Source(f"<penstock: decode {'large ' if is_bounded else ''}{name}>")
     source.globals.update(
         {
             "memoryview": memoryview,
@@ -31,7 +35,9 @@ def decoder_source(plan: Plan) -> Source:
             "READ_ERRORS": (struct.error, IndexError, UnicodeDecodeError),
             "MalformedMessage": MalformedMessage,
             "misfit": _misfit_of(name),
+            "too_many": _too_many_of(name),
             "read_varint": read_varint,
+            "read_tag_count": read_tag_count,
             "skip_tagged": skip_tagged,
             "long_varint": long_varint,
             "long_string_length": long_string_length,
@@ -40,9 +46,9 @@ def decoder_source(plan: Plan) -> Source:
             "read_error_codes": read_error_codes,
         }
     )
-    writer = _DecoderWriter(source)
-    source.reserve("data", "position", "end", "stop", "length", "marker", "exc")
-    with source.block("def decode(data, position=0):"):
+    writer = _DecoderWriter(source, is_bounded)
+    source.reserve("data", "position", "end", "stop", "length", "marker", "exc", "room")
+    with source.block(f"def decode(data, position{', room' if is_bounded else '=0'}):"):
         with source.block("try:"):
             source.line("data = memoryview(data)")
             source.line("end = len(data)")
@@ -57,8 +63,9 @@ def decoder_source(plan: Plan) -> Source:
 class _DecoderWriter:
     """Writes one field after the other; fields of fixed size wait, to be read together with their neighbours."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, is_bounded: bool) -> None:
         self.source = source
+        self.is_bounded = is_bounded
         self.run: list[tuple[Fixed, str]] = []
 
     def flush(self, then: tuple[str, str] | None = None) -> None:
@@ -169,6 +176,7 @@ class _DecoderWriter:
         if not shape.nullable:
             with block(f"if {count} < 0 or {too_many}:"):
                 line(f"raise misfit({name!r}, position)")
+            self.count_elements(count)
             self.read_elements(shape.element, target, name, count)
             return
         with block(f"if {count} < 0:"):
@@ -176,7 +184,14 @@ class _DecoderWriter:
         with block(f"elif {too_many}:"):
             line(f"raise misfit({name!r}, position)")
         with block("else:"):
+            self.count_elements(count)
             self.read_elements(shape.element, target, name, count)
+
+    def count_elements(self, count: str) -> None:
+        if self.is_bounded:
+            self.source.line(f"room -= {count}")
+            with self.source.block("if room < 0:"):
+                self.source.line("raise too_many()")
 
     def read_elements(self, element: Shape, target: str, name: str, count: str) -> None:
         line = self.source.line
@@ -207,10 +222,12 @@ class _DecoderWriter:
         line("position += 1")
         if not plan.tagged:
             with block(f"if {count}:"):
+                self.count_elements(count)
                 line("position = skip_tagged(data, position - 1)")
             return
         with block(f"if {count}:"):
-            line(f"{count}, position = read_varint(data, position - 1)")
+            self.count_elements(count)
+            line(f"{count}, position = read_tag_count(data, position - 1)")
             with block(f"for _ in range({count}):"):
                 tag, tag_end = self.source.variable("tag"), self.source.variable("tag_end")
                 line(f"{tag}, position = read_varint(data, position)")
@@ -250,6 +267,13 @@ def _misfit_of(message: str) -> Callable[[str, int], MalformedMessage]:
         )
 
     return misfit
+
+
+def _too_many_of(message: str) -> Callable[[], MalformedMessage]:
+    def too_many() -> MalformedMessage:
+        return MalformedMessage(f"{message}: it holds more elements than a request of its size may have")
+
+    return too_many
 
 
 def long_varint(data: memoryview, position: int) -> tuple[int, int]:
