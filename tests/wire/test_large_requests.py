@@ -25,6 +25,8 @@ from penstock.protocol.messages.incremental_alter_configs import (
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.primitives import varint
 
+pytestmark = pytest.mark.penstock_only("Kafka takes half a minute for some of these, and its heap for others")
+
 MIB = 1 << 20
 MANY = 20_000
 
@@ -103,7 +105,6 @@ def test_a_request_for_very_many_things_is_answered(
     assert response is not None
 
 
-@pytest.mark.penstock_only("Kafka runs out of heap")
 def test_a_request_for_millions_of_things_is_refused_before_it_fills_memory(cluster: Broker) -> None:
     before_bytes = cluster.resident_bytes()
     count = 32 * MIB // 2
@@ -116,7 +117,6 @@ def test_a_request_for_millions_of_things_is_refused_before_it_fills_memory(clus
     assert cluster.resident_bytes() - before_bytes < 100 * MIB
 
 
-@pytest.mark.penstock_only("Kafka reads every one of them")
 def test_millions_of_tagged_fields_are_refused(cluster: Broker) -> None:
     with WireConnection(cluster.port) as connection:
         connection.send(METADATA, 9, b"\x00" + b"\x01\x00\x00\x00" + varint(8 * MIB) + b"\x05\x00" * 8 * MIB)
@@ -138,7 +138,6 @@ def test_what_a_node_was_asked_for_in_vain_is_not_kept(cluster: Broker, connecti
     assert cluster.resident_bytes() - before_bytes < 20 * MIB
 
 
-@pytest.mark.penstock_only("Kafka's limit is another")
 def test_a_fetch_may_name_many_partitions_but_not_more_than_a_node_can_have(
     connection: WireConnection,
 ) -> None:
