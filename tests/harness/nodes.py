@@ -1,0 +1,155 @@
+"""Whole nodes inside the test's own process, on the simulated clock, network and disk, or on real ones.
+
+`simulate` runs a test's coroutine in virtual time: an hour of waiting costs nothing, and nothing depends on how busy
+the machine is. `RawPeer` is a client that sends any bytes at all and takes what comes back as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from penstock.client.connection import ClientConnection
+from penstock.config.broker import BrokerSettings
+from penstock.net.framing import FrameReader
+from penstock.node.node import Node, Ready
+from penstock.protocol.apis import ApiKey, api
+from penstock.protocol.codec import codec
+from penstock.protocol.headers import encode_request_header, read_response_header
+from penstock.runtime import Runtime
+from penstock.runtime.network import Network, Stream
+from penstock.testing.disk import SimulatedDisk
+from penstock.testing.loop import VirtualClock, VirtualLoop, run_virtual
+from penstock.testing.network import SimulatedNetwork
+from penstock.testing.workers import SimulatedWorkers
+
+T = TypeVar("T")
+
+HOST, PORT = "127.0.0.1", 9092
+FRAME_BYTES_MAX = 1 << 30
+QUIET_S = 60.0  # longer than anything in a test waits for, and virtual
+
+
+class World:
+    """What a simulated node lives in, and the node."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, properties: dict[str, str]) -> None:
+        self.random = random.Random(seed)
+        self.clock = VirtualClock(loop)
+        self.disk = SimulatedDisk(now_ms=self.clock.wall_ms)
+        self.network = SimulatedNetwork(self.random)
+        self.properties = {"listeners": f"PLAINTEXT://{HOST}:{PORT}", "log.dirs": "/data", **properties}
+        self.node: Node
+
+    async def start(self) -> Ready:
+        """Start the node, or start it again on what the disk holds."""
+        runtime = Runtime(
+            clock=self.clock,
+            random=self.random,
+            disk=self.disk,
+            network=self.network,
+            workers=SimulatedWorkers(self.random),
+        )
+        self.node = Node(BrokerSettings.load(self.properties), runtime)
+        return await self.node.start()
+
+    async def client(self) -> ClientConnection:
+        return await ClientConnection.open(self.network, HOST, PORT, client_id="test")
+
+    async def peer(self) -> RawPeer:
+        return await RawPeer.connect(self.network)
+
+
+def simulate(
+    main: Callable[[World], Coroutine[Any, Any, T]],
+    *,
+    seed: int = 1,
+    properties: dict[str, str] | None = None,
+) -> T:
+    """Run `main` beside a node that serves, then stop the node cleanly."""
+    loop = VirtualLoop()
+    world = World(loop, seed, properties or {})
+
+    async def run() -> T:
+        await world.start()
+        try:
+            return await main(world)
+        finally:
+            await world.node.stop()
+
+    return run_virtual(loop, run())
+
+
+class RawPeer:
+    """One connection that sends what it is told to, and keeps whole frames of what it gets."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.is_closed = False
+        self._frames = FrameReader(memoryview(bytearray(1 << 16)), frame_bytes_max=FRAME_BYTES_MAX)
+        self._received: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(cls, network: Network, host: str = HOST, port: int = PORT) -> RawPeer:
+        made: list[RawPeer] = []
+
+        def handler(stream: Stream) -> RawPeer:
+            made.append(cls(stream))
+            return made[0]
+
+        await network.connect(host, port, handler)
+        return made[0]
+
+    def send(self, data: bytes) -> None:
+        self.stream.send([data])
+
+    def send_request(self, key: int, version: int, body: bytes, *, client_id: str | None = "raw") -> int:
+        """A frame with a header that is right for the API and version, and with any body."""
+        self._correlation_id += 1
+        head = encode_request_header(ApiKey(key), version, self._correlation_id, client_id)
+        self.send(struct.pack(">i", len(head) + len(body)) + head + body)
+        return self._correlation_id
+
+    async def receive(self, *, within_s: float = QUIET_S) -> bytes | None:
+        """The next whole frame; None where the node closed the connection instead; TimeoutError if neither."""
+        if self.is_closed and self._received.empty():
+            return None
+        return await asyncio.wait_for(self._received.get(), within_s)
+
+    async def ask(self, request: Any, version: int, *, within_s: float = QUIET_S) -> Any:
+        """The decoded answer to a request, or None where the connection was closed instead."""
+        key = type(request).__declaration__.key
+        self.send_request(key, version, codec(type(request), version).encode(request))
+        frame = await self.receive(within_s=within_s)
+        return None if frame is None else decode_response(frame, key, version)
+
+    # -- what the stream calls
+
+    def lend_buffer(self) -> memoryview:
+        return self._frames.lend()
+
+    def received(self, size: int) -> None:
+        self._frames.received(size)
+        while (frame := self._frames.next_frame()) is not None:
+            self._received.put_nowait(bytes(frame))
+        self._frames.settle()
+
+    def drained(self) -> None:
+        """It sends little and waits for answers."""
+
+    def closed(self, reason: BaseException | None) -> None:
+        self.is_closed = True
+        self._received.put_nowait(None)
+
+
+def decode_response(frame: bytes, key: int, version: int) -> Any:
+    """The response in a frame, which must be filled by it to the last byte."""
+    described = api(key)
+    _, position = read_response_header(memoryview(frame), ApiKey(key), version)
+    response, end = codec(described.response_class(), version).decode(frame, position)
+    assert end == len(frame), f"{len(frame) - end} bytes follow the response"
+    return response

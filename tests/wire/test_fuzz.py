@@ -1,0 +1,271 @@
+"""Every served API, in every version, with requests that are wrong in ways that nobody thought of.
+
+Whatever is sent, the node answers with something that decodes or closes that one connection; no handler fails in a way
+that it did not foresee; a client beside it produces and consumes as if nothing were there; and what is in the logs
+can be read, before and after a restart. The suite runs the same examples every time; `PENSTOCK_FUZZ_EXAMPLES=3000`
+looks for new ones, so many for each test.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.nodes import RawPeer, World, decode_response, simulate
+from penstock.broker.handlers import served_apis
+from penstock.client.connection import ClientConnection
+from penstock.protocol.apis import ApiKey, api
+from penstock.protocol.codec import codec
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.plan import plan_message
+from penstock.records import kernel
+from penstock.records.message_set import read_message_set
+from strategies.requests import PARTITIONS, RECORDS, damage, requests_of, stand_in
+
+EXAMPLES = os.environ.get("PENSTOCK_FUZZ_EXAMPLES")
+EXAMPLES_IN_SUITE = 12
+fuzzing = settings(
+    max_examples=int(EXAMPLES or EXAMPLES_IN_SUITE),
+    derandomize=EXAMPLES is None,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+TOPIC_CONFIGS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "zipped": {"compression.type": "gzip"},
+    "compacted": {"cleanup.policy": "compact"},
+    "stamped": {"message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed"},
+}
+CONTROL_TOPIC = "control"  # known to nobody but the client that watches
+PATIENCE_S = (
+    40.0  # longer than any wait that a request can ask for here; a produce with acks=0 has no answer at all
+)
+
+KEYS = [served.key for served in served_apis()]
+Sent = tuple[int, int, bytes]  # API key, version, body
+
+
+@st.composite
+def bodies(draw: st.DrawFn, key: int) -> Sent:
+    """A request of an API in any version, its bytes damaged now and then."""
+    described = api(key)
+    version = draw(st.integers(described.first_version, described.last_version))
+    request = draw(requests_of(plan_message(described.request_class(), version)))
+    body = codec(described.request_class(), version).encode(request)
+    if draw(st.integers(0, 3)) == 0:
+        body = draw(damage(body))
+    return key, version, body
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: ApiKey(key).name.lower())
+def test_no_request_of_an_api_upsets_the_node(key: int, caplog: pytest.LogCaptureFixture) -> None:
+    @fuzzing
+    @given(st.lists(bodies(key), min_size=1, max_size=8), st.integers(0, 2**32))
+    def check(sent: list[Sent], seed: int) -> None:
+        run(sent, seed, caplog)
+
+    check()
+
+
+def test_no_sequence_of_requests_upsets_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    anything = st.sampled_from(KEYS).flatmap(bodies)
+
+    @fuzzing
+    @given(st.lists(anything | bodies(ApiKey.PRODUCE), min_size=2, max_size=12), st.integers(0, 2**32))
+    def check(sent: list[Sent], seed: int) -> None:
+        run(sent, seed, caplog)
+
+    check()
+
+
+def test_no_records_upset_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    produced = st.tuples(st.integers(0, 13), st.sampled_from(list(TOPIC_CONFIGS)), RECORDS)
+
+    @fuzzing
+    @given(st.lists(produced, min_size=1, max_size=10), st.integers(0, 2**32))
+    def check(sent: list[tuple[int, str, bytes]], seed: int) -> None:
+        run(
+            [(ApiKey.PRODUCE, version, _produce(version, name, data)) for version, name, data in sent],
+            seed,
+            caplog,
+        )
+
+    check()
+
+
+def test_no_noise_upsets_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    async def make_noise(world: World, pieces: list[bytes]) -> None:
+        control = await world.client()
+        await create_topics(control)
+        peer = await world.peer()
+        for piece in pieces:
+            if peer.is_closed:
+                peer = await world.peer()
+            peer.send(piece)
+        await check_serving(control)
+
+    @fuzzing
+    @given(st.lists(st.binary(max_size=200), min_size=1, max_size=10), st.integers(0, 2**32))
+    def check(pieces: list[bytes], seed: int) -> None:
+        caplog.clear()
+        simulate(lambda world: make_noise(world, pieces), seed=seed)
+        assert_no_bug(caplog)
+
+    check()
+
+
+def run(sent: list[Sent], seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
+    simulate(lambda world: send_all(world, sent), seed=seed)
+    assert_no_bug(caplog)
+
+
+def assert_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    bugs = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert not bugs, "\n".join(
+        f"{record.getMessage()}\n{record.exc_text or record.exc_info}" for record in bugs
+    )
+
+
+async def send_all(world: World, sent: list[Sent]) -> None:
+    control = await world.client()
+    ids = await create_topics(control)
+    peer = await world.peer()
+    for key, version, body in sent:
+        for name, topic_id in ids.items():
+            body = body.replace(stand_in(name), topic_id)
+        if peer.is_closed:
+            peer = await world.peer()
+        peer = await send(world, peer, key, version, body)
+    await check_serving(control)
+    read = await read_everything(control)
+    await world.node.stop()
+    await world.start()
+    assert await read_everything(await world.client()) == read
+
+
+async def send(world: World, peer: RawPeer, key: int, version: int, body: bytes) -> RawPeer:
+    """Send, and look at the answer if there is one; the peer to go on with."""
+    peer.send_request(key, version, body)
+    try:
+        frame = await peer.receive(within_s=PATIENCE_S)
+    except TimeoutError:
+        peer.stream.close()
+        return await world.peer()
+    if frame is not None:
+        decode_response(frame, key, version)
+    return peer
+
+
+async def create_topics(control: ClientConnection) -> dict[str, bytes]:
+    wanted = {**TOPIC_CONFIGS, CONTROL_TOPIC: {}}
+    response = await control.ask(
+        CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=PARTITIONS,
+                    replication_factor=1,
+                    assignments=[],
+                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+                )
+                for name, configs in wanted.items()
+            ],
+            timeout_ms=10_000,
+        )
+    )
+    assert all(topic.error_code == ErrorCode.NONE for topic in response.topics), response
+    return {topic.name: topic.topic_id for topic in response.topics}
+
+
+async def check_serving(control: ClientConnection) -> None:
+    """The control client writes and reads back, and nothing else is in its topic."""
+    batch = kernel.build_batch([(1_700_000_000_000, b"k", b"v", ())])
+    request, version = (
+        ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=_topic_data(CONTROL_TOPIC, batch)),
+        9,
+    )
+    answer = (await control.ask(request, version=version)).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    data = await fetch(control, CONTROL_TOPIC, 0, version=11)
+    assert [record.value for record in kernel.iterate_records(data.records)] == [b"v"]
+
+
+async def read_everything(control: ClientConnection) -> dict[tuple[str, int], bytes]:
+    """What each partition holds, every batch of it sound, also for those who read in old formats and by time."""
+    found = {}
+    for topic in TOPIC_CONFIGS:
+        for index in range(PARTITIONS):
+            data = await fetch(control, topic, index, version=11)
+            if data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # somebody deleted it
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                data = await fetch(control, topic, index, version=11, offset=data.log_start_offset)
+            records = bytes(data.records or b"")
+            found[topic, index] = records
+            for header in kernel.check_batches(records):
+                assert header.magic == 2
+            await read_in_old_ways(control, topic, index)
+    return found
+
+
+async def read_in_old_ways(control: ClientConnection, topic: str, index: int) -> None:
+    for version in (0, 2):
+        data = await fetch(control, topic, index, version=version)
+        if data.error_code == ErrorCode.NONE and data.records:
+            read_message_set(data.records)
+        else:
+            assert data.error_code in (
+                ErrorCode.NONE,
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+            )
+    wanted = ListOffsetsPartition(partition_index=index, timestamp=0)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
+    (answered,) = (await control.ask(request, version=7)).topics
+    assert answered.partitions[0].error_code == ErrorCode.NONE
+
+
+async def fetch(control: ClientConnection, topic: str, index: int, *, version: int, offset: int = 0) -> Any:
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        topics=[
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+                ],
+            )
+        ],
+        forgotten_topics_data=[],
+    )
+    (answered,) = (await control.ask(request, version=version)).responses
+    return answered.partitions[0]
+
+
+def _produce(version: int, topic: str, records: bytes) -> bytes:
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=_topic_data(topic, records))
+    if version >= 13:
+        request.topic_data[0].name = ""
+    else:
+        request.topic_data[0].topic_id = bytes(16)
+    return codec(ProduceRequest, version).encode(request)
+
+
+def _topic_data(topic: str, records: bytes | bytearray) -> list[TopicProduceData]:
+    data = PartitionProduceData(index=0, records=bytes(records))
+    return [TopicProduceData(name=topic, topic_id=stand_in(topic), partition_data=[data])]
