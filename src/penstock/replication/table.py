@@ -155,7 +155,7 @@ class PartitionTable:
             path = self._directory_for(topic.partitions[index], is_new=is_new)
             local = self._logs.create(topic.name, index, topic.topic_id, log_settings, path=path)
         else:
-            local.settings = log_settings
+            local.take_up(log_settings)
         partition = Partition(topic.name, index, topic.topic_id, node_id=self.node_id, log=local, rules=rules)
         held = self._by_name.setdefault(topic.name, {})
         self._by_id[topic.topic_id] = held

@@ -98,12 +98,18 @@ class Durability:
             self._timer = asyncio.get_running_loop().call_later(settings.flush_ms / 1000, self._time_is_up)
 
     def recovered(self) -> None:
-        """The log came back from a crash: what it holds may not be safe yet, so it waits like an append."""
-        settings = self._tail.settings
-        if self._tail.end_offset - self.recovery_point >= settings.flush_messages:
-            self._held_until_offset = self._tail.end_offset
-            self.end_offset = self.recovery_point
+        """The log came back from a crash: what it holds may not be safe yet, so it waits like an append, unless
+        `policy_known` says that it need not.
+        """
+        self._held_until_offset = self._tail.end_offset
+        self.end_offset = min(self.end_offset, self.recovery_point)
         self._flusher.request(self._tail.end_offset)
+
+    def policy_known(self) -> None:
+        """The log was loaded before anybody knew its topic's settings; these are they."""
+        if self._tail.end_offset - self.recovery_point < self._tail.settings.flush_messages:
+            self._held_until_offset = 0
+            self.end_offset = self._tail.end_offset
 
     def truncated(self) -> None:
         end_offset = self._tail.end_offset

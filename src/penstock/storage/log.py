@@ -133,6 +133,11 @@ class Log:
         self._settings = settings
         self._has_flush_policy = settings.flush_messages != NEVER or settings.flush_ms != NEVER
 
+    def take_up(self, settings: LogSettings) -> None:
+        """Begin to serve with the topic's own settings, which nobody knew when the log was loaded."""
+        self.settings = settings
+        self._durability.policy_known()
+
     # Appending
 
     def append(

@@ -13,6 +13,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DELAY_S_MAX = 0.02
+STALL_CHANCE = 0.03  # a disk that is busy with something else keeps one call waiting while others go through
+STALL_FACTOR = 30
 
 
 class SimulatedWorkers:
@@ -24,7 +26,10 @@ class SimulatedWorkers:
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        loop.call_later(self._random.uniform(0, self._delay_s_max), self._finish, work, future)
+        delay_s = self._random.uniform(0, self._delay_s_max)
+        if self._random.random() < STALL_CHANCE:
+            delay_s *= STALL_FACTOR
+        loop.call_later(delay_s, self._finish, work, future)
         return future
 
     def close(self) -> None:

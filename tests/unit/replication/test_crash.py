@@ -62,6 +62,7 @@ def test_no_acknowledged_record_is_lost_and_none_is_there_twice(seed: int, acks:
     async def read_what_is_left(loop: VirtualLoop) -> list[int]:
         node = DataNode(cluster, ["/data"], make_runtime(loop, disk, SimulatedWorkers(rng), rng))
         await node.start()
+        await node.partition().log.flush()  # what a crash left is shown to nobody before it is safe
         found = values(node.partition())
         await node.stop()
         return found
