@@ -171,7 +171,9 @@ class Place:
     async def start(self, topic: str = "orders", partition: int = 0) -> Log:
         self.directory = self._make_directory()
         self.reports = await self.directory.load(lambda _: self.settings)
-        return self.directory.logs[topic, partition]
+        log = self.directory.logs[topic, partition]
+        log.take_up(self.settings)
+        return log
 
     def path(self, name: str, topic: str = "orders", partition: int = 0) -> str:
         return f"/data/{topic}-{partition}/{name}"
