@@ -174,9 +174,8 @@ class LogDirectory:
             loaded = new_log(self.volume, folder)
             if settings.preallocate:
                 loaded.segments[0].file().reserve(settings.segment_bytes)
-            loaded.unsynced.append(
-                save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(topic_id))
-            )
+            save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(topic_id))
+            loaded.unsynced_names.append(PARTITION_METADATA)
         except OSError as error:
             raise self.volume.fail(error, f"creating {topic}-{partition}") from error
         return self._make_log((topic, partition), topic_id, loaded, settings)
@@ -212,9 +211,8 @@ class LogDirectory:
         try:
             disk.make_directory(folder)
             loaded = new_log(self.volume, folder, start_offset=start_offset)
-            loaded.unsynced.append(
-                save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(log.topic_id))
-            )
+            save(disk, os.path.join(folder, PARTITION_METADATA), encode_topic_id(log.topic_id))
+            loaded.unsynced_names.append(PARTITION_METADATA)
         except OSError as error:
             raise self.volume.fail(error, f"creating a copy of {log}") from error
         # Nobody waits for single appends to a copy: it is flushed as a whole.

@@ -18,7 +18,7 @@ from penstock.storage.checkpoints import encode_epochs
 from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.errors import StorageError
 from penstock.storage.flushing import Flusher, SyncWork
-from penstock.storage.layout import LEADER_EPOCHS
+from penstock.storage.layout import LEADER_EPOCHS, LOG_SUFFIX
 from penstock.storage.segment import Segment
 from penstock.storage.settings import NEVER, LogSettings
 from penstock.storage.volume import Volume
@@ -45,6 +45,7 @@ class Durability:
         "_tail",
         "_timer",
         "_unsynced",
+        "_unsynced_names",
         "end_offset",
         "generation",
         "is_folder_changed",
@@ -53,7 +54,7 @@ class Durability:
     )
 
     def __init__(
-        self, tail: Tail, *, recovery_point: int, unsynced: list[File], is_folder_synced: bool
+        self, tail: Tail, *, recovery_point: int, unsynced_names: list[str], is_folder_synced: bool
     ) -> None:
         self._tail = tail
         self.recovery_point = recovery_point
@@ -63,7 +64,10 @@ class Durability:
         """
         self.is_folder_changed = not is_folder_synced
         self._is_folder_new = not is_folder_synced
-        self._unsynced = unsynced
+        self._unsynced: list[File] = []
+        self._unsynced_names = unsynced_names
+        """Of files in the log's folder. By name, because a log that nobody writes to owes its first sync for long,
+        and there are more such logs than descriptors."""
         self.generation = 0
         """Grows with every truncation."""
         self._held_until_offset = 0
@@ -128,6 +132,7 @@ class Durability:
     def retire(self, reason: Callable[[], StorageError]) -> None:
         """The log is deleted: no more syncs at all."""
         self.stop()
+        self._unsynced.clear()
         self._flusher.retire(reason)
 
     def fail(self) -> None:
@@ -141,12 +146,22 @@ class Durability:
         """For `Flusher`: hand over what makes everything below `offset` safe, and all that is owed."""
         tail = self._tail
         active = tail.active_segment
-        files, end_offset = self._unsynced, active.base_offset
-        self._unsynced = []
+        files, self._unsynced = self._unsynced, []
+        names, self._unsynced_names = self._unsynced_names, []
+        end_offset = active.base_offset
         if offset > end_offset:
-            files.append(active.file())
             end_offset = tail.end_offset
-        work = SyncWork(disk=tail.volume.disk, end_offset=end_offset, generation=self.generation, files=files)
+            if active.has_open_file:
+                files.append(active.file())
+            else:
+                names.append(os.path.basename(active.path(LOG_SUFFIX)))
+        work = SyncWork(
+            disk=tail.volume.disk,
+            end_offset=end_offset,
+            generation=self.generation,
+            files=files,
+            names=[os.path.join(tail.folder, name) for name in names],
+        )
         if tail.epochs.is_dirty:
             tail.epochs.is_dirty = False
             path = os.path.join(tail.folder, LEADER_EPOCHS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,16 +29,18 @@ class SyncWork:
     """Of the log when the work began; a truncation since then means that `end_offset` says nothing any more.
     """
     files: list[File]
+    names: list[str] = field(default_factory=list)
+    """Files that nobody holds open. One that is gone by now needs no sync."""
     replacements: list[tuple[str, bytes]] = field(default_factory=list)
     """Small files of which the old or the new version must always be there."""
     directories: list[str] = field(default_factory=list)
-    _names: threading.Lock = field(default_factory=threading.Lock)
+    _by_name: threading.Lock = field(default_factory=threading.Lock)
     _is_abandoned: bool = False
 
     def run(self) -> None:
-        for file in self.files:
+        for file in [*self.files, *self._open_named()]:
             file.sync()
-        with self._names:
+        with self._by_name:
             if self._is_abandoned:
                 return
             for path, data in self.replacements:
@@ -47,8 +50,16 @@ class SyncWork:
 
     def abandon(self) -> None:
         """After this nothing is done by name: the log's folder may be gone, or belong to another log."""
-        with self._names:
+        with self._by_name:
             self._is_abandoned = True
+
+    def _open_named(self) -> list[File]:
+        files: list[File] = []
+        with self._by_name:
+            for path in () if self._is_abandoned else self.names:
+                with suppress(FileNotFoundError):
+                    files.append(self.disk.open(path))
+        return files
 
 
 class Syncing(Protocol):

@@ -62,8 +62,8 @@ class LoadedLog:
     recovery_point: int
     topic_id: Uuid | None
     report: RecoveryReport
-    unsynced: list[File] = field(default_factory=list)
-    """Files that were written while loading and are safe only after the next flush."""
+    unsynced_names: list[str] = field(default_factory=list)
+    """Files in the folder that are safe only after the next flush."""
     is_folder_synced: bool
     """Whether the folder and the names in it are known to be safe."""
 
@@ -107,7 +107,7 @@ class _Loader:
         self._folder = folder
         self._settings = settings
         self._segments: list[Segment] = []
-        self._unsynced: list[File] = []
+        self._unsynced_names: list[str] = []
         self._report = RecoveryReport(partition=os.path.basename(folder))
 
     def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
@@ -152,7 +152,7 @@ class _Loader:
         topic_id = read_topic_id(self._disk, self._folder)
         if topic_id is not None and not is_clean:
             # It may have been written just before a kill, and without it the records would be nobody's.
-            self._keep(self._disk.open(os.path.join(self._folder, PARTITION_METADATA)))
+            self._unsynced_names.append(PARTITION_METADATA)
         return LoadedLog(
             folder=self._folder,
             segments=self._segments,
@@ -164,7 +164,7 @@ class _Loader:
             recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
             topic_id=topic_id,
             report=self._report,
-            unsynced=self._unsynced,
+            unsynced_names=self._unsynced_names,
             is_folder_synced=is_clean,
         )
 
@@ -239,7 +239,7 @@ class _Loader:
                 reason = f"offsets {next_offset} to {segment.base_offset - 1} are lost"
                 break
             if next_offset > 0:
-                self._keep(snapshots.save(next_offset, producers))
+                self._owe(snapshots.save(next_offset, producers))
             scanned = scan_segment(
                 segment.file(),
                 segment.base_offset,
@@ -256,14 +256,14 @@ class _Loader:
             segment.size = scanned.valid_bytes
             segment.first_timestamp_ms = scanned.first_timestamp_ms
             segment.adopt_index(scanned.index)
-            self._keep(segment.file())
+            self._owe(segment.file())
             next_offset = scanned.next_offset
             kept += 1
         dropped = self._segments[kept:]
         del self._segments[kept:]
         self._drop(dropped)
         for segment in self._segments[first:-1]:
-            self._unsynced += segment.seal()
+            self._owe(*segment.seal())
         self._report = RecoveryReport(
             partition=os.path.basename(self._folder),
             scanned_segments=kept - first,
@@ -275,9 +275,9 @@ class _Loader:
         )
         return next_offset, producers
 
-    def _keep(self, file: File | None) -> None:
-        if file is not None:
-            self._unsynced.append(file)
+    def _owe(self, *files: File | None) -> None:
+        """The next sync must cover these files; until then they need not be open."""
+        self._unsynced_names += [os.path.basename(file.path) for file in files if file is not None]
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Remove segments durably: if another crash brought them back, their offsets might fit."""

@@ -111,7 +111,7 @@ class Log:
         self._durability = Durability(
             self,
             recovery_point=loaded.recovery_point,
-            unsynced=loaded.unsynced,
+            unsynced_names=loaded.unsynced_names,
             is_folder_synced=loaded.is_folder_synced,
         )
         self._segments.active.jitter_ms = self._files.draw_jitter(settings)
@@ -497,7 +497,7 @@ class Log:
         self._files.move(folder)
         self.epochs.is_dirty = True
         self._durability = Durability(
-            self, recovery_point=copy.recovery_point, unsynced=[], is_folder_synced=False
+            self, recovery_point=copy.recovery_point, unsynced_names=[], is_folder_synced=False
         )
         self.on_durable = on_durable
         if on_durable is not None:

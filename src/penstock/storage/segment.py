@@ -86,6 +86,10 @@ class Segment:
 
     # Files
 
+    @property
+    def has_open_file(self) -> bool:
+        return self._file is not None
+
     def file(self) -> File:
         file = self._file
         if file is None:
@@ -97,6 +101,7 @@ class Segment:
         """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
         self._file = None
         self._stored = None
+        self._volume.descriptors.released(self)
 
     def lookup(self) -> LiveIndex | StoredIndex:
         """The index, wherever it is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -94,9 +94,15 @@ class Descriptors:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._holders: deque[HoldsFiles] = deque()
+        # Logs are loaded in several threads, and each call of this is atomic.
+        self._holders: OrderedDict[HoldsFiles, None] = OrderedDict()
 
     def opened(self, holder: HoldsFiles) -> None:
-        self._holders.append(holder)
+        self._holders[holder] = None
         if len(self._holders) > self.limit:
-            self._holders.popleft().release_files()
+            oldest, _ = self._holders.popitem(last=False)
+            oldest.release_files()
+
+    def released(self, holder: HoldsFiles) -> None:
+        """It has let go by itself, perhaps for good: do not keep it alive."""
+        self._holders.pop(holder, None)

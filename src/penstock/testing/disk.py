@@ -18,6 +18,7 @@ import posixpath
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from penstock.runtime.disk import Buffer
 
@@ -134,6 +135,7 @@ class SimulatedDisk:
         self._root = _FolderNode()
         self._faults: list[Fault] = []
         self._locks: set[str] = set()
+        self._open_files: WeakSet[SimulatedFile] = WeakSet()
         self._life = 0
 
     # What a test does to it
@@ -171,6 +173,11 @@ class SimulatedDisk:
     def paths(self) -> list[str]:
         """Every file there is."""
         return [path for path, node in _walk("/", self._root) if isinstance(node, _FileNode)]
+
+    def open_paths(self) -> list[str]:
+        """Where the files that somebody holds open were when they were opened."""
+        files = [file for file in self._open_files if file.is_open and file.life == self._life]
+        return sorted(file.path for file in files)
 
     def used_bytes(self) -> int:
         return sum(len(node.data) for _, node in _walk("/", self._root) if isinstance(node, _FileNode))
@@ -314,8 +321,9 @@ class SimulatedFile:
         self._disk = disk
         self._node = node
         self._size = len(node.data)
-        self._life = disk._life
-        self._is_open = True
+        self.life = disk._life
+        self.is_open = True
+        disk._open_files.add(self)
 
     def fileno(self) -> int:
         return -1
@@ -355,12 +363,12 @@ class SimulatedFile:
         self._node.sync()
 
     def close(self) -> None:
-        self._is_open = False
+        self.is_open = False
 
     def _check(self, operation: str) -> None:
-        if not self._is_open:
+        if not self.is_open:
             raise _error(errno.EBADF, self.path)
-        if self._life != self._disk._life:
+        if self.life != self._disk._life:
             raise _error(errno.ESTALE, self.path)
         self._disk._check(operation, self.path)
 
