@@ -133,7 +133,7 @@ class Connection:
         """Serve nothing more of this peer until `work` is done: for the few requests that would otherwise be
         overtaken by the next, or that cost so much that one at a time is enough."""
         self._held_by = work
-        work.add_done_callback(self._answered)
+        work.add_done_callback(self._let_go)
 
     def has_work(self) -> bool:
         """Whether the peer waits for us: an answer is being worked on, and none waits for the peer to read it."""
@@ -204,7 +204,7 @@ class Connection:
         return (
             len(self._waiting) < WAITING_ANSWERS_MAX
             and self._waiting_bytes < WAITING_BYTES_MAX
-            and (self._held_by is None or self._held_by.done())
+            and self._held_by is None
         )
 
     def _is_behind(self) -> bool:
@@ -216,6 +216,12 @@ class Connection:
     def _pause(self) -> None:
         self._is_paused = True
         self.stream.pause_reading()
+
+    def _let_go(self, work: asyncio.Future[Any]) -> None:
+        """What held the connection is done, and is not to be kept: its result may be large."""
+        if self._held_by is work:
+            self._held_by = None
+        self._answered(work)
 
     def _answered(self, done: asyncio.Future[Any]) -> None:
         """Some answer is there: send those at the head of the line."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import weakref
 from collections.abc import Sequence
 
 from penstock.net.connection import (
@@ -209,6 +210,18 @@ async def test_a_request_that_holds_its_connection_is_answered_before_the_next_i
 
     assert stream.sent == [b"1", b"2", b"3"]
     assert not stream.is_paused
+
+
+async def test_what_held_a_connection_is_not_kept_when_it_is_done() -> None:
+    connection, _, server = connect()
+    receive(connection, b"hold:1")
+    held = weakref.ref(server.later[b"1"])
+
+    server.later.pop(b"1").set_result([b"1"])
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+    assert held() is None
 
 
 async def test_answers_that_wait_behind_another_do_not_fill_memory() -> None:
