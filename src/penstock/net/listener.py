@@ -44,7 +44,9 @@ class ConnectionTable:
     def refusal(self, host: str) -> str | None:
         """Why one more connection of `host` is too many, or None."""
         if len(self._connections) >= self.limits.connections_max:
-            return f"max.connections={self.limits.connections_max} reached"
+            return (
+                f"there are {self.limits.connections_max}, as many as max.connections or the open files allow"
+            )
         host_max = self.limits.host_overrides.get(host, self.limits.connections_per_host_max)
         if self._per_host.get(host, 0) >= host_max:
             return f"max.connections.per.ip={host_max} reached"

@@ -8,7 +8,6 @@ that says that nothing needs to be recovered. There is no special case for a sin
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from dataclasses import dataclass, replace
 
@@ -44,7 +43,10 @@ from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
 
-log = logging.getLogger(__name__)
+# How descriptors are divided: a log that cannot open a file goes out of service with its whole directory, so
+# connections must leave enough. What is left over is for indexes of old segments and for small files.
+LOG_FILES_SHARE = 4
+CONNECTIONS_SHARE = 2
 
 
 class CannotStart(Exception):
@@ -63,17 +65,20 @@ class Ready:
 
 class Node:
     def __init__(
-        self, settings: BrokerSettings, runtime: Runtime, *, open_files_max: int | None = None
+        self, settings: BrokerSettings, runtime: Runtime, *, descriptors_max: int | None = None
     ) -> None:
         self.settings = settings
         self._store_settings = StoreSettings.read(settings)
-        if open_files_max is not None:
+        self._connections_max: int | None = None
+        if descriptors_max is not None:
+            open_files_max = descriptors_max // LOG_FILES_SHARE
             self._store_settings = replace(self._store_settings, open_files_max=open_files_max)
+            self._connections_max = descriptors_max // CONNECTIONS_SHARE
         self._runtime = runtime
         self._dynamic = DynamicSettings(settings)
         self._listeners: list[tuple[Address, Listener]] = []
         self._leads = False
-        self.connections = ConnectionTable(_connection_limits(settings))
+        self.connections = ConnectionTable(self._connection_limits(settings))
 
     async def start(self) -> Ready:
         settings, runtime = self.settings, self._runtime
@@ -248,7 +253,19 @@ class Node:
             self._apply_broker_settings()
 
     def _apply_broker_settings(self) -> None:
-        self.connections.limits = _connection_limits(self.broker.settings)
+        self.connections.limits = self._connection_limits(self.broker.settings)
+
+    def _connection_limits(self, settings: BrokerSettings) -> ConnectionLimits:
+        connections_max: int = settings.get("max.connections")
+        if self._connections_max is not None:
+            connections_max = min(connections_max, self._connections_max)
+        return ConnectionLimits(
+            connections_max=connections_max,
+            connections_per_host_max=settings.get("max.connections.per.ip"),
+            host_overrides=connection_limits(settings.get("max.connections.per.ip.overrides")),
+            idle_ms_max=settings.get("connections.max.idle.ms"),
+            frame_bytes_max=settings.get("socket.request.max.bytes"),
+        )
 
     # -- stop
 
@@ -264,16 +281,6 @@ def _directories(settings: BrokerSettings) -> list[str]:
     """`log.dirs`, and the metadata log's own directory where it is none of them."""
     metadata = settings.metadata_log_dir
     return [*settings.log_dirs, *([] if metadata in settings.log_dirs else [metadata])]
-
-
-def _connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    return ConnectionLimits(
-        connections_max=settings.get("max.connections"),
-        connections_per_host_max=settings.get("max.connections.per.ip"),
-        host_overrides=connection_limits(settings.get("max.connections.per.ip.overrides")),
-        idle_ms_max=settings.get("connections.max.idle.ms"),
-        frame_bytes_max=settings.get("socket.request.max.bytes"),
-    )
 
 
 def _refuse_what_is_not_yet(settings: BrokerSettings) -> None:

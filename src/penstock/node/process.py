@@ -26,8 +26,6 @@ __all__ = ["CannotStart", "Ready", "run"]
 
 log = logging.getLogger(__name__)
 
-LOG_FILES_SHARE = 4  # logs keep a quarter of the descriptors open, the rest is for connections
-
 
 def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
@@ -52,7 +50,7 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None], fi
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    node = Node(settings, runtime, open_files_max=files_max // LOG_FILES_SHARE)
+    node = Node(settings, runtime, descriptors_max=files_max)
     try:
         on_ready(await node.start())
         settle_memory()

@@ -1,0 +1,25 @@
+"""A node before it starts: what it makes of its settings and of the system's limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.storage import make_runtime
+from penstock.config.broker import BrokerSettings
+from penstock.node.node import Node
+from penstock.testing.disk import SimulatedDisk
+
+
+def test_connections_cannot_take_the_descriptors_that_logs_need() -> None:
+    node = Node(BrokerSettings.load({}), make_runtime(SimulatedDisk()), descriptors_max=400)
+
+    assert node.connections.limits.connections_max == 200
+
+
+@pytest.mark.parametrize("descriptors_max", [None, 400])
+def test_max_connections_counts_where_it_is_the_lower_limit(descriptors_max: int | None) -> None:
+    settings = BrokerSettings.load({"max.connections": "7"})
+
+    node = Node(settings, make_runtime(SimulatedDisk()), descriptors_max=descriptors_max)
+
+    assert node.connections.limits.connections_max == 7
