@@ -178,7 +178,9 @@ def test_other_numbers_of_acks_are_refused(connection: WireConnection, topic: st
     assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
-@pytest.mark.parametrize("records", [rewritten(PLAIN, crc=1), PLAIN + PLAIN])
+@pytest.mark.parametrize(
+    "records", [rewritten(PLAIN, crc=1), PLAIN + PLAIN], ids=["wrong crc", "two batches"]
+)
 def test_who_wants_no_answer_is_closed_when_there_is_an_error(
     connection: WireConnection, topic: str, records: bytes
 ) -> None:
@@ -222,7 +224,7 @@ def test_zstd_needs_version_7(connection: WireConnection, topic: str, version: i
     assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-@pytest.mark.parametrize("topic_id", [bytes(16), b"x" * 16])
+@pytest.mark.parametrize("topic_id", [bytes(16), b"x" * 16], ids=["zero", "unknown"])
 def test_a_topic_id_that_does_not_exist_is_unknown(connection: WireConnection, topic_id: bytes) -> None:
     request = ProduceRequest(
         acks=-1,
