@@ -68,6 +68,7 @@ clean: ## remove what was installed, fetched and built
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
 	@echo "installing into $(VENV) ..."
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || .ci/need :python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Penstock needs Python 3.11 or later: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -80,14 +81,14 @@ test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.
 	@.ci/need kcat:kcat
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
-	@.ci/need java:openjdk-17-jdk-headless mvn:maven
+	@.ci/need java:default-jdk-headless mvn:maven
 	@echo "fetching Apache Kafka's jars ..."
 	@rm -rf $(KAFKA)/libs $(KAFKA)/old
-	@mvn --quiet --batch-mode --file $< generate-resources -Dcache=$(CURDIR)/$(KAFKA)
+	@mvn --quiet --batch-mode -Dstyle.color=never --file $< generate-resources -Dcache=$(CURDIR)/$(KAFKA)
 	@touch $@
 
 $(KAFKA)/classes/.compiled: $(JAVA_SOURCES) $(KAFKA)/.jars
-	@.ci/need javac:openjdk-17-jdk-headless
+	@.ci/need javac:default-jdk-headless
 	@mkdir -p $(@D)
 	@javac -nowarn -d $(@D) -cp '$(KAFKA)/libs/*' $(JAVA_SOURCES)
 	@touch $@
