@@ -8,12 +8,13 @@ takes its partitions offline here and leaves the rest alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from penstock.metadata.delta import MetadataDelta
-from penstock.metadata.directories import is_reserved
+from penstock.metadata.directories import LOST, is_reserved
 from penstock.metadata.errors import Refused
-from penstock.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.metadata.resources import ResourceType, topic_resource
 from penstock.protocol.errors import ErrorCode
@@ -76,6 +77,30 @@ class PartitionTable:
     def all(self) -> Iterator[Partition]:
         for partitions in self._by_name.values():
             yield from partitions.values()
+
+    def as_served(self, topic: TopicImage) -> Sequence[PartitionImage]:
+        """A topic's partitions as clients should be told of them: those whose log directory failed under this node
+        have no leader, whatever the metadata says."""
+        if not self._offline and all(directory.is_online for directory in self._logs.directories):
+            return topic.partitions
+        held = self._by_id.get(topic.topic_id, NOTHING_HELD)
+        return [
+            self._without_this_node(partition)
+            if (topic.name, index) in self._offline or (index in held and held[index].is_offline)
+            else partition
+            for index, partition in enumerate(topic.partitions)
+        ]
+
+    def _without_this_node(self, partition: PartitionImage) -> PartitionImage:
+        return replace(
+            partition,
+            leader=NO_LEADER if partition.leader == self.node_id else partition.leader,
+            isr=tuple(node_id for node_id in partition.isr if node_id != self.node_id),
+            directories=tuple(
+                LOST if node_id == self.node_id else directory_id
+                for node_id, directory_id in zip(partition.replicas, partition.directories, strict=True)
+            ),
+        )
 
     def _absence(self, topic: TopicImage | None, name: str, index: int) -> Refused:
         if topic is None or not 0 <= index < len(topic.partitions):

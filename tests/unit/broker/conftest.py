@@ -36,6 +36,8 @@ def cluster() -> Cluster:
 class Nothing:
     """Stands where a broker has its disk, for handlers that only look at metadata: any use of it is a bug."""
 
+    directories = ()
+
 
 @pytest.fixture
 async def broker(cluster: Cluster) -> Broker:

@@ -8,6 +8,8 @@ unknown ones are answered with an error; without one they cannot occur.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import Reach
@@ -40,7 +42,7 @@ def handle(
     limit = max(
         min(broker.settings.get("max.request.partition.size.limit"), request.response_partition_limit), 1
     )
-    return _fill_page(image, Reach(image, context.listener), names, first_index, limit)
+    return _fill_page(broker, image, Reach(image, context.listener), names, first_index, limit)
 
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -60,15 +62,8 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
     )
 
 
-def _refuse_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The answer has no error of its own, so every topic that was asked for gets it, as in Kafka."""
-    return DescribeTopicPartitionsResponse(
-        topics=[_without_partitions(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
-    )
-
-
 def _fill_page(
-    image: MetadataImage, reach: Reach, names: list[str], first_index: int, limit: int
+    broker: Broker, image: MetadataImage, reach: Reach, names: list[str], first_index: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse(topics=[])
     room = limit
@@ -81,7 +76,8 @@ def _fill_page(
             response.topics.append(_missing_topic(name))
             continue
         end_index = min(first_index + room, len(topic.partitions))
-        response.topics.append(_describe(reach, topic, first_index, end_index))
+        partitions = broker.partitions.as_served(topic)
+        response.topics.append(_describe(reach, topic, partitions, range(first_index, end_index)))
         if end_index < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end_index)
             break
@@ -108,16 +104,13 @@ def _without_partitions(error: ErrorCode, name: str) -> DescribeTopicPartitionsR
 
 
 def _describe(
-    reach: Reach, topic: TopicImage, first_index: int, end_index: int
+    reach: Reach, topic: TopicImage, partitions: Sequence[PartitionImage], indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[
-            _describe_partition(reach, index, topic.partitions[index])
-            for index in range(first_index, end_index)
-        ],
+        partitions=[_describe_partition(reach, index, partitions[index]) for index in indexes],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 

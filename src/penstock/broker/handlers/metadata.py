@@ -12,6 +12,7 @@ listener that they came in by.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
@@ -103,7 +104,8 @@ def _answer(
     for name in names:
         topic = image.topics.get(name)
         if topic is not None:
-            topics.append(_describe_topic(image, reach, topic, context.version))
+            partitions = broker.partitions.as_served(topic)
+            topics.append(_describe_topic(image, reach, topic, partitions, context.version))
         elif fault_of_topic_name(name) is not None:
             topics.append(_missing_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
         else:
@@ -146,7 +148,11 @@ def _missing_topic(error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUI
 
 
 def _describe_topic(
-    image: MetadataImage, reach: Reach, topic: TopicImage, version: int
+    image: MetadataImage,
+    reach: Reach,
+    topic: TopicImage,
+    partitions: Sequence[PartitionImage],
+    version: int,
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
@@ -154,7 +160,7 @@ def _describe_topic(
         is_internal=is_internal(topic.name),
         partitions=[
             _describe_partition(image, reach, index, partition, version)
-            for index, partition in enumerate(topic.partitions)
+            for index, partition in enumerate(partitions)
         ],
     )
 

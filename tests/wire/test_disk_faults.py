@@ -1,0 +1,291 @@
+"""A disk that is full, read-only or broken takes its log directory offline, and everything else serves on.
+
+Whole nodes with two entries in `log.dirs`, on the simulated disk, which fails as it is told to. What clients are told
+was compared with Apache Kafka 4.3.1 on a file system that ran full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from harness.nodes import World, simulate
+from penstock.client.connection import ClientConnection
+from penstock.metadata.names import METADATA_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.records import kernel
+from penstock.testing.loop import EPOCH_MS
+
+TWO_DIRECTORIES = {"log.dirs": "/one,/two", "metadata.log.dir": "/one"}
+PARTITIONS = 6
+
+FAULTS = {
+    "full": ((errno.ENOSPC, ("append", "create", "make_directory")), "No space left on device"),
+    "read-only": (
+        (errno.EROFS, ("create", "append", "truncate", "rename", "remove", "make_directory")),
+        "Read-only file system",
+    ),
+    "broken": ((errno.EIO, None), "Input/output error"),
+}
+
+Test = Callable[[World, ClientConnection], Coroutine[Any, Any, None]]
+
+
+def with_topic(test: Test, **properties: str) -> None:
+    """Run `test` beside a node with two directories and a topic spread over them, one record in each partition."""
+
+    async def main(world: World) -> None:
+        client = await world.client()
+        await create(client, "spread", PARTITIONS)
+        for index in range(PARTITIONS):
+            assert (await produce(client, "spread", index)).error_code == ErrorCode.NONE
+        await test(world, client)
+
+    simulate(main, properties=TWO_DIRECTORIES | properties)
+
+
+def indexes_in(world: World, directory: str) -> list[int]:
+    return [
+        log.partition for log in world.node.logs.all() if log.topic == "spread" and log.directory == directory
+    ]
+
+
+@pytest.mark.parametrize(("fault", "words"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_failing_directory_is_offline_and_the_other_serves_on(
+    fault: tuple[int, tuple[str, ...] | None], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost, kept = indexes_in(world, "/two"), indexes_in(world, "/one")
+        assert lost
+        assert kept
+        number, operations = fault
+        world.disk.fail("/two", number, operations=operations)
+
+        for round_number in (1, 2):
+            for index in lost:
+                assert (await produce(client, "spread", index)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            for index in kept:
+                answer = await produce(client, "spread", index)
+                assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, round_number)
+        assert [(await fetch(client, "spread", index)).error_code for index in lost] == [
+            ErrorCode.KAFKA_STORAGE_ERROR
+        ] * len(lost)
+        for index in kept:
+            data = await fetch(client, "spread", index)
+            assert [header.base_offset for header in kernel.check_batches(data.records)] == [0, 1, 2]
+        assert [await list_offsets(client, "spread", index) for index in kept] == [
+            (ErrorCode.NONE, 3) for _ in kept
+        ]
+        assert not world.node.ended.done()
+
+    with_topic(test)
+    complaints = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(complaints) == 1
+    assert complaints[0].startswith(f"log directory /two is offline: {words} while appending to /two/spread-")
+    assert complaints[0].endswith("not served until this is mended and the node is started again")
+
+
+def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        world.disk.make_read_only("/two")
+        await produce(client, "spread", lost[0])
+
+        (topic,) = (await client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="spread")]))).topics
+        told = {
+            partition.partition_index: (
+                partition.error_code,
+                partition.leader_id,
+                partition.isr_nodes,
+                partition.offline_replicas,
+            )
+            for partition in topic.partitions
+        }
+        assert told == {
+            index: (ErrorCode.LEADER_NOT_AVAILABLE, -1, [], [1])
+            if index in lost
+            else (ErrorCode.NONE, 1, [1], [])
+            for index in range(PARTITIONS)
+        }
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name="spread")], response_partition_limit=100
+        )
+        (described,) = (await client.ask(request)).topics
+        assert [partition.leader_id for partition in described.partitions] == [
+            -1 if index in lost else 1 for index in range(PARTITIONS)
+        ]
+        directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
+        assert {each.log_dir: each.error_code for each in directories} == {
+            "/one": ErrorCode.NONE,
+            "/two": ErrorCode.KAFKA_STORAGE_ERROR,
+        }
+
+    with_topic(test)
+
+
+def test_new_topics_go_where_disks_are_well() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        world.disk.make_read_only("/two")
+        await produce(client, "spread", indexes_in(world, "/two")[0])
+
+        await create(client, "new", 4)
+
+        for index in range(4):
+            assert (await produce(client, "new", index)).error_code == ErrorCode.NONE
+        assert {log.directory for log in world.node.logs.all() if log.topic == "new"} == {"/one"}
+
+    with_topic(test)
+
+
+def test_a_directory_that_fails_while_a_topic_is_created_costs_only_what_would_lie_there() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        world.disk.make_read_only("/two")
+
+        await create(client, "new", 4)
+
+        errors = [(await produce(client, "new", index)).error_code for index in range(4)]
+        assert set(errors) <= {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
+        assert ErrorCode.NONE in errors
+
+    with_topic(test)
+
+
+def test_a_topic_in_a_failed_directory_can_be_deleted_and_made_again() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        world.disk.make_read_only("/two")
+        await produce(client, "spread", indexes_in(world, "/two")[0])
+
+        response = await client.ask(DeleteTopicsRequest(topic_names=["spread"], timeout_ms=10_000), version=4)
+        assert response.responses[0].error_code == ErrorCode.NONE
+        await create(client, "spread", 2)
+
+        for index in range(2):
+            answer = await produce(client, "spread", index)
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+
+    with_topic(test)
+
+
+def test_after_a_restart_with_a_mended_disk_everything_is_there_again() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        world.disk.make_read_only("/two")
+        for index in range(PARTITIONS):
+            await produce(client, "spread", index)
+        await world.node.stop()
+        world.disk.heal()
+        await world.start()
+        client = await world.client()
+
+        for index in range(PARTITIONS):
+            answer = await produce(client, "spread", index)
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 1 if index in lost else 2)
+
+    with_topic(test)
+
+
+def test_a_node_starts_without_a_directory_that_cannot_be_used() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        await world.node.stop()
+        world.disk.fail("/two", errno.EIO)
+        await world.start()
+        client = await world.client()
+
+        for index in range(PARTITIONS):
+            error = (await produce(client, "spread", index)).error_code
+            assert error == (ErrorCode.KAFKA_STORAGE_ERROR if index in lost else ErrorCode.NONE)
+
+    with_topic(test)
+
+
+def test_a_sync_that_fails_is_told_to_those_who_wait_for_it() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        world.disk.fail("/two", errno.EIO, operations=["sync"])
+
+        for index in range(PARTITIONS):
+            error = (await produce(client, "spread", index)).error_code
+            assert error == (ErrorCode.KAFKA_STORAGE_ERROR if index in lost else ErrorCode.NONE)
+
+    with_topic(test, **{"log.flush.interval.messages": "1"})
+
+
+def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_stops() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        world.disk.make_read_only("/two")
+        await asyncio.sleep(120)  # checkpoints are written in between
+
+        for index in range(PARTITIONS):
+            error = (await produce(client, "spread", index)).error_code
+            assert error == (ErrorCode.KAFKA_STORAGE_ERROR if index in lost else ErrorCode.NONE)
+
+    with_topic(test)
+
+
+def test_the_node_cannot_go_on_without_its_metadata_log() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        world.disk.fail(f"/one/{METADATA_TOPIC}-0", errno.ENOSPC, operations=["append", "sync"])
+
+        answer = (await client.ask(create_request("new", 1))).topics[0]
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER
+        assert isinstance(world.node.ended.exception(), Exception)
+
+    with_topic(test)
+
+
+# -- what a client does
+
+
+def create_request(name: str, partitions: int) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+
+
+async def create(client: ClientConnection, name: str, partitions: int) -> None:
+    (answer,) = (await client.ask(create_request(name, partitions))).topics
+    assert answer.error_code == ErrorCode.NONE, answer
+
+
+async def produce(client: ClientConnection, topic: str, index: int) -> Any:
+    batch = bytes(kernel.build_batch([(EPOCH_MS, b"key", b"value", ())]))
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch)])
+    response = await client.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), version=9)
+    return response.responses[0].partition_responses[0]
+
+
+async def fetch(client: ClientConnection, topic: str, index: int) -> Any:
+    wanted = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        forgotten_topics_data=[],
+    )
+    return (await client.ask(request, version=11)).responses[0].partitions[0]
+
+
+async def list_offsets(client: ClientConnection, topic: str, index: int) -> tuple[ErrorCode, int]:
+    wanted = ListOffsetsTopic(
+        name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-1)]
+    )
+    response = await client.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), version=7)
+    answer = response.topics[0].partitions[0]
+    return answer.error_code, answer.offset
