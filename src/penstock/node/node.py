@@ -8,6 +8,7 @@ that says that nothing needs to be recovered. There is no special case for a sin
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from dataclasses import dataclass, replace
 
@@ -206,9 +207,10 @@ class Node:
             try:
                 await listener.bind(self._runtime.network, address.host, address.port)
             except OSError as error:
+                remedy = "stop the other program, or " if error.errno == errno.EADDRINUSE else ""
                 raise CannotStart(
                     f"cannot listen on {address}: {error.strerror or error}; "
-                    "stop the other program, or choose another address with --set listeners=..."
+                    f"{remedy}choose another address with --set listeners=..."
                 ) from error
             self._listeners.append((address, listener))
 
@@ -289,6 +291,14 @@ def _refuse_what_is_not_yet(settings: BrokerSettings) -> None:
             f"process.roles={','.join(sorted(settings.roles))}: this version runs nodes that are both broker and "
             "controller; set process.roles=broker,controller or leave it out"
         )
+    for key in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        controllers = settings.get(key)
+        if len(controllers) > 1:
+            # Each of them would become a cluster of its own, and take what clients meant for all.
+            raise CannotStart(
+                f"{key}={','.join(controllers)}: this version runs clusters of one node; "
+                "name this node alone, or leave it out"
+            )
     for listener in settings.listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise CannotStart(

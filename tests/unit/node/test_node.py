@@ -6,7 +6,7 @@ import pytest
 
 from harness.storage import make_runtime
 from penstock.config.broker import BrokerSettings
-from penstock.node.node import Node
+from penstock.node.node import CannotStart, Node
 from penstock.testing.disk import SimulatedDisk
 
 
@@ -23,3 +23,20 @@ def test_max_connections_counts_where_it_is_the_lower_limit(descriptors_max: int
     node = Node(settings, make_runtime(SimulatedDisk()), descriptors_max=descriptors_max)
 
     assert node.connections.limits.connections_max == 7
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"controller.quorum.voters": "1@one:9093,2@two:9093,3@three:9093"},
+        {"controller.quorum.bootstrap.servers": "one:9093,two:9093,three:9093"},
+    ],
+)
+async def test_three_nodes_of_one_cluster_do_not_become_three_clusters(properties: dict[str, str]) -> None:
+    disk = SimulatedDisk()
+    node = Node(BrokerSettings.load(properties), make_runtime(disk))
+
+    with pytest.raises(CannotStart, match="one node"):
+        await node.start()
+
+    assert disk.paths() == []
