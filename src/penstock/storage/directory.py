@@ -96,7 +96,9 @@ class LogDirectory:
                 disk.remove(self._file(CLEAN_SHUTDOWN))
                 disk.sync_directory(self.path)
         except BlockingIOError as error:
-            raise DirectoryRefused(f"{self.path} is in use by another process") from error
+            raise DirectoryRefused(
+                f"{self.path} is in use by another process; stop that one, or name another directory in log.dirs"
+            ) from error
         except (OSError, CorruptFile) as error:
             raise self.volume.fail(error, "opening it") from error
 

@@ -60,7 +60,10 @@ def check_identity(path: str, found: DirectoryIdentity, *, cluster_id: str, node
             f"{path} holds data of cluster {found.cluster_id}, this is cluster {cluster_id}"
         )
     if found.node_id != node_id:
-        raise DirectoryRefused(f"{path} holds data of node {found.node_id}, this is node {node_id}")
+        raise DirectoryRefused(
+            f"{path} holds data of node {found.node_id}, this is node {node_id}; "
+            f"set node.id={found.node_id}, or name another directory in log.dirs"
+        )
 
 
 def read_topic_id(disk: Disk, folder: str) -> Uuid | None:

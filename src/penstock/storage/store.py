@@ -240,7 +240,9 @@ class LogStore:
         if not self._open_to_all():
             self._release()
             reasons = "; ".join(str(directory.volume.offline) for directory in self.directories)
-            raise NoDirectory(f"no directory of log.dirs can be used: {reasons}")
+            raise NoDirectory(
+                f"no directory of log.dirs can be used: {reasons}; name one that can be written to"
+            )
 
     def _choose(self, path: str | None) -> LogDirectory:
         if path is None:
