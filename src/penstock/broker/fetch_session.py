@@ -5,9 +5,9 @@ A session remembers what its owner wants and what it was told last. A request na
 answer holds only partitions with something new. Both sides count the requests of a session; a gap or a repeat
 in the count means that one of them missed something, and the owner starts over with a full request.
 
-The number of sessions is bounded. A new one may take the place of one that has been idle, or that is old and
-worth less: a consumer's before a follower's, few partitions before many. Who gets no session is served all
-the same, in full each time.
+The number of sessions is bounded, and so is that of all partitions in them. A new one may take the place of one
+that has been idle, or that is old and worth less: a consumer's before a follower's, few partitions before many.
+Who gets no session is served all the same, in full each time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ FINAL_EPOCH = -1  # a full request that wants none, and ends the one it names
 EPOCH_MAX = 2**31 - 1
 EVICTION_MS = (
     120_000  # an idle session may go after this, and a busy one is safe for as long after its creation
+)
+TARGETS_MAX = (
+    500_000  # of all sessions together, at half a kilobyte each: a thousand sessions of 500 partitions
 )
 UNKNOWN_OFFSET = -1
 NO_RECORDS = b""
@@ -191,6 +194,7 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}  # the one used longest ago comes first
         self._evictable_by_all: list[Rank] = []
         self._evictable_by_followers: list[Rank] = []
+        self.target_count = 0
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -215,10 +219,15 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             return FetchPlan((), error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if request.topics or request.forgotten_topics_data:
+            self.target_count -= len(session.targets)
             session.change(request)
+            self.target_count += len(session.targets)
             if not session.targets:
                 self._remove(session)
                 return FetchPlan(())
+            if self.target_count > TARGETS_MAX:
+                self._remove(session)  # its owner starts over, and is served without one
+                return FetchPlan((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = next_epoch(epoch)
         self._touch(session, now_ms)
         return FetchPlan(list(session.targets.values()), session=session, epoch=session.epoch)
@@ -232,6 +241,8 @@ class FetchSessions:
         now_ms: int,
     ) -> int:
         """Make a session and return its id, or NO_SESSION_ID where there is no room for it."""
+        if self.target_count + len(targets) > TARGETS_MAX:
+            return NO_SESSION_ID
         if len(self._sessions) >= self._slots and not self._evict_for((is_follower, len(targets), 0), now_ms):
             return NO_SESSION_ID
         session_id = self._random.randrange(1, EPOCH_MAX)
@@ -241,6 +252,7 @@ class FetchSessions:
             session_id, targets, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms
         )
         self._sessions[session_id] = session
+        self.target_count += len(targets)
         self._touch(session, now_ms)
         return session_id
 
@@ -284,6 +296,7 @@ class FetchSessions:
 
     def _remove(self, session: FetchSession) -> None:
         self._unrank(session)
+        self.target_count -= len(session.targets)
         del self._sessions[session.id]
 
 

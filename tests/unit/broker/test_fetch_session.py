@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from penstock.broker import fetch_session
 from penstock.broker.fetch_session import (
     EPOCH_MAX,
     EVICTION_MS,
@@ -333,3 +334,31 @@ def test_a_session_that_grows_is_worth_more(sessions: FetchSessions) -> None:
 
     assert is_open(sessions, grows)
     assert not is_open(sessions, other)
+
+
+# -- very many partitions
+
+
+def test_sessions_remember_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "TARGETS_MAX", 5)
+    sessions = FetchSessions(100, random.Random(1))
+    first = open_session(sessions, "a", "b", "c")
+    assert first > 0
+
+    assert open_session(sessions, "a", "b", "c") == 0
+    assert open_session(sessions, "a", "b") > 0
+    assert sessions.target_count == 5
+
+    grown = plan(sessions, ask(("d", 0, 0), session_id=first, epoch=1))
+    assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.target_count == 2
+    assert open_session(sessions, "a", "b", "c") > 0
+
+
+def test_partitions_of_sessions_are_counted_as_they_come_and_go(sessions: FetchSessions) -> None:
+    session_id = open_session(sessions, "a", "b")
+
+    plan(sessions, ask(("a", 0, 5), ("c", 0, 0), session_id=session_id, epoch=1, forget=(("b", 0),)))
+    assert sessions.target_count == 2
+    plan(sessions, ask(session_id=session_id, epoch=2, forget=(("a", 0), ("c", 0))))
+    assert (sessions.target_count, len(sessions)) == (0, 0)
