@@ -437,7 +437,7 @@ async def test_all_partitions_of_a_request_share_one_effort(
 
 async def test_a_request_whose_time_is_up_in_the_slow_lane_says_so(node: DataNode, context: Context) -> None:
     somebody = threading.Event()
-    node.broker.slow_lane.run(somebody.wait)
+    node.broker.slow_lane.run(somebody.wait, host="another")
     waiting = handle(node.broker, produce(large_batch(), timeout_ms=1), context(version=9))
 
     assert only(await waiting).error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -39,7 +39,7 @@ async def test_work_is_done_one_after_the_other() -> None:
     workers = ManualWorkers()
     lane = SlowLane(workers)
 
-    results = [lane.run(lambda number=number: number) for number in range(3)]
+    results = [lane.run(lambda number=number: number, host="a") for number in range(3)]
     assert (len(workers.running), len(lane)) == (1, 2)
     for number in range(3):
         await workers.finish_one()
@@ -49,11 +49,25 @@ async def test_work_is_done_one_after_the_other() -> None:
     assert workers.running == []
 
 
+async def test_hosts_take_turns() -> None:
+    workers = ManualWorkers()
+    lane = SlowLane(workers)
+    done: list[str] = []
+
+    for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
+        lane.run(lambda name=name: done.append(name), host=name[0])
+    for _ in range(6):
+        await workers.finish_one()
+
+    assert done == ["a1", "a2", "b1", "c1", "a3", "b2"]
+    assert len(lane) == 0
+
+
 async def test_a_failure_is_told_to_the_one_who_asked_and_stops_nobody_else() -> None:
     workers = ManualWorkers()
     lane = SlowLane(workers)
 
-    failing, fine = lane.run(lambda: 1 // 0), lane.run(lambda: "fine")
+    failing, fine = lane.run(lambda: 1 // 0, host="a"), lane.run(lambda: "fine", host="a")
     await workers.finish_one()
     await workers.finish_one()
 
@@ -66,7 +80,7 @@ async def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
     workers = ManualWorkers()
     lane = SlowLane(workers)
 
-    running, waiting, last = (lane.run(lambda number=number: number) for number in range(3))
+    running, waiting, last = (lane.run(lambda number=number: number, host="a") for number in range(3))
     running.cancel()
     waiting.cancel()
     await workers.finish_one()  # what has begun is ended, and only then the next begins

@@ -332,7 +332,7 @@ class Fetch:
 
         if conversions:
             prepared: asyncio.Future[Any] = self._broker.slow_lane.run(
-                partial(old_formats.convert, conversions, magic=self._magic())
+                partial(old_formats.convert, conversions, magic=self._magic()), host=self._context.peer_host
             )
         else:
             prepared = self._broker.runtime.workers.run(partial(warm, self.cold_pieces))

@@ -63,7 +63,7 @@ NO_TIMESTAMP = -1
 def handle(
     broker: Broker, request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    lookups = Lookups(broker, request, context.version)
+    lookups = Lookups(broker, request, context)
     if lookups.by_time_count <= LOOKUPS_AT_ONCE:
         try:
             return lookups.answer()
@@ -75,10 +75,11 @@ def handle(
 class Lookups:
     """All that one request asks for."""
 
-    def __init__(self, broker: Broker, request: ListOffsetsRequest, version: int) -> None:
+    def __init__(self, broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> None:
         self._broker = broker
         self._request = request
-        self._version = version
+        self._version = context.version
+        self._peer_host = context.peer_host
         self._counts = Counter(
             (topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions
         )
@@ -139,7 +140,9 @@ class Lookups:
             partition = self._find_partition(topic, wanted)
             log = partition.log
             try:
-                found = await _find_in_lane(log, wanted.timestamp, self._broker.slow_lane)
+                found = await _find_in_lane(
+                    log, wanted.timestamp, self._broker.slow_lane, host=self._peer_host
+                )
             except OSError as error:
                 raise log.volume.fail(error, f"reading {log.folder}") from error
             end_offset = _visible_end(partition, self._request)
@@ -207,13 +210,13 @@ def _find(
     return _visible(partition, found, end_offset, request)
 
 
-async def _find_in_lane(log: Log, timestamp: int, lane: SlowLane) -> TimestampedOffset | None:
+async def _find_in_lane(log: Log, timestamp: int, lane: SlowLane, *, host: str) -> TimestampedOffset | None:
     if timestamp == MAX_TIMESTAMP:
         batch = log.batch_of_latest_time()
-        return None if batch is None else await lane.run(batch.first_record)
+        return None if batch is None else await lane.run(batch.first_record, host=host)
     offset = log.start_offset
     while (batch := log.batch_at_time(timestamp, from_offset=offset)) is not None:
-        found = await lane.run(batch.first_record)
+        found = await lane.run(batch.first_record, host=host)
         if found is not None:
             return found
         offset = batch.header.next_offset

@@ -143,7 +143,7 @@ class SlowAppend:
             now_ms=self._now_ms,
         )
         self._pending.begin()
-        admitted = self._broker.slow_lane.run(work)
+        admitted = self._broker.slow_lane.run(work, host=self._context.peer_host)
         admitted.add_done_callback(self._append)
         if self._context.connection is not None:
             self._context.connection.hold(admitted)
