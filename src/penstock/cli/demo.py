@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ GENTLE_PAUSE_S = 0.25
 DEFAULT_PORT = 9092
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SPARK = "▁▂▃▄▅▆▇█"
 
 
@@ -72,11 +74,14 @@ def demo(*, seconds: float | None, port: int | None) -> int:
     """Run the demonstration; the exit status."""
     console = Console()
     chosen = port or (DEFAULT_PORT if _is_free(DEFAULT_PORT) else _free_port())
+    for number in ENDING:  # all as Ctrl-C: the broker must not outlive this program
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         try:
             with BrokerProcess(chosen, folder) as broker:
                 console.print(
-                    f"[bold]{broker.ready_line}[/]  [dim](started in {broker.started_s * 1000:.0f} ms)[/]"
+                    f"[bold]{broker.ready_line}[/]  [dim](started in {broker.started_s * 1000:.0f} ms)[/]",
+                    soft_wrap=True,
                 )
                 return run(_show(console, chosen, seconds))
         except (RuntimeError, Disconnected) as error:
@@ -107,20 +112,43 @@ class BrokerProcess:
             f"log.dirs={self._folder}",
         ]
         began = time.perf_counter()
+        # Whoever ends this program half-way through the next call would leave a broker that nobody knows.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         # A process group of its own: Ctrl-C is for this program, which then stops the broker in order.
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("penstock ready"):
-                self.ready_line = line.strip()
-                self.started_s = time.perf_counter() - began
-                return self
-        self._process.wait()
-        raise RuntimeError("the broker did not start; its own words are above")
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING),
+        )
+        too_late = threading.Timer(START_LIMIT_S, self._process.kill)
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+            too_late.start()
+            self._wait_until_ready()
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            too_late.cancel()
+        self.started_s = time.perf_counter() - began
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _wait_until_ready(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("penstock ready"):
+                self.ready_line = line.strip()
+                return
+        raise RuntimeError("the broker did not start; its own words are above")
+
+    def _stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_LIMIT_S)
@@ -140,8 +168,8 @@ async def _show(console: Console, port: int, seconds: float | None) -> int:
     consuming = asyncio.ensure_future(_consume(network, port, topic_id, progress))
     watching = asyncio.ensure_future(_watch(console, port, progress, seconds))
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, watching.cancel)
-    loop.add_signal_handler(signal.SIGTERM, watching.cancel)
+    for number in ENDING:
+        loop.add_signal_handler(number, watching.cancel)
     work = {producing, consuming, watching}
     done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
     for task in work:
@@ -181,7 +209,7 @@ async def _produce(network: SocketNetwork, port: int, topic_id: Uuid, progress: 
     turn = 0
     while True:
         progress.is_bursting = time.perf_counter() - progress.began < BURST_S
-        batch = kernel.build_batch(_events(rng))
+        batch = kernel.build_batch(_events(rng, first=turn * BATCH_RECORDS))
         data = PartitionProduceData(index=turn % PARTITIONS, records=batch)
         request = ProduceRequest(
             transactional_id=None,
@@ -201,7 +229,7 @@ async def _produce(network: SocketNetwork, port: int, topic_id: Uuid, progress: 
         await asyncio.sleep(0 if progress.is_bursting else GENTLE_PAUSE_S)
 
 
-def _events(rng: random.Random) -> list[tuple[int, bytes, bytes, tuple[()]]]:
+def _events(rng: random.Random, *, first: int) -> list[tuple[int, bytes, bytes, tuple[()]]]:
     now_ms = time.time_ns() // 1_000_000
     return [
         (
@@ -212,7 +240,7 @@ def _events(rng: random.Random) -> list[tuple[int, bytes, bytes, tuple[()]]]:
             ).encode(),
             (),
         )
-        for number in range(BATCH_RECORDS)
+        for number in range(first, first + BATCH_RECORDS)
     ]
 
 
@@ -278,9 +306,11 @@ async def _watch(console: Console, port: int, progress: Progress, seconds: float
             progress.peak_rate = max(progress.peak_rate, rate)
             if isinstance(live, Live):
                 live.update(_screen(port, progress, seconds), refresh=True)
-            elif progress.is_bursting or not told_of_calm or seconds is not None:
-                told_of_calm = not progress.is_bursting
-                console.print(_line(progress, rate))
+            elif progress.is_bursting or seconds is not None:
+                console.print(_line(progress, rate), soft_wrap=True)
+            if not (isinstance(live, Live) or progress.is_bursting or told_of_calm):
+                told_of_calm = True
+                console.print("as fast as this client can until now; from here on at a gentle pace")
 
 
 class _Plain:
@@ -326,7 +356,8 @@ def _conclude(console: Console, progress: Progress) -> None:
     verdict = "every record once and in order" if not progress.out_of_order else "RECORDS OUT OF ORDER"
     console.print(
         f"{progress.produced:,} records produced, {progress.consumed:,} consumed, "
-        f"peak {progress.peak_rate:,.0f}/s in this one client; {verdict}"
+        f"peak {progress.peak_rate:,.0f}/s in this one client; {verdict}",
+        soft_wrap=True,
     )
 
 

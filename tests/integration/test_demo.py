@@ -1,0 +1,69 @@
+"""`penstock demo`, which is what `make run` runs: as a newcomer sees it, and as an impatient one ends it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from harness.brokers import free_port, penstock_command, penstock_environment
+from harness.waiting import wait_until
+
+END_SECONDS = 60.0
+
+Demo = subprocess.Popen[str]
+
+pytestmark = pytest.mark.penstock_only("its own command")
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def demo(port: int) -> Iterator[Demo]:
+    process = subprocess.Popen(
+        [*penstock_command(), "demo", "--seconds", "2", "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=penstock_environment(),
+    )
+    yield process
+    for each in [process, *psutil.Process(process.pid).children()] if process.poll() is None else []:
+        each.kill()
+    process.communicate()
+
+
+def test_it_produces_and_consumes_and_ends_by_itself(demo: Demo) -> None:
+    output, _ = demo.communicate(timeout=END_SECONDS)
+
+    assert demo.returncode == 0
+    assert "every record once and in order" in output
+
+
+def test_the_ready_line_is_one_line_that_names_the_address_however_narrow_the_screen(
+    demo: Demo, port: int
+) -> None:
+    output, _ = demo.communicate(timeout=END_SECONDS)
+
+    ready = [line for line in output.splitlines() if line.startswith("penstock ready")]
+    assert len(ready) == 1
+    assert f"PLAINTEXT://127.0.0.1:{port} " in ready[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_it_while_its_broker_starts_leaves_no_broker_behind(
+    demo: Demo, number: signal.Signals
+) -> None:
+    wait_until(lambda: bool(psutil.Process(demo.pid).children()), "its broker is being started")
+    (broker,) = psutil.Process(demo.pid).children()
+
+    demo.send_signal(number)
+    demo.communicate(timeout=END_SECONDS)
+
+    assert not broker.is_running()
