@@ -34,7 +34,6 @@ from penstock.testing.producers import Weather
 from penstock.testing.simulation import BrokenPromise, Simulation
 
 TIMEOUT_MS = 30_000
-SETTLE_S = 1.0  # longer than anything that the node still does for a client that is gone
 PARTITIONS_MAX = 4
 
 TOPIC_RESOURCE = 2
@@ -90,7 +89,7 @@ class Administrator(SimulatedClient):
                     await self._do_something(topic)
                 await asyncio.sleep(self.random.uniform(0, 0.5))
             except LostConnection:
-                await asyncio.sleep(SETTLE_S)
+                await asyncio.sleep(self.simulation.settle_s)
 
     async def look(self, topic: str) -> None:
         """Hold the topic as it is found against the catalogue."""
@@ -207,7 +206,7 @@ class Administrator(SimulatedClient):
             return response
         self._catalogue.may_have_changed(topic, change)
         if result.error_code in NOT_NOW and self._weather.is_disk_ailing():
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(self.simulation.settle_s)
             return None
         kind = type(request).__name__
         raise BrokenPromise(

@@ -16,7 +16,7 @@ from penstock.testing.ledger import Ledger
 from penstock.testing.producers import Weather
 from penstock.testing.simulation import BrokenPromise, Crashed, End, Simulation
 
-PERSISTED_S = 2.0  # a deletion of records is on disk after that long: the checkpoint's interval and some more
+START_OFFSETS_MS = 500  # so often the node notes where logs start
 DOWN_S = 0.2  # what was on the wire has arrived before the node is up again
 CHANGES_MAX = 150
 FAULTY_OPERATIONS: Sequence[frozenset[str]] = (
@@ -158,7 +158,7 @@ class Chaos:
         elif end is End.STOPPED:
             persisted_until = now + 1
         else:
-            persisted_until = now - PERSISTED_S
+            persisted_until = now - START_OFFSETS_MS / 1000 - self._simulation.settle_s
         self._ledger.node_ended(persisted_until=persisted_until, lost_power=end is End.LOST_POWER)
 
     def _settle(self) -> None:

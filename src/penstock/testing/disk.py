@@ -3,7 +3,8 @@
 Every file and every folder is kept twice: as programs see it, and as it would be found after a power cut.
 What lies between the two is a list of steps (bytes appended, a cut, a name added or removed) that only `sync`
 and `sync_directory` make safe. A crash lets each list come true up to a step that chance picks, the last one
-perhaps only half, and its bytes perhaps as zeroes, as file systems do that note a new length before the data.
+perhaps only half, and its bytes, or the rest of them, perhaps as zeroes, as file systems do that note a new
+length before the data.
 So a program that survives many seeds here syncs all that it must.
 
 Steps of one file or folder come true in order; those of different ones in any order. Stricter than ext4, on
@@ -80,8 +81,11 @@ class _FileNode:
             torn = self.steps[survivors]
             if isinstance(torn, _Write) and torn.data:
                 part = torn.data[: rng.randint(0, len(torn.data))]
-                if rng.random() < 0.3:
+                fate = rng.random()
+                if fate < 0.3:
                     part = bytes(len(part))
+                elif fate < 0.5:
+                    part += bytes(len(torn.data) - len(part))
                 _apply(found, _Write(torn.position, part))
         self.data = found
         self.sync()

@@ -27,7 +27,7 @@ from penstock.testing.ledger import Ledger, PartitionLedger, make_value
 from penstock.testing.simulation import BrokenPromise, Simulation
 
 TIMEOUT_MS = 30_000
-PAUSE_S_MAX = 0.15
+PAUSE_S_MAX = 0.2
 IN_FLIGHT_MAX = 5  # as many as an idempotent producer may have
 LARGE_BYTES = 12_000  # now and then, so that indexes get entries and frames arrive in pieces
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.types import ZERO_UUID
-from penstock.testing.administrators import SETTLE_S, Administrator
+from penstock.protocol.types import ZERO_UUID, Uuid
+from penstock.testing.administrators import Administrator
 from penstock.testing.catalogue import Catalogue
-from penstock.testing.chaos import Chaos
+from penstock.testing.chaos import START_OFFSETS_MS, Chaos
 from penstock.testing.client import LostConnection
 from penstock.testing.consumers import Auditor, Reader
 from penstock.testing.ledger import Ledger
@@ -33,8 +33,9 @@ STABLE_TOPICS = ("durable-orders", "cached-clicks")
 PASSING_TOPICS = ("durable-passing", "cached-passing")
 """Made, deleted and made again."""
 
-CHAOS_S_MAX = 12.0
+CHAOS_S_MAX = 9.0
 DRAIN_S_MAX = 300.0  # how long clients may take to finish when nothing goes wrong any more
+RECOVERY_S_MAX = 60.0  # how long a log may hold back what a crash left, until it is synced
 LINES_SHOWN = 60
 
 
@@ -76,7 +77,7 @@ def draw_settings(rng: random.Random) -> dict[str, str]:
         "log.initial.task.delay.ms": "100",
         "log.retention.check.interval.ms": "400",
         "log.flush.offset.checkpoint.interval.ms": rng.choice(("200", "2000")),
-        "log.flush.start.offset.checkpoint.interval.ms": "500",
+        "log.flush.start.offset.checkpoint.interval.ms": str(START_OFFSETS_MS),
         "replica.high.watermark.checkpoint.interval.ms": rng.choice(("200", "5000")),
         "num.recovery.threads.per.data.dir": rng.choice(("1", "2")),
     }
@@ -91,11 +92,11 @@ class Scenario:
         self.ledger = Ledger()
         self.catalogue = Catalogue()
         rng = simulation.random
-        simulation.worker_delay_s_max = rng.choice((0.002, 0.02, 0.2))
+        simulation.worker_delay_s_max = rng.choice((0.002, 0.02, 0.1))
         log_dirs = simulation.properties["log.dirs"].split(",")
         if (metadata := simulation.properties.get("metadata.log.dir")) is not None:
             log_dirs.append(metadata)
-        self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=rng.uniform(5, CHAOS_S_MAX))
+        self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=rng.uniform(4, CHAOS_S_MAX))
         weather = self.chaos.weather
         self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
         self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
@@ -152,7 +153,7 @@ class Scenario:
 
     async def _audit_everything(self) -> None:
         """When nothing is under way any more: every topic, every setting, every record."""
-        await asyncio.sleep(SETTLE_S)
+        await asyncio.sleep(self.simulation.settle_s)
         for administrator, topics in ((self._founder, STABLE_TOPICS), (self._keeper, PASSING_TOPICS)):
             for topic in topics:
                 await _insist(administrator.look, topic)
@@ -160,9 +161,16 @@ class Scenario:
             if found.name not in STABLE_TOPICS + PASSING_TOPICS:
                 raise BrokenPromise(f"there is a topic {found.name} that nobody made")
             for index in range(len(found.partitions)):
-                error = await _insist(self._auditor.audit, found.name, found.topic_id, index)
-                if error != ErrorCode.NONE:
-                    raise BrokenPromise(f"{found.name}-{index} can not be read: {error.name}")
+                await self._audit_partition(found.name, found.topic_id, index)
+
+    async def _audit_partition(self, topic: str, topic_id: Uuid, index: int) -> None:
+        until = self.simulation.loop.time() + RECOVERY_S_MAX
+        error = ErrorCode.OFFSET_NOT_AVAILABLE
+        while error == ErrorCode.OFFSET_NOT_AVAILABLE and self.simulation.loop.time() < until:
+            error = await _insist(self._auditor.audit, topic, topic_id, index)
+            await asyncio.sleep(0.1)
+        if error != ErrorCode.NONE:
+            raise BrokenPromise(f"{topic}-{index} can not be read: {error.name}")
 
     async def _end_once_more(self) -> None:
         how = self.simulation.random.choice(list(End))

@@ -30,7 +30,7 @@ from penstock.testing.mount import Mount
 from penstock.testing.network import SimulatedNetwork
 from penstock.testing.process import Died, Process
 from penstock.testing.trace import Trace
-from penstock.testing.workers import SimulatedWorkers
+from penstock.testing.workers import STALL_FACTOR, SimulatedWorkers
 
 T = TypeVar("T")
 
@@ -74,6 +74,11 @@ class Simulation:
         self._crash_random = self.generator("crash")
         self._process: Process | None = None
         self._mount: Mount
+
+    @property
+    def settle_s(self) -> float:
+        """After so long the node has done what it was about to do, even if its disk was busy."""
+        return 0.5 + 2 * STALL_FACTOR * self.worker_delay_s_max
 
     def generator(self, concern: str) -> random.Random:
         return random.Random(f"{self.seed}/{concern}")

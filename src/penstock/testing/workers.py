@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 DELAY_S_MAX = 0.02
 STALL_CHANCE = 0.03  # a disk that is busy with something else keeps one call waiting while others go through
-STALL_FACTOR = 30
+STALL_FACTOR = 20
 
 
 class SimulatedWorkers:
