@@ -191,29 +191,3 @@ def test_a_node_whose_metadata_log_fails_says_so() -> None:
         assert simulation.node.ended.done()
 
     Simulation(1).run(story)
-
-@pytest.mark.parametrize("chance", (45, 48, 98, 198))
-def test_what_is_read_after_a_kill_is_there_after_a_power_cut(chance: int) -> None:
-    """In these the sync that follows a kill takes longer than the start."""
-
-    async def story(simulation: Simulation) -> None:
-        await simulation.start()
-        client = await simulation.connect()
-        topic_id = await create_topic(client, "orders", configs=DURABLE)
-        assert await produce(client, topic_id) == [ErrorCode.NONE]
-        unanswered = asyncio.ensure_future(produce(client, topic_id))
-        while simulation.node.partitions.find("orders", 0).log.end_offset < 2:
-            await asyncio.sleep(0.0001)
-        simulation.crash(loses_power=False)
-        await asyncio.gather(unanswered, return_exceptions=True)
-
-        await simulation.start()
-        visible = simulation.node.partitions.find("orders", 0).high_watermark
-        simulation.crash()
-        await simulation.start()
-
-        assert simulation.node.partitions.find("orders", 0).log.end_offset >= visible
-
-    simulation = Simulation(chance)
-    simulation.worker_delay_s_max = 0.5
-    simulation.run(story)
