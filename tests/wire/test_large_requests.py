@@ -10,8 +10,11 @@ import pytest
 from harness.admin import new_name
 from harness.brokers import Broker
 from harness.requests import ClosedByPeer, ask, batch, create_topic, fetch_request, produce
-from harness.wire import METADATA, WireConnection
+from harness.wire import METADATA, WireConnection, frame
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.headers import encode_request_header
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -22,6 +25,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.primitives import varint
 
@@ -145,3 +149,21 @@ def test_a_fetch_may_name_many_partitions_but_not_more_than_a_node_can_have(
 
     with pytest.raises(ClosedByPeer):
         ask(connection, request, 11)
+
+
+def test_a_flood_of_requests_for_producer_ids_gives_everyone_an_id_of_their_own(cluster: Broker) -> None:
+    count = 5000
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1
+    )
+    payload = encode_request_header(ApiKey.INIT_PRODUCER_ID, 4, 1, "wire")
+    payload += codec(InitProducerIdRequest, 4).encode(request)
+    with WireConnection(cluster.port) as connection, WireConnection(cluster.port) as other:
+        connection.socket.sendall(frame(payload) * count)
+        assert other.request(METADATA, 1, b"\x00\x00\x00\x00")
+        answers = [
+            codec(InitProducerIdResponse, 4).decode(connection.receive_payload(), 5)[0] for _ in range(count)
+        ]
+
+    assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
+    assert len({answer.producer_id for answer in answers}) == count
