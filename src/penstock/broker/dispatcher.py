@@ -26,7 +26,7 @@ from penstock.protocol.errors import MalformedMessage
 from penstock.protocol.headers import skip_tagged_fields
 from penstock.runtime.network import Part
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _HEADER = struct.Struct(">Iih")  # API key and version as one number, correlation id, length of the client id
 _LENGTH_AND_ID = struct.Struct(">ii")
@@ -118,9 +118,8 @@ class Dispatcher:
             raise PeerError(str(error)) from error
         except Exception as error:
             raise self._our_bug(route, connection) from error
-        if (
-            type(response) is route.response_class
-        ):  # not by `Awaitable`, whose check is slow: bench "small pipelined"
+        # Not by `Awaitable`, whose check is slow: bench "small pipelined".
+        if type(response) is route.response_class:
             return _encode(route, correlation_id, response)
         if response is None:
             return None
@@ -185,7 +184,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             raise
         except CloseConnection as error:
-            log.info("closing the connection of %s: %s", connection.peer, error)
+            logger.info("closing the connection of %s: %s", connection.peer, error)
             connection.close()
             return None
         except Exception:
@@ -196,7 +195,7 @@ class Dispatcher:
 
     def _our_bug(self, route: Route, connection: Connection) -> PeerError:
         name = api(route.api_key).name
-        log.exception("%s version %d of %s failed; this is a bug", name, route.version, connection.peer)
+        logger.exception("%s version %d of %s failed; this is a bug", name, route.version, connection.peer)
         return PeerError(f"{name} failed inside the broker")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from penstock.net.framing import FrameReader, FrameTooLarge
 from penstock.runtime.network import FileSlice, Part, Stream
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WAITING_ANSWERS_MAX = 256  # requests under way on one connection; clients send 5, load generators some 100
 WAITING_BYTES_MAX = 4 << 20  # answers in memory that wait for an earlier one; beyond this no more are made
@@ -116,7 +116,7 @@ class Connection:
                 answer.cancel()
         self._waiting.clear()
         if reason is not None:
-            log.debug("connection of %s ended: %s", self.peer, reason)
+            logger.debug("connection of %s ended: %s", self.peer, reason)
         self._server.connection_closed(self)
 
     # -- what the server calls
@@ -184,13 +184,13 @@ class Connection:
                     asyncio.get_running_loop().call_soon(self._continue_reading)
                     break
         except (FrameTooLarge, PeerError) as error:
-            log.warning("closing the connection of %s: %s", self.peer, error)
+            logger.warning("closing the connection of %s: %s", self.peer, error)
             self._send_outgoing()
             self.stream.close()
             return
         except Exception:
             # Whatever it was, what is left of this peer's bytes is in a buffer that others will use next.
-            log.exception("serving %s failed; this is a bug, and its connection is closed", self.peer)
+            logger.exception("serving %s failed; this is a bug, and its connection is closed", self.peer)
             self._send_outgoing()
             self.stream.close()
             return
@@ -237,7 +237,7 @@ class Connection:
                     break
                 if answer.cancelled() or answer.exception() is not None:
                     # The node is stopping, or has said already what went wrong; later answers must not overtake.
-                    log.debug("no answer for %s; closing its connection", self.peer)
+                    logger.debug("no answer for %s; closing its connection", self.peer)
                     self._send_outgoing()
                     self.stream.close()
                     return

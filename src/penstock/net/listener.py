@@ -12,7 +12,7 @@ from penstock.net.connection import Connection, Server
 from penstock.net.framing import SCRATCH_BYTES
 from penstock.runtime.network import Listening, Network, Stream
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SWEEPS_PER_IDLE_LIMIT = 10  # an idle connection is closed at most a tenth of the limit too late
 SWEEP_S_MAX = 30.0  # quiet connections give their buffers back at least this often
@@ -69,7 +69,7 @@ class ConnectionTable:
         limit_s = self.limits.idle_ms_max / 1000
         for connection in list(self._connections):
             if connection.stream.is_reset():
-                log.debug("%s is gone", connection.peer)
+                logger.debug("%s is gone", connection.peer)
                 connection.abort()
                 continue
             connection.look_at_backlog(now)
@@ -78,12 +78,12 @@ class ConnectionTable:
             idle_s = now - connection.last_active
             if 0 <= limit_s < idle_s:
                 if connection.is_stuck():
-                    log.info(
+                    logger.info(
                         "%s has read nothing for %.0f s; dropping what it was sent", connection.peer, idle_s
                     )
                     connection.abort()
                 else:
-                    log.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
+                    logger.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
                     connection.close()
             elif idle_s > 1:
                 connection.shrink()
@@ -135,7 +135,7 @@ class Listener:
         refusal = self._table.refusal(stream.peer_host)
         if refusal is not None:
             self._table.refused_count += 1
-            log.warning("refusing the connection of %s: %s", stream.peer, refusal)
+            logger.warning("refusing the connection of %s: %s", stream.peer, refusal)
             return None
         connection = Connection(
             stream,

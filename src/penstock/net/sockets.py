@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.runtime.network import FileSlice, Listening, Part, Stream, StreamHandler
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 VECTOR_PARTS_MAX = 256  # well under IOV_MAX; longer queues go out in several calls
 SENDFILE_BYTES_MAX = 1 << 30  # Linux sends at most 2 GiB - 4 KiB a call
@@ -238,7 +238,7 @@ class SocketListening:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.warning("cannot accept on %s:%d: %s; trying again soon", self.host, self.port, error)
+                logger.warning("cannot accept on %s:%d: %s; trying again soon", self.host, self.port, error)
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(ACCEPT_RETRY_S, self._resume)
                 return

@@ -24,14 +24,14 @@ from penstock.runtime.workers import ThreadWorkers
 
 __all__ = ["CannotStart", "Ready", "run"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
     files_max = _allow_many_files()
     if not kernel.IS_COMPILED:
-        log.warning(
+        logger.warning(
             "the compiled kernel is missing, so this node is many times slower: run `make install` again"
         )
     return run_loop(_serve(settings, on_ready, files_max))
@@ -67,10 +67,10 @@ async def _wait(node: Node, stopping: asyncio.Event) -> int:
     either: set[asyncio.Future[Any]] = {asked, node.ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if asked.done():
-        log.info("stopping")
+        logger.info("stopping")
         return 0
     asked.cancel()
-    log.error("stopping, because the metadata log failed: %s", node.ended.exception())
+    logger.error("stopping, because the metadata log failed: %s", node.ended.exception())
     return 1
 
 

@@ -25,7 +25,7 @@ from penstock.storage.errors import StorageError
 from penstock.storage.settings import LogSettings
 from penstock.storage.store import LogStore
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TopicSettingsOf = Callable[[MetadataImage, str], SettingsSource]
 """One topic's settings as an image has them: its overrides over the broker's."""
@@ -141,7 +141,7 @@ class PartitionTable:
                 continue  # the quorum's own, which no record assigns
             partition = self.get(stray.topic, stray.partition)
             if partition is None or partition.topic_id != stray.topic_id:
-                log.warning(
+                logger.warning(
                     "%s-%d is not assigned to this node; setting it aside", stray.topic, stray.partition
                 )
                 self._logs.set_aside(stray.topic, stray.partition)
@@ -158,7 +158,7 @@ class PartitionTable:
         if self.node_id not in state.replicas:
             self._offline.discard((topic.name, index))
             if partition is not None:
-                log.info("%s was moved away from this node", partition)
+                logger.info("%s was moved away from this node", partition)
                 self._drop(partition)
             return
         try:
@@ -169,7 +169,7 @@ class PartitionTable:
             else:
                 partition.follow(state)
         except (StorageError, Refused) as error:
-            log.error("%s-%d cannot be served: %s", topic.name, index, error)
+            logger.error("%s-%d cannot be served: %s", topic.name, index, error)
             if partition is None:
                 self._offline.add((topic.name, index))
 
@@ -228,7 +228,7 @@ class PartitionTable:
         try:
             self._logs.delete(partition.topic, partition.index)
         except StorageError as error:
-            log.error("the log of %s cannot be deleted: %s", partition, error)
+            logger.error("the log of %s cannot be deleted: %s", partition, error)
 
     def _renew_settings(self, delta: MetadataDelta) -> None:
         """Put changed settings in force, for topics that were named or, after a change of the broker's, for
