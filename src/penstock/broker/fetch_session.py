@@ -24,12 +24,10 @@ NO_SESSION_ID = 0
 INITIAL_EPOCH = 0  # a full request that asks for a session
 FINAL_EPOCH = -1  # a full request that wants none, and ends the one it names
 EPOCH_MAX = 2**31 - 1
-EVICTION_MS = (
-    120_000  # an idle session may go after this, and a busy one is safe for as long after its creation
-)
-TARGETS_MAX = (
-    500_000  # of all sessions together, at half a kilobyte each: a thousand sessions of 500 partitions
-)
+# An idle session may go after this, and a busy one is safe for as long after its creation.
+EVICTION_MS = 120_000
+# Of all sessions together, at half a kilobyte each: a thousand sessions of 500 partitions.
+TARGETS_MAX = 500_000
 UNKNOWN_OFFSET = -1
 NO_RECORDS = b""
 

@@ -128,9 +128,8 @@ def _broker_synonyms(settings: BrokerSettings, name: str) -> tuple[Synonym, ...]
 def _all_broker_synonyms(settings: BrokerSettings, name: str) -> Iterator[Synonym]:
     chain = SYNONYMS_OF.get(name, (name,))
     setting = find_setting(name)
-    if (
-        setting is not None and setting.name != name
-    ):  # one listener's setting; behind it stands the one for all
+    # One listener's setting; behind it stands the one for all.
+    if setting is not None and setting.name != name:
         chain = (name, setting.name)
     for source, texts in settings.layers():
         for each in chain:

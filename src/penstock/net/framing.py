@@ -12,9 +12,8 @@ from __future__ import annotations
 import struct
 
 SCRATCH_BYTES = 256 * 1024  # one read takes at most this much from one peer before others get their turn
-EXACT_FRAME_BYTES = (
-    64 * 1024
-)  # from this size on, read to the frame's end and no further: nothing is left to move
+# From this size on, read to the frame's end and no further: nothing is left to move.
+EXACT_FRAME_BYTES = 64 * 1024
 GROWTH = 8  # memory is taken for what a peer sent, times this, never for what it merely announced
 
 _LENGTH = struct.Struct(">i")

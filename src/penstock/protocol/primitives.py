@@ -15,9 +15,8 @@ from penstock.protocol.types import Buffer
 from penstock.runtime.network import Part
 
 VARINT_BYTES_MAX: Final = 5  # 32 bits in groups of seven
-TAGGED_FIELDS_MAX: Final = (
-    127  # of one struct; Kafka defines ten at most, and a peer with millions means harm
-)
+# Of one struct; Kafka defines ten at most, and a peer with millions means harm.
+TAGGED_FIELDS_MAX: Final = 127
 
 # Records in memory of at least this size become a part of their own; below, copying them is cheaper than one more
 # buffer for the socket to gather (bench/micro/protocol.py).

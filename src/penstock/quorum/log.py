@@ -13,9 +13,8 @@ from penstock.quorum.voters import Voters
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, Buffer, NewRecord
 
-BATCH_BYTES_MAX = (
-    8 * 1024 * 1024
-)  # Kafka's limit for one batch of the metadata log; an atomic change has to fit
+# Kafka's limit for one batch of the metadata log; an atomic change has to fit.
+BATCH_BYTES_MAX = 8 * 1024 * 1024
 
 
 class QuorumLog(Protocol):

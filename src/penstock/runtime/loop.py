@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-YOUNG_OBJECTS_MAX = (
-    50_000  # collections are rarer than Python's default of 700: bench "one-record latency, p99.9"
-)
+# Collections are rarer than Python's default of 700: bench "one-record latency, p99.9".
+YOUNG_OBJECTS_MAX = 50_000
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -19,9 +19,8 @@ from penstock.storage.log import Log
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20  # copied in one step of the event loop: about a millisecond
-ROUNDS_MAX = (
-    8  # after so many flushes that did not catch up with the writers, the last bytes are synced on the loop
-)
+# After so many flushes that did not catch up with the writers, the last bytes are synced on the loop.
+ROUNDS_MAX = 8
 
 
 class Move:

@@ -16,9 +16,8 @@ from penstock.storage import scan
 from penstock.storage.producer_state import BATCHES_KEPT, ProducedBatch, Producer, ProducerState
 from penstock.storage.segments import Segments
 
-RECALL_BYTES_MAX = (
-    4 << 20
-)  # what other producers may have written between; read from their headers, on the loop
+# What other producers may have written between; read from their headers, on the loop.
+RECALL_BYTES_MAX = 4 << 20
 
 
 def recall(producers: ProducerState, headers: Sequence[BatchHeader], segments: Segments) -> bool:

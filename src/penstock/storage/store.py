@@ -183,9 +183,8 @@ class LogStore:
                 logger.warning(
                     "%s in %s is of a deleted topic of that name; setting it aside", log, log.directory
                 )
-                with contextlib.suppress(
-                    DirectoryOffline
-                ):  # said already, and no reason not to serve the other
+                # An offline directory has said so already, and is no reason not to serve the other log.
+                with contextlib.suppress(DirectoryOffline):
                     self.directory_of(log).delete(log, kind=STRAY_DIRECTORY)
         return claimed
 

@@ -69,9 +69,8 @@ class PendingDeletion:
             if error == ErrorCode.NONE:
                 result.low_watermark = partition.low_watermark
             self.outstanding -= 1
-            if (
-                self.outstanding == 0 and self._timer is not None
-            ):  # else the rest of the request is still to come
+            # Without a timer the rest of the request is still to come.
+            if self.outstanding == 0 and self._timer is not None:
                 self._finish()
 
         if partition.when_deleted(offset, deleted):
