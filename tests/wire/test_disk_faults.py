@@ -136,6 +136,29 @@ def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
     with_topic(test)
 
 
+def test_asking_for_the_size_of_a_broken_disk_takes_it_offline() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        world.disk.fail("/two", errno.EIO)
+
+        directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
+
+        assert {each.log_dir: (each.error_code, bool(each.topics)) for each in directories} == {
+            "/one": (ErrorCode.NONE, True),
+            "/two": (ErrorCode.KAFKA_STORAGE_ERROR, False),
+        }
+
+    with_topic(test)
+
+
+def test_the_metadata_log_is_not_told_among_the_replicas() -> None:
+    async def test(world: World, client: ClientConnection) -> None:
+        directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
+
+        assert {topic.name for each in directories for topic in each.topics} == {"spread"}
+
+    with_topic(test)
+
+
 def test_new_topics_go_where_disks_are_well() -> None:
     async def test(world: World, client: ClientConnection) -> None:
         world.disk.make_read_only("/two")

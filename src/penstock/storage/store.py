@@ -335,7 +335,10 @@ class LogStore:
     def _describe(self, directory: LogDirectory) -> DirectoryDescription:
         total = usable = -1
         if directory.is_online:
-            total, usable = directory.volume.disk.space(directory.path)
+            try:
+                total, usable = directory.volume.disk.space(directory.path)
+            except OSError as error:
+                directory.volume.fail(error, "asking for its size")
         logs = [
             LogDescription(
                 topic=log.topic,

@@ -274,6 +274,7 @@ class SimulatedDisk:
         return self._file(path).modified_ms
 
     def space(self, path: str) -> tuple[int, int]:
+        self._check("list", path)
         room = self.room_bytes()
         return (UNLIMITED_BYTES, UNLIMITED_BYTES) if room is None else (self.capacity_bytes or 0, room)
 

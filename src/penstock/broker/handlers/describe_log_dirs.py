@@ -2,13 +2,14 @@
 
 v3 adds an error for the whole answer, v4 tells how large the volume is and how much of it is left, v5 whether a
 directory takes no new replicas (none does so here). A directory that is offline is answered with
-KAFKA_STORAGE_ERROR and nothing else.
+KAFKA_STORAGE_ERROR and nothing else. The metadata log is nobody's replica and is not told, as in Kafka.
 """
 
 from __future__ import annotations
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.metadata.names import METADATA_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -38,7 +39,7 @@ def _describe(directory: DirectoryDescription, wanted: set[tuple[str, int]] | No
         )
     topics: dict[str, DescribeLogDirsTopic] = {}
     for log in directory.logs:
-        if wanted is not None and (log.topic, log.partition) not in wanted:
+        if log.topic == METADATA_TOPIC or (wanted is not None and (log.topic, log.partition) not in wanted):
             continue
         topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic, partitions=[]))
         topic.partitions.append(
