@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
 from penstock.runtime.disk import File
 from penstock.storage import scan
-from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, LiveIndex, StoredIndex
+from penstock.storage.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    LiveIndex,
+    SegmentIndex,
+    StoredIndex,
+)
 from penstock.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_file
 from penstock.storage.settings import LogSettings
 from penstock.storage.volume import Volume
@@ -103,7 +109,7 @@ class Segment:
         self._stored = None
         self._volume.descriptors.released(self)
 
-    def lookup(self) -> LiveIndex | StoredIndex:
+    def lookup(self) -> SegmentIndex:
         """The index, wherever it is."""
         index = self.index or self._stored
         if index is None:
