@@ -224,6 +224,7 @@ class Administrator(SimulatedClient):
             return
         offset = self.random.randint(ledger.start_offset_max, end_offset)
         ledger.deletion_asked(offset)
+        life = self.simulation.lives
         response = await self.ask(
             DeleteRecordsRequest(
                 topics=[
@@ -235,7 +236,8 @@ class Administrator(SimulatedClient):
             )
         )
         result = response.topics[0].partitions[0]
-        if result.error_code == ErrorCode.NONE:
+        is_same_life = self.simulation.is_up and self.simulation.lives == life  # else it may not be on disk
+        if result.error_code == ErrorCode.NONE and is_same_life:
             ledger.deletion_acknowledged(offset, now=self.simulation.loop.time())
 
     async def _configs(self, topic: str) -> tuple[tuple[str, str], ...]:
