@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -28,6 +29,7 @@ KAFKA_CACHE = ROOT / ".cache" / "kafka"
 START_SECONDS = 60.0  # a JVM on a busy machine of two cores; Penstock itself takes well under one
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.02
+PORTS = range(15_000, 30_000)  # below those that the system gives to outgoing connections
 
 
 class BrokerFailed(Exception):
@@ -254,9 +256,12 @@ def penstock_environment() -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses, and that no outgoing connection is given while a broker is down between two starts."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def answers(port: int, *, timeout_seconds: float = 5.0) -> bool:
