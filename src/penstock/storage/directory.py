@@ -303,12 +303,10 @@ class LogDirectory:
         return {partition: log.recovery_point for partition, log in self.logs.items()}
 
     def _present_start_offsets(self) -> dict[Partition, int]:
-        """Only of logs that start inside a segment; the others start where their first segment does."""
-        return {
-            partition: log.start_offset
-            for partition, log in self.logs.items()
-            if log.start_offset > log.first_base_offset()
-        }
+        """Of every log that does not start at 0. Not only of those that start inside a segment: a power cut may
+        bring back segments that were dropped, and with them records that were deleted.
+        """
+        return {partition: log.start_offset for partition, log in self.logs.items() if log.start_offset > 0}
 
     def _lower_checkpoints(self) -> None:
         """At once: a log was truncated, and must not be written to before this is on disk."""

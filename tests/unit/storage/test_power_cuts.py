@@ -27,3 +27,22 @@ async def test_a_log_that_was_killed_before_its_first_flush_keeps_its_topic_id(s
 
     assert log.topic_id == TOPIC_ID
     assert log.end_offset == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_deleted_records_do_not_come_back_when_their_segments_were_dropped(seed: int) -> None:
+    batch_bytes = len(make_batch(1))
+    place = Place(settings=LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes), seed=seed)
+    log = place.create()
+    for _ in range(6):
+        append(log, make_batch(1))
+    await log.flush()
+    log.high_watermark = 6
+    log.advance_start(4)
+    await place.directory.checkpoint_start_offsets()
+
+    log.enforce_retention(place.clock.wall_ms(), high_watermark=6)
+    await place.directory.checkpoint_start_offsets()
+    log = await place.crash()
+
+    assert log.start_offset == 4
