@@ -8,6 +8,7 @@ looks for new ones, so many for each test.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from typing import Any
@@ -29,6 +30,7 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.plan import plan_message
 from penstock.records import kernel
 from penstock.records.message_set import read_message_set
+from penstock.testing.disk import WRITING
 from strategies.requests import PARTITIONS, RECORDS, damage, requests_of, stand_in
 
 EXAMPLES = os.environ.get("PENSTOCK_FUZZ_EXAMPLES")
@@ -104,6 +106,40 @@ def test_no_records_upset_the_log(caplog: pytest.LogCaptureFixture) -> None:
     check()
 
 
+def test_no_request_upsets_a_node_whose_disk_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """One of two directories fails at any moment and in any way; the control client's is the other one."""
+    anything = st.sampled_from(KEYS).flatmap(bodies)
+    faults = st.tuples(
+        st.sampled_from([errno.EIO, errno.ENOSPC, errno.EROFS]),
+        st.none() | st.sets(st.sampled_from(sorted(WRITING | {"read", "open", "list"})), min_size=1),
+        st.integers(0, 30),
+    )
+
+    @fuzzing
+    @given(
+        st.lists(anything | bodies(ApiKey.PRODUCE), min_size=2, max_size=10), faults, st.integers(0, 2**32)
+    )
+    def check(sent: list[Sent], fault: tuple[int, set[str] | None, int], seed: int) -> None:
+        async def main(world: World) -> None:
+            control = await world.client()
+            ids = await create_topics(control)
+            number, operations, skip = fault
+            world.disk.fail("/two", number, operations=operations, skip=skip)
+            await send_to(world, sent, ids)
+            index = next(
+                each.partition
+                for each in world.node.logs.all()
+                if each.topic == CONTROL_TOPIC and each.directory == "/one"
+            )
+            await check_serving(control, index)
+
+        caplog.clear()
+        simulate(main, seed=seed, properties={"log.dirs": "/one,/two", "metadata.log.dir": "/one"})
+        assert_no_bug(caplog, but="log directory /two is offline")
+
+    check()
+
+
 def test_no_noise_upsets_the_node(caplog: pytest.LogCaptureFixture) -> None:
     async def make_noise(world: World, pieces: list[bytes]) -> None:
         control = await world.client()
@@ -131,8 +167,14 @@ def run(sent: list[Sent], seed: int, caplog: pytest.LogCaptureFixture) -> None:
     assert_no_bug(caplog)
 
 
-def assert_no_bug(caplog: pytest.LogCaptureFixture) -> None:
-    bugs = [record for record in caplog.records if record.levelno >= logging.ERROR]
+def assert_no_bug(caplog: pytest.LogCaptureFixture, *, but: str | None = None) -> None:
+    """Nothing was logged as an error, except what says `but`."""
+    bugs = [
+        record
+        for record in caplog.records
+        if record.levelno >= logging.ERROR
+        and (but is None or but not in record.getMessage() or record.exc_info)
+    ]
     assert not bugs, "\n".join(
         f"{record.getMessage()}\n{record.exc_text or record.exc_info}" for record in bugs
     )
@@ -140,7 +182,15 @@ def assert_no_bug(caplog: pytest.LogCaptureFixture) -> None:
 
 async def send_all(world: World, sent: list[Sent]) -> None:
     control = await world.client()
-    ids = await create_topics(control)
+    await send_to(world, sent, await create_topics(control))
+    await check_serving(control)
+    read = await read_everything(control)
+    await world.node.stop()
+    await world.start()
+    assert await read_everything(await world.client()) == read
+
+
+async def send_to(world: World, sent: list[Sent], ids: dict[str, bytes]) -> None:
     peer = await world.peer()
     for key, version, body in sent:
         for name, topic_id in ids.items():
@@ -148,11 +198,6 @@ async def send_all(world: World, sent: list[Sent]) -> None:
         if peer.is_closed:
             peer = await world.peer()
         peer = await send(world, peer, key, version, body)
-    await check_serving(control)
-    read = await read_everything(control)
-    await world.node.stop()
-    await world.start()
-    assert await read_everything(await world.client()) == read
 
 
 async def send(world: World, peer: RawPeer, key: int, version: int, body: bytes) -> RawPeer:
@@ -189,16 +234,14 @@ async def create_topics(control: ClientConnection) -> dict[str, bytes]:
     return {topic.name: topic.topic_id for topic in response.topics}
 
 
-async def check_serving(control: ClientConnection) -> None:
+async def check_serving(control: ClientConnection, index: int = 0) -> None:
     """The control client writes and reads back, and nothing else is in its topic."""
     batch = kernel.build_batch([(1_700_000_000_000, b"k", b"v", ())])
-    request, version = (
-        ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=_topic_data(CONTROL_TOPIC, batch)),
-        9,
-    )
-    answer = (await control.ask(request, version=version)).responses[0].partition_responses[0]
+    topic_data = _topic_data(CONTROL_TOPIC, batch, index)
+    response = await control.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topic_data), version=9)
+    answer = response.responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
-    data = await fetch(control, CONTROL_TOPIC, 0, version=11)
+    data = await fetch(control, CONTROL_TOPIC, index, version=11)
     assert [record.value for record in kernel.iterate_records(data.records)] == [b"v"]
 
 
@@ -266,6 +309,6 @@ def _produce(version: int, topic: str, records: bytes) -> bytes:
     return codec(ProduceRequest, version).encode(request)
 
 
-def _topic_data(topic: str, records: bytes | bytearray) -> list[TopicProduceData]:
-    data = PartitionProduceData(index=0, records=bytes(records))
+def _topic_data(topic: str, records: bytes | bytearray, index: int = 0) -> list[TopicProduceData]:
+    data = PartitionProduceData(index=index, records=bytes(records))
     return [TopicProduceData(name=topic, topic_id=stand_in(topic), partition_data=[data])]
