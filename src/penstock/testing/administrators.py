@@ -12,6 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_records import (
@@ -29,7 +34,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 from penstock.protocol.types import ZERO_UUID
 from penstock.testing.catalogue import Catalogue, Change, Topic, World
 from penstock.testing.client import LostConnection, SimulatedClient
-from penstock.testing.ledger import Ledger, is_durable
+from penstock.testing.ledger import Ledger, is_durable, may_expire
 from penstock.testing.producers import Weather
 from penstock.testing.simulation import BrokenPromise, Simulation
 
@@ -46,6 +51,8 @@ CHOICES = {
     "index.interval.bytes": ("0", "100", "4096"),
     "file.delete.delay.ms": ("0", "500"),
     "max.message.bytes": ("1000000", "2000000"),
+    "compression.type": ("producer", "gzip", "uncompressed"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
 """Settings that may change at any time without changing what is promised."""
 CHOICES_UNLESS_DURABLE = {
@@ -103,6 +110,8 @@ class Administrator(SimulatedClient):
 
     async def create(self, topic: str, *, partition_count: int) -> None:
         configs = {"flush.messages": "1"} if is_durable(topic) else {}
+        if may_expire(topic):
+            configs["retention.ms"] = "1500"
         for setting in (SEGMENT_MS, "index.interval.bytes", "file.delete.delay.ms"):
             configs[setting] = self.random.choice(CHOICES[setting])
         made = Topic(partition_count, tuple(sorted(configs.items())))
@@ -132,6 +141,7 @@ class Administrator(SimulatedClient):
             self._alter,
             self._alter,
             self._delete_records,
+            self._move,
         ]
         if present.partition_count < PARTITIONS_MAX:
             actions.append(self._add_partition)
@@ -239,6 +249,20 @@ class Administrator(SimulatedClient):
         is_same_life = self.simulation.is_up and self.simulation.lives == life  # else it may not be on disk
         if result.error_code == ErrorCode.NONE and is_same_life:
             ledger.deletion_acknowledged(offset, now=self.simulation.loop.time())
+
+    async def _move(self, topic: str, present: Topic) -> None:
+        """Have a partition's log moved to another directory; whether it gets there is nobody's concern."""
+        path = self.random.choice(self.simulation.properties["log.dirs"].split(","))
+        index = self.random.randrange(present.partition_count)
+        await self.ask(
+            AlterReplicaLogDirsRequest(
+                dirs=[
+                    AlterReplicaLogDir(
+                        path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=[index])]
+                    )
+                ]
+            )
+        )
 
     async def _configs(self, topic: str) -> tuple[tuple[str, str], ...]:
         """What was set for this topic itself."""

@@ -45,6 +45,8 @@ class Chaos:
         self._is_ailing = False
         """It did so in this life of the node, so that a directory may be offline until the next."""
         self._cluster_id: str | None = None
+        self._last_end: End | None = None
+        """How the last life ended; None where it had been disturbed."""
         simulation.on_end = self._node_ended
         self.weather = Weather(is_over=lambda: self._is_over, is_disk_ailing=lambda: self._is_ailing)
 
@@ -86,6 +88,8 @@ class Chaos:
                 continue
             break
         simulation.crash_after(1 << 60)
+        if self._last_end is End.STOPPED and any("was cut" in line for line in simulation.said):
+            raise BrokenPromise(f"after a clean stop there was something to recover: {simulation.said}")
         self._settle()
         if self._cluster_id not in (None, ready.cluster_id):
             raise BrokenPromise(f"cluster {self._cluster_id} is now called {ready.cluster_id}")
@@ -120,8 +124,14 @@ class Chaos:
     async def _kill(self) -> None:
         self._simulation.crash(loses_power=False)
         await self.bring_up()
+        if self._random.random() < 0.4:  # what one life left unsynced is the next one's to sync
+            await asyncio.sleep(self._random.uniform(0, 0.2))
+            if self._simulation.is_up:
+                await self._cut_power()
 
     async def _stop(self) -> None:
+        if self._random.random() < 0.3:
+            self._simulation.crash_after(self._random.randint(0, CHANGES_MAX))
         await self._stop_if_it_can()
         await self.bring_up()
 
@@ -153,6 +163,7 @@ class Chaos:
 
     def _node_ended(self, end: End) -> None:
         now = self._simulation.loop.time()
+        self._last_end = None if self._is_ailing else end
         if self._is_ailing:
             persisted_until = 0.0
         elif end is End.STOPPED:

@@ -38,8 +38,10 @@ def _place_of(value: bytes) -> tuple[bytes, tuple[int, int]]:
 
 
 class PartitionLedger:
-    def __init__(self, name: str, *, is_durable: bool) -> None:
+    def __init__(self, name: str, *, is_durable: bool, may_expire: bool = False) -> None:
         self.name = name
+        self.may_expire = may_expire
+        """Whether old records go by themselves (retention.ms)."""
         self.is_durable = is_durable
         """Whether what is promised survives a power cut (flush.messages=1)."""
         self.is_deleted = False
@@ -152,7 +154,7 @@ class PartitionLedger:
             )
 
     def check_start(self, start_offset: int) -> None:
-        if start_offset > self.start_offset_max:
+        if start_offset > self.start_offset_max and not self.may_expire:
             raise self._broken(
                 f"starts at {start_offset}, but nothing from {self.start_offset_max} on was ever deleted"
             )
@@ -176,7 +178,9 @@ class Ledger:
         found = self.partitions.get((topic_id, index))
         if found is None:
             name = f"{topic}-{index}"
-            found = self.partitions[topic_id, index] = PartitionLedger(name, is_durable=is_durable(topic))
+            found = self.partitions[topic_id, index] = PartitionLedger(
+                name, is_durable=is_durable(topic), may_expire=may_expire(topic)
+            )
         return found
 
     def forget(self, topic_id: Uuid) -> None:
@@ -204,5 +208,13 @@ DURABLE = "durable"
 """Topics whose names begin so have flush.messages=1 all their life; the others have what they like."""
 
 
+EXPIRING = "expiring"
+"""Topics whose names end so have a short retention.ms."""
+
+
 def is_durable(topic: str) -> bool:
     return topic.startswith(DURABLE)
+
+
+def may_expire(topic: str) -> bool:
+    return topic.endswith(EXPIRING)

@@ -28,7 +28,7 @@ from penstock.testing.simulation import BrokenPromise, End, Simulation
 
 T = TypeVar("T")
 
-STABLE_TOPICS = ("durable-orders", "cached-clicks")
+STABLE_TOPICS = ("durable-orders", "cached-clicks", "durable-expiring")
 """There from the beginning to the end."""
 PASSING_TOPICS = ("durable-passing", "cached-passing")
 """Made, deleted and made again."""
@@ -101,7 +101,7 @@ class Scenario:
         self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
         self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
         self._auditor = Auditor(simulation, "auditor", self.ledger)
-        durable, cached = STABLE_TOPICS
+        durable, cached, expiring = STABLE_TOPICS
         self._clients: list[IdempotentProducer | PlainProducer | Reader] = [
             IdempotentProducer(simulation, "idempotent-1", durable, self.ledger, weather),
             IdempotentProducer(simulation, "idempotent-2", durable, self.ledger, weather),
@@ -110,6 +110,7 @@ class Scenario:
             PlainProducer(simulation, "plain-one", durable, self.ledger, weather, acks=1),
             PlainProducer(simulation, "plain-none", cached, self.ledger, weather, acks=0),
             PlainProducer(simulation, "plain-cached", cached, self.ledger, weather, acks=1),
+            PlainProducer(simulation, "plain-expiring", expiring, self.ledger, weather, acks=-1),
             PlainProducer(simulation, "passing-1", PASSING_TOPICS[0], self.ledger, weather, acks=-1),
             PlainProducer(simulation, "passing-2", PASSING_TOPICS[1], self.ledger, weather, acks=-1),
             Reader(simulation, "reader-1", STABLE_TOPICS, self.ledger, weather),

@@ -71,6 +71,8 @@ class Simulation:
         """Told at once how the node ended, each time."""
         self.mishaps: list[str] = []
         """What the node itself calls a bug, and what nobody waited for."""
+        self.said: list[str] = []
+        """What the node logged in this life."""
         self._crash_random = self.generator("crash")
         self._process: Process | None = None
         self._mount: Mount
@@ -129,6 +131,7 @@ class Simulation:
         assert self._process is None, "the node runs already"
         self.lives += 1
         process = self._process = Process(f"life {self.lives}")
+        self.said.clear()
         self.trace.note(f"{process.name} begins")
         self._mount = Mount(self.disk, process, note=self.trace.note, die=self.crash)
         self._mount.fuse = dies_after
@@ -233,6 +236,7 @@ class _LogWatch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
         self._simulation.trace.note(f"{record.levelname}: {message}")
+        self._simulation.said.append(message)
         if "this is a bug" in message:
             error = record.exc_info[1] if record.exc_info else None
             self._simulation.mishaps.append(f"{message}: {error!r}")
