@@ -1,86 +1,40 @@
-"""Whole nodes inside the test's own process, on the simulated clock, network and disk, or on real ones.
-
-`simulate` runs a test's coroutine in virtual time: an hour of waiting costs nothing, and nothing depends on how busy
-the machine is. `RawPeer` is a client that sends any bytes at all and takes what comes back as it is.
-"""
+"""A simulated node, and a peer for it that sends any bytes at all and takes what comes back as it is."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from penstock.client.connection import ClientConnection
-from penstock.config.broker import BrokerSettings
 from penstock.net.framing import FrameReader
-from penstock.node.node import Node, Ready
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.headers import encode_request_header, read_response_header
-from penstock.runtime import Runtime
 from penstock.runtime.network import Network, Stream
-from penstock.testing.disk import SimulatedDisk
-from penstock.testing.loop import VirtualClock, VirtualLoop, run_virtual
-from penstock.testing.network import SimulatedNetwork
-from penstock.testing.workers import SimulatedWorkers
+from penstock.testing.simulation import HOST, PORT, Simulation
 
 T = TypeVar("T")
 
-HOST, PORT = "127.0.0.1", 9092
 FRAME_BYTES_MAX = 1 << 30
 QUIET_S = 60.0  # longer than anything in a test waits for, and virtual
 
 
-class World:
-    """What a simulated node lives in, and the node."""
-
-    def __init__(self, loop: VirtualLoop, seed: int, properties: dict[str, str]) -> None:
-        self.random = random.Random(seed)
-        self.clock = VirtualClock(loop)
-        self.disk = SimulatedDisk(now_ms=self.clock.wall_ms)
-        self.network = SimulatedNetwork(self.random)
-        self.properties = {"listeners": f"PLAINTEXT://{HOST}:{PORT}", "log.dirs": "/data", **properties}
-        self.node: Node
-
-    async def start(self) -> Ready:
-        """Start the node, or start it again on what the disk holds."""
-        runtime = Runtime(
-            clock=self.clock,
-            random=self.random,
-            disk=self.disk,
-            network=self.network,
-            workers=SimulatedWorkers(self.random),
-        )
-        self.node = Node(BrokerSettings.load(self.properties), runtime)
-        return await self.node.start()
-
-    async def client(self) -> ClientConnection:
-        return await ClientConnection.open(self.network, HOST, PORT, client_id="test")
-
-    async def peer(self) -> RawPeer:
-        return await RawPeer.connect(self.network)
-
-
 def simulate(
-    main: Callable[[World], Coroutine[Any, Any, T]],
+    main: Callable[[Simulation], Coroutine[Any, Any, T]],
     *,
     seed: int = 1,
     properties: dict[str, str] | None = None,
 ) -> T:
-    """Run `main` beside a node that serves, then stop the node cleanly."""
-    loop = VirtualLoop()
-    world = World(loop, seed, properties or {})
+    """Run `main` beside a node that serves, then stop the node cleanly. What the node calls a bug fails the test."""
 
-    async def run() -> T:
-        await world.start()
-        try:
-            return await main(world)
-        finally:
-            await world.node.stop()
+    async def run(simulation: Simulation) -> T:
+        await simulation.start()
+        result = await main(simulation)
+        await simulation.stop()
+        return result
 
-    return run_virtual(loop, run())
+    return Simulation(seed, settings=properties).run(run)
 
 
 class RawPeer:
@@ -119,13 +73,6 @@ class RawPeer:
         if self.is_closed and self._received.empty():
             return None
         return await asyncio.wait_for(self._received.get(), within_s)
-
-    async def ask(self, request: Any, version: int, *, within_s: float = QUIET_S) -> Any:
-        """The decoded answer to a request, or None where the connection was closed instead."""
-        key = type(request).__declaration__.key
-        self.send_request(key, version, codec(type(request), version).encode(request))
-        frame = await self.receive(within_s=within_s)
-        return None if frame is None else decode_response(frame, key, version)
 
     # -- what the stream calls
 

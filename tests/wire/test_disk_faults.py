@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.nodes import World, simulate
+from harness.nodes import simulate
 from penstock.client.connection import ClientConnection
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.protocol.errors import ErrorCode
@@ -28,6 +28,7 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import kernel
 from penstock.testing.loop import EPOCH_MS
+from penstock.testing.simulation import Simulation
 
 TWO_DIRECTORIES = {"log.dirs": "/one,/two", "metadata.log.dir": "/one"}
 PARTITIONS = 6
@@ -41,14 +42,14 @@ FAULTS = {
     "broken": ((errno.EIO, None), "Input/output error"),
 }
 
-Test = Callable[[World, ClientConnection], Coroutine[Any, Any, None]]
+Test = Callable[[Simulation, ClientConnection], Coroutine[Any, Any, None]]
 
 
 def with_topic(test: Test, **properties: str) -> None:
     """Run `test` beside a node with two directories and a topic spread over them, one record in each partition."""
 
-    async def main(world: World) -> None:
-        client = await world.client()
+    async def main(world: Simulation) -> None:
+        client = await world.connect()
         await create(client, "spread", PARTITIONS)
         for index in range(PARTITIONS):
             assert (await produce(client, "spread", index)).error_code == ErrorCode.NONE
@@ -57,7 +58,7 @@ def with_topic(test: Test, **properties: str) -> None:
     simulate(main, properties=TWO_DIRECTORIES | properties)
 
 
-def indexes_in(world: World, directory: str) -> list[int]:
+def indexes_in(world: Simulation, directory: str) -> list[int]:
     return [
         log.partition for log in world.node.logs.all() if log.topic == "spread" and log.directory == directory
     ]
@@ -67,7 +68,7 @@ def indexes_in(world: World, directory: str) -> list[int]:
 def test_a_failing_directory_is_offline_and_the_other_serves_on(
     fault: tuple[int, tuple[str, ...] | None], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost, kept = indexes_in(world, "/two"), indexes_in(world, "/one")
         assert lost
         assert kept
@@ -99,7 +100,7 @@ def test_a_failing_directory_is_offline_and_the_other_serves_on(
 
 
 def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.make_read_only("/two")
         await produce(client, "spread", lost[0])
@@ -137,7 +138,7 @@ def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
 
 
 def test_asking_for_the_size_of_a_broken_disk_takes_it_offline() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.fail("/two", errno.EIO)
 
         directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
@@ -151,7 +152,7 @@ def test_asking_for_the_size_of_a_broken_disk_takes_it_offline() -> None:
 
 
 def test_the_metadata_log_is_not_told_among_the_replicas() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
 
         assert {topic.name for each in directories for topic in each.topics} == {"spread"}
@@ -160,7 +161,7 @@ def test_the_metadata_log_is_not_told_among_the_replicas() -> None:
 
 
 def test_new_topics_go_where_disks_are_well() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.make_read_only("/two")
         await produce(client, "spread", indexes_in(world, "/two")[0])
 
@@ -174,7 +175,7 @@ def test_new_topics_go_where_disks_are_well() -> None:
 
 
 def test_a_directory_that_fails_while_a_topic_is_created_costs_only_what_would_lie_there() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.make_read_only("/two")
 
         await create(client, "new", 4)
@@ -187,7 +188,7 @@ def test_a_directory_that_fails_while_a_topic_is_created_costs_only_what_would_l
 
 
 def test_a_topic_in_a_failed_directory_can_be_deleted_and_made_again() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.make_read_only("/two")
         await produce(client, "spread", indexes_in(world, "/two")[0])
 
@@ -203,15 +204,15 @@ def test_a_topic_in_a_failed_directory_can_be_deleted_and_made_again() -> None:
 
 
 def test_after_a_restart_with_a_mended_disk_everything_is_there_again() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.make_read_only("/two")
         for index in range(PARTITIONS):
             await produce(client, "spread", index)
-        await world.node.stop()
+        await world.stop()
         world.disk.heal()
         await world.start()
-        client = await world.client()
+        client = await world.connect()
 
         for index in range(PARTITIONS):
             answer = await produce(client, "spread", index)
@@ -221,12 +222,12 @@ def test_after_a_restart_with_a_mended_disk_everything_is_there_again() -> None:
 
 
 def test_a_node_starts_without_a_directory_that_cannot_be_used() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
-        await world.node.stop()
+        await world.stop()
         world.disk.fail("/two", errno.EIO)
         await world.start()
-        client = await world.client()
+        client = await world.connect()
 
         for index in range(PARTITIONS):
             error = (await produce(client, "spread", index)).error_code
@@ -236,7 +237,7 @@ def test_a_node_starts_without_a_directory_that_cannot_be_used() -> None:
 
 
 def test_a_sync_that_fails_is_told_to_those_who_wait_for_it() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.fail("/two", errno.EIO, operations=["sync"])
 
@@ -248,7 +249,7 @@ def test_a_sync_that_fails_is_told_to_those_who_wait_for_it() -> None:
 
 
 def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_stops() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.make_read_only("/two")
         await asyncio.sleep(120)  # checkpoints are written in between
@@ -261,7 +262,7 @@ def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_sto
 
 
 def test_the_node_cannot_go_on_without_its_metadata_log() -> None:
-    async def test(world: World, client: ClientConnection) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.fail(f"/one/{METADATA_TOPIC}-0", errno.ENOSPC, operations=["append", "sync"])
 
         answer = (await client.ask(create_request("new", 1))).topics[0]

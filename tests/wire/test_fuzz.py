@@ -9,15 +9,17 @@ looks for new ones, so many for each test.
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.nodes import RawPeer, World, decode_response, simulate
+from harness.nodes import RawPeer, decode_response, simulate
 from penstock.broker.handlers import served_apis
 from penstock.client.connection import ClientConnection
 from penstock.protocol.apis import ApiKey, api
@@ -31,10 +33,11 @@ from penstock.protocol.plan import plan_message
 from penstock.records import kernel
 from penstock.records.message_set import read_message_set
 from penstock.testing.disk import WRITING
+from penstock.testing.simulation import Simulation
 from strategies.requests import PARTITIONS, RECORDS, damage, requests_of, stand_in
 
 EXAMPLES = os.environ.get("PENSTOCK_FUZZ_EXAMPLES")
-EXAMPLES_IN_SUITE = 12
+EXAMPLES_IN_SUITE = 10
 fuzzing = settings(
     max_examples=int(EXAMPLES or EXAMPLES_IN_SUITE),
     derandomize=EXAMPLES is None,
@@ -50,12 +53,20 @@ TOPIC_CONFIGS: dict[str, dict[str, str]] = {
     "stamped": {"message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed"},
 }
 CONTROL_TOPIC = "control"  # known to nobody but the client that watches
-PATIENCE_S = (
-    40.0  # longer than any wait that a request can ask for here; a produce with acks=0 has no answer at all
-)
+PATIENCE_S = 40.0  # longer than requests wait here; a produce with acks=0 is never answered
+
 
 KEYS = [served.key for served in served_apis()]
 Sent = tuple[int, int, bytes]  # API key, version, body
+
+
+@pytest.fixture(autouse=True, scope="module")
+def settled_memory() -> Iterator[None]:
+    """A simulation collects garbage when it ends; what was there before need not be looked at each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @st.composite
@@ -120,8 +131,8 @@ def test_no_request_upsets_a_node_whose_disk_fails(caplog: pytest.LogCaptureFixt
         st.lists(anything | bodies(ApiKey.PRODUCE), min_size=2, max_size=10), faults, st.integers(0, 2**32)
     )
     def check(sent: list[Sent], fault: tuple[int, set[str] | None, int], seed: int) -> None:
-        async def main(world: World) -> None:
-            control = await world.client()
+        async def main(world: Simulation) -> None:
+            control = await world.connect()
             ids = await create_topics(control)
             number, operations, skip = fault
             world.disk.fail("/two", number, operations=operations, skip=skip)
@@ -141,13 +152,13 @@ def test_no_request_upsets_a_node_whose_disk_fails(caplog: pytest.LogCaptureFixt
 
 
 def test_no_noise_upsets_the_node(caplog: pytest.LogCaptureFixture) -> None:
-    async def make_noise(world: World, pieces: list[bytes]) -> None:
-        control = await world.client()
+    async def make_noise(world: Simulation, pieces: list[bytes]) -> None:
+        control = await world.connect()
         await create_topics(control)
-        peer = await world.peer()
+        peer = await RawPeer.connect(world.network)
         for piece in pieces:
             if peer.is_closed:
-                peer = await world.peer()
+                peer = await RawPeer.connect(world.network)
             peer.send(piece)
         await check_serving(control)
 
@@ -180,34 +191,33 @@ def assert_no_bug(caplog: pytest.LogCaptureFixture, *, but: str | None = None) -
     )
 
 
-async def send_all(world: World, sent: list[Sent]) -> None:
-    control = await world.client()
+async def send_all(world: Simulation, sent: list[Sent]) -> None:
+    control = await world.connect()
     await send_to(world, sent, await create_topics(control))
     await check_serving(control)
     read = await read_everything(control)
-    await world.node.stop()
-    await world.start()
-    assert await read_everything(await world.client()) == read
+    await world.restart()
+    assert await read_everything(await world.connect()) == read
 
 
-async def send_to(world: World, sent: list[Sent], ids: dict[str, bytes]) -> None:
-    peer = await world.peer()
+async def send_to(world: Simulation, sent: list[Sent], ids: dict[str, bytes]) -> None:
+    peer = await RawPeer.connect(world.network)
     for key, version, body in sent:
         for name, topic_id in ids.items():
             body = body.replace(stand_in(name), topic_id)
         if peer.is_closed:
-            peer = await world.peer()
+            peer = await RawPeer.connect(world.network)
         peer = await send(world, peer, key, version, body)
 
 
-async def send(world: World, peer: RawPeer, key: int, version: int, body: bytes) -> RawPeer:
+async def send(world: Simulation, peer: RawPeer, key: int, version: int, body: bytes) -> RawPeer:
     """Send, and look at the answer if there is one; the peer to go on with."""
     peer.send_request(key, version, body)
     try:
         frame = await peer.receive(within_s=PATIENCE_S)
     except TimeoutError:
         peer.stream.close()
-        return await world.peer()
+        return await RawPeer.connect(world.network)
     if frame is not None:
         decode_response(frame, key, version)
     return peer
