@@ -54,7 +54,11 @@ def kill_and_start(broker: Broker) -> None:
 @pytest.fixture
 def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
     """A broker that notes the start of its logs often, and lets a killed predecessor's session end soon."""
-    quick = {"log.flush.start.offset.checkpoint.interval.ms": "200", "broker.session.timeout.ms": "1000"}
+    quick = {
+        "log.initial.task.delay.ms": "100",
+        "log.flush.start.offset.checkpoint.interval.ms": "200",
+        "broker.session.timeout.ms": "1000",
+    }
     broker = make_broker(tmp_path / "broker", settings=quick)
     broker.start()
     yield broker
