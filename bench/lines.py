@@ -58,6 +58,7 @@ def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str
             requests = max(50, total_bytes // len(made.frame))
             wire.pump(made.frame, requests=max(20, requests // 4), in_flight=5)
             seconds = wire.pump(made.frame, requests=requests, in_flight=5)
+            wire.delete_topic(topic)
         return {label: requests * len(made.frame) / 1e6 / seconds}
 
     return measure
@@ -70,6 +71,7 @@ def raw_fetch(peer: Peer) -> dict[str, float]:
         wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_answer_bytes=1 << 20)
         total_bytes = GIB // 2 - (4 << 20)
         seconds = wire.drain(topic, start_offset=0, total_bytes=total_bytes, per_answer_bytes=1 << 20)
+        wire.delete_topic(topic)
     return {"raw fetch, 1 MiB at a time": total_bytes / 1e6 / seconds}
 
 
@@ -198,6 +200,7 @@ def tail_reads(gib: int) -> Callable[[Peer], dict[str, float]]:
             times = wire.round_trips(frame, requests=500)
             earlier = fetch_frame(topic, end // 2, partition_bytes=1 << 16)
             spread = wire.round_trips(earlier, requests=200)
+            wire.delete_topic(topic)
         return {
             f"reads at the tail of {gib} GiB": statistics.median(times),
             f"reads in the middle of {gib} GiB": statistics.median(spread),
@@ -222,9 +225,9 @@ GROUPS = [
         "produce16k", raw_produce(16 << 10, 256 * MIB), [Line("raw produce, 16 KiB", "MB/s", True, 3.0)], 5
     ),
     Group(
-        "produce128k", raw_produce(128 << 10, 768 * MIB), [Line("raw produce, 128 KiB", "MB/s", True, 2.0)], 5
+        "produce128k", raw_produce(128 << 10, 512 * MIB), [Line("raw produce, 128 KiB", "MB/s", True, 2.0)], 5
     ),
-    Group("produce1m", raw_produce(MIB, 1536 * MIB), [Line("raw produce, 1 MiB", "MB/s", True, 2.0)], 5),
+    Group("produce1m", raw_produce(MIB, 1024 * MIB), [Line("raw produce, 1 MiB", "MB/s", True, 2.0)], 5),
     Group("fetch", raw_fetch, [Line("raw fetch, 1 MiB at a time", "MB/s", True, 1.6)], 5),
     Group("small", small_pipelined, [Line("small pipelined requests", "requests/s", True, 4.0)], 5),
     Group(
