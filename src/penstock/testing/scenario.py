@@ -36,6 +36,10 @@ PASSING_TOPICS = ("durable-passing", "cached-passing")
 CHAOS_S_MAX = 9.0
 DRAIN_S_MAX = 300.0  # how long clients may take to finish when nothing goes wrong any more
 RECOVERY_S_MAX = 60.0  # how long a log may hold back what a crash left, until it is synced
+NOT_YET = (
+    ErrorCode.OFFSET_NOT_AVAILABLE,  # a log holds back what a crash left until it is synced
+    ErrorCode.OFFSET_OUT_OF_RANGE,  # records expired while they were read
+)
 LINES_SHOWN = 60
 
 
@@ -167,7 +171,7 @@ class Scenario:
     async def _audit_partition(self, topic: str, topic_id: Uuid, index: int) -> None:
         until = self.simulation.loop.time() + RECOVERY_S_MAX
         error = ErrorCode.OFFSET_NOT_AVAILABLE
-        while error == ErrorCode.OFFSET_NOT_AVAILABLE and self.simulation.loop.time() < until:
+        while error in NOT_YET and self.simulation.loop.time() < until:
             error = await _insist(self._auditor.audit, topic, topic_id, index)
             await asyncio.sleep(0.1)
         if error != ErrorCode.NONE:
