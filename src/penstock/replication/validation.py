@@ -166,7 +166,8 @@ def admit(
     if scan is None:
         scan = _scan_compressed(records, effort)
     _check_records(records, scan, rules, now_ms)
-    records, header = _recompress(records, header, scan, rules, effort)
+    if rules.compression is not None and rules.compression != header.attributes & COMPRESSION_MASK:
+        records, header = _recompress(records, rules.compression, scan, rules, effort)
     if rules.stamps_append_time:
         stamp_append_time(records, 0, now_ms)
         header = kernel.read_header(records, 0)
@@ -292,15 +293,17 @@ def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest
 
 
 def _recompress(
-    records: memoryview, header: BatchHeader, scan: RecordScan, rules: ProduceRules, effort: Effort | None
+    records: memoryview,
+    compression: Compression,
+    scan: RecordScan,
+    rules: ProduceRules,
+    effort: Effort | None,
 ) -> tuple[memoryview, BatchHeader]:
     """The batch as the topic's `compression.type` wants it."""
-    if rules.compression is None or rules.compression == header.attributes & COMPRESSION_MASK:
-        return records, header
     if effort is not None:
         effort.spend(scan.payload_bytes * RECOMPRESSION_EFFORT)
     try:
-        records = memoryview(recompress(records, rules.compression, rules.compression_level))
+        records = memoryview(recompress(records, compression, rules.compression_level))
     except RecordsError as error:
         raise _refusal(error) from error
     if len(records) > rules.max_message_bytes:
