@@ -250,11 +250,20 @@ class LogDirectory:
         self._remove_folder(log, old_folder, DELETE_DIRECTORY)
 
     def adopt(self, log: Log, copy: Log) -> None:
-        """Take a log of another directory into service, in the files of the copy that grew here."""
+        """Take a log of another directory into service, in the files of the copy that grew here.
+
+        Where it starts is noted first: the copy begins with a whole batch, of which records may have been
+        deleted, and what the other directory says of it is not read any more.
+        """
         partition = (log.topic, log.partition)
         folder = self._file(partition_folder(*partition))
         try:
             self._forget_former(*partition)
+            write = self._start_offsets.prepare(
+                {**self._present_start_offsets(), partition: log.start_offset}
+            )
+            if write is not None:
+                write()
             self.volume.disk.rename(copy.folder, folder)
             self.volume.disk.sync_directory(self.path)
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
 
 import pytest
 
@@ -89,6 +90,25 @@ async def test_a_start_inside_a_batch_stays_where_it_is() -> None:
 
     assert (log.start_offset, log.first_base_offset()) == (31, 30)
     assert read_all(log)[0].base_offset == 30
+
+
+@pytest.mark.parametrize("start_offset", [30, 31])
+async def test_records_that_were_deleted_before_a_move_do_not_come_back_after_a_power_cut(
+    start_offset: int,
+) -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    log.advance_start(start_offset)
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    disk.crash(random.Random(1))
+    store = make_store(disk, ("/a", "/b"))
+    await store.start()
+
+    again = store.get("t", 0)
+    assert again is not None
+    assert (again.directory, again.start_offset) == ("/b", start_offset)
 
 
 async def test_a_truncation_during_a_move_begins_the_copy_anew() -> None:
