@@ -20,6 +20,7 @@ from penstock.protocol.messages.fetch import (
 )
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
+from penstock.records.errors import RecordsError
 from penstock.testing.client import EARLIEST, LATEST, LostConnection, SimulatedClient
 from penstock.testing.ledger import FoundRecord, Key, Ledger, PartitionLedger
 from penstock.testing.producers import GONE, STOPPING, Weather
@@ -37,8 +38,12 @@ def read_records(data: PartitionData, offset: int, name: str) -> list[FoundRecor
     found: list[FoundRecord] = []
     records = data.records
     assert isinstance(records, memoryview), "a decoded answer has its records in memory"
+    try:
+        headers = kernel.check_batches(records)
+    except RecordsError as error:
+        raise BrokenPromise(f"{name}: what was read at {offset} is damaged: {error}") from error
     position = 0
-    for header in kernel.check_batches(records):
+    for header in headers:
         if header.last_offset >= data.high_watermark:
             raise BrokenPromise(
                 f"{name}: offset {header.last_offset} was given out past the high watermark {data.high_watermark}"

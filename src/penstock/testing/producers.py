@@ -193,6 +193,8 @@ class IdempotentProducer(_Producer):
                     await self._find_lanes()
                 if self._producer_id < 0:
                     await self._begin()
+                elif self.random.random() < 0.05:
+                    await self._get_producer_id()  # one too many, but not one that anybody has
                 if self._lanes and self._producer_id >= 0:
                     await self.connect()
                     await self._send_lane(self.random.choice(self._lanes))
@@ -215,13 +217,10 @@ class IdempotentProducer(_Producer):
 
     async def _begin(self) -> None:
         """Get an id, and send what is still owed under it."""
-        response = await self.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1))
-        if response.error_code != ErrorCode.NONE:
-            if not response.error_code.is_retriable:
-                raise BrokenPromise(f"{self.name} gets no producer id: {response.error_code.name}")
+        producer_id = await self._get_producer_id()
+        if producer_id is None:
             return
-        self.ledger.producer_id_given(response.producer_id)
-        self._producer_id = response.producer_id
+        self._producer_id = producer_id
         self._generation += 1
         for lane in self._lanes:
             owed = [value for batch in lane.unacknowledged for value in batch.values]
@@ -229,6 +228,16 @@ class IdempotentProducer(_Producer):
             if owed:
                 numbers = [int(value.split(b"/", 3)[2]) for value in owed]
                 self._add(lane, [make_value(self.name, self._generation, number, 0) for number in numbers])
+
+    async def _get_producer_id(self) -> int | None:
+        """A new id; None where there is none to be had for now."""
+        response = await self.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1))
+        if response.error_code == ErrorCode.NONE:
+            self.ledger.producer_id_given(response.producer_id)
+            return int(response.producer_id)
+        if not response.error_code.is_retriable:
+            raise BrokenPromise(f"{self.name} gets no producer id: {response.error_code.name}")
+        return None
 
     def _add(self, lane: _Lane, values: list[bytes]) -> None:
         data = self.make_batch(values, producer_id=self._producer_id, epoch=0, sequence=lane.sequence)
