@@ -15,6 +15,7 @@ JAVA_SOURCES := $(wildcard tests/compat/java/*.java)
 # How much of it: `make torture ROUNDS=20`, `make simulate SEEDS=5000`, `make test TESTS=tests/unit`, `make run SECONDS=20`.
 ROUNDS ?= 100
 SEEDS ?= 1000
+FROM ?= 0
 TESTS ?= tests
 WORKERS ?= 2
 SECONDS ?=
@@ -54,8 +55,9 @@ torture: install ## kill -9 under load, again and again: nothing lost, nothing t
 	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: simulate
-simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000, or SEED=n for one)
-	@$(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(PYTEST_OPTIONS)
+simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000 FROM=0, or SEED=n for one)
+	@$(BIN)/python -m pytest $(if $(SEED),--seed $(SEED),-n $(WORKERS) --seeds $(SEEDS) --seed $(FROM)) \
+	  tests/simulation/test_promises.py $(PYTEST_OPTIONS)
 
 .PHONY: clean
 clean: ## remove what was installed, fetched and built

@@ -61,11 +61,11 @@ def believes_any_tail(patch: pytest.MonkeyPatch) -> None:
 
 
 def shows_records_before_they_are_safe(patch: pytest.MonkeyPatch) -> None:
-    read = Partition.read
-
-    def read_to_the_end(partition: Partition, offset: int, **arguments: Any) -> Any:
-        partition.high_watermark = max(partition.high_watermark, partition.log.end_offset)
-        return read(partition, offset, **arguments)
+    def read_to_the_end(
+        partition: Partition, offset: int, *, for_replica: bool = False, **limits: Any
+    ) -> Any:
+        log = partition.log
+        return log.read(min(offset, log.end_offset), end_offset=log.end_offset, **limits)
 
     patch.setattr(Partition, "read", read_to_the_end)
 
