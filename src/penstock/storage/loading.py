@@ -205,15 +205,27 @@ class _Loader:
             return LeaderEpochs()
 
     def _cover_start(self, epochs: LeaderEpochs, start_offset: int) -> None:
-        """A moved start that was not safe goes back in a crash, before what the epochs' file begins with."""
-        first = self._segments[0]
-        if first.size > 0 and epochs.epoch_for(start_offset) == UNDEFINED_EPOCH:
-            for _, header in scan.headers(
-                first.file(), position=first.position_of(start_offset), end=first.size
-            ):
-                if header.leader_epoch >= 0:
-                    epochs.extend_back(header.leader_epoch, start_offset)
+        """A moved start that was not safe goes back in a crash, before what the epochs' file begins with. The
+        batches in between say themselves which epochs they are of.
+        """
+        if epochs.epoch_for(start_offset) != UNDEFINED_EPOCH:
+            return
+        known = epochs.entries()
+        known_offset = known[0][1] if known else start_offset + 1
+        found = LeaderEpochs()
+        for segment in self._segments:
+            if segment.base_offset >= known_offset:
                 break
+            position = segment.position_of(start_offset) if segment.size > 0 else 0
+            for _, header in scan.headers(
+                segment.file(), position=position, end=segment.size, chunk_bytes=scan.REPLAY_CHUNK_BYTES
+            ):
+                if header.base_offset >= known_offset:
+                    break
+                if header.leader_epoch > found.latest:
+                    found.assign(header.leader_epoch, max(start_offset, header.base_offset))
+        for epoch, offset in reversed(found.entries()):
+            epochs.extend_back(epoch, offset)
 
     def _slot_of(self, offset: int) -> int:
         """The segment that holds `offset`, or the first one."""

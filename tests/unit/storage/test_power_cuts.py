@@ -46,3 +46,20 @@ async def test_deleted_records_do_not_come_back_when_their_segments_were_dropped
     log = await place.crash()
 
     assert log.start_offset == 4
+
+
+async def test_a_start_that_goes_back_brings_the_epochs_of_its_records_back() -> None:
+    batch_bytes = len(make_batch(1))
+    place = Place(settings=LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes))
+    log = place.create()
+    for epoch in range(5):
+        for _ in range(3):
+            append(log, make_batch(1), leader_epoch=epoch)
+    log.advance_start(10)
+    await log.flush()
+    await place.directory.checkpoint_recovery_points()
+
+    log = await place.crash()
+
+    assert log.start_offset == 0, "where it was moved to had not been written down"
+    assert log.epochs.entries() == [(0, 0), (1, 3), (2, 6), (3, 9), (4, 12)]
