@@ -19,6 +19,7 @@ from penstock.testing.simulation import BrokenPromise, Crashed, End, Simulation
 START_OFFSETS_MS = 500  # so often the node notes where logs start
 DOWN_S = 0.2  # what was on the wire has arrived before the node is up again
 CHANGES_MAX = 150
+SKEW_MS_MAX = 60_000  # what a clock may jump by in a restart
 FAULTY_OPERATIONS: Sequence[frozenset[str]] = (
     frozenset({"append"}),
     frozenset({"sync"}),
@@ -77,6 +78,8 @@ class Chaos:
             if self._has_fault and rng.random() < 0.6:
                 self._heal()
             self._is_ailing = self._has_fault
+            if rng.random() < 0.2:
+                simulation.clock.skew_ms += rng.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
             try:
                 ready = await simulation.start(dies_after=rng.randint(0, 80) if rng.random() < 0.2 else None)
             except Crashed:

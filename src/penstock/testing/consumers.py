@@ -1,4 +1,4 @@
-"""Clients that read: one that follows topics all the time, and one that reads a partition from end to end.
+"""A client that follows topics all the time.
 
 Whatever is read is held against the ledger at once: offsets without a gap, batches that are whole, records that
 somebody sent, and never another one where one was seen before.
@@ -49,7 +49,7 @@ def read_records(data: PartitionData, offset: int, name: str) -> list[FoundRecor
                 f"{name}: offset {header.last_offset} was given out past the high watermark {data.high_watermark}"
             )
         found += [
-            FoundRecord(record.offset, header.leader_epoch, bytes(record.value or b""))
+            FoundRecord(record.offset, header.leader_epoch, bytes(record.value or b""), record.timestamp)
             for record in kernel.iterate_records(records, position)
             if record.offset >= offset
         ]
@@ -182,57 +182,3 @@ class Reader(SimulatedClient):
         if position > latest and ledger.is_durable:
             raise BrokenPromise(f"{ledger.name}: {position} was read, but the log ends at {latest} now")
         self._positions[key] = earliest
-
-
-class Auditor(SimulatedClient):
-    """Reads whole partitions and holds them against the ledger."""
-
-    def __init__(self, simulation: Simulation, name: str, ledger: Ledger) -> None:
-        super().__init__(simulation, name)
-        self._ledger = ledger
-
-    async def audit(self, topic: str, topic_id: Uuid, index: int) -> ErrorCode:
-        """Check one partition from its start to its end; the error where it could not be read."""
-        ledger = self._ledger.get(topic, topic_id, index)
-        if ledger.is_doubtful:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # its directory has been offline since the power cut
-        promised = dict(ledger.promised)
-        promised_end_offset = ledger.end_of_promises()
-        start_offset = await self.offset(topic, index, EARLIEST)
-        if isinstance(start_offset, ErrorCode):
-            return start_offset
-        end_offset = await self.offset(topic, index, LATEST)
-        if isinstance(end_offset, ErrorCode):
-            return end_offset
-        if end_offset < promised_end_offset:
-            raise BrokenPromise(
-                f"{ledger.name}: a consumer is told that it ends at {end_offset}, but {promised_end_offset - 1} was"
-                " promised"
-            )
-        records: list[FoundRecord] = []
-        while (position := start_offset + len(records)) < end_offset:
-            data = await self._fetch(topic_id, index, position)
-            if data.error_code != ErrorCode.NONE:
-                return data.error_code
-            found = read_records(data, position, ledger.name)
-            if not found:
-                raise BrokenPromise(
-                    f"{ledger.name}: nothing is read at {position}, though it ends at {end_offset}"
-                )
-            for record in found:
-                ledger.read(record)
-            records += found
-        ledger.check_log(start_offset, records, promised=promised, end_offset=end_offset)
-        return ErrorCode.NONE
-
-    async def _fetch(self, topic_id: Uuid, index: int, position: int) -> PartitionData:
-        wanted = FetchPartition(partition=index, fetch_offset=position, partition_max_bytes=1 << 16)
-        response: FetchResponse = await self.ask(
-            FetchRequest(
-                max_wait_ms=500,
-                min_bytes=1,
-                topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])],
-            )
-        )
-        data: PartitionData = response.responses[0].partitions[0]
-        return data

@@ -25,6 +25,7 @@ class FoundRecord(NamedTuple):
     offset: int
     leader_epoch: int
     value: bytes
+    timestamp: int = 0
 
 
 def make_value(producer: str, generation: int, number: int, padding: int) -> bytes:

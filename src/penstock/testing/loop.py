@@ -117,9 +117,11 @@ class VirtualClock:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
+        self.skew_ms = 0
+        """How far it is off; a machine's clock may come back from a power cut earlier than it went."""
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + round(self._loop.time() * 1000)
+        return EPOCH_MS + self.skew_ms + round(self._loop.time() * 1000)
 
 
 def run_virtual(loop: VirtualLoop, main: Coroutine[Any, Any, T]) -> T:

@@ -13,15 +13,17 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.testing.administrators import Administrator
+from penstock.testing.auditor import Auditor
 from penstock.testing.catalogue import Catalogue
 from penstock.testing.chaos import START_OFFSETS_MS, Chaos
 from penstock.testing.client import LostConnection
-from penstock.testing.consumers import Auditor, Reader
+from penstock.testing.consumers import Reader
 from penstock.testing.ledger import Ledger
 from penstock.testing.producers import IdempotentProducer, PlainProducer
 from penstock.testing.simulation import BrokenPromise, End, Simulation
@@ -172,7 +174,7 @@ class Scenario:
         until = self.simulation.loop.time() + RECOVERY_S_MAX
         error = ErrorCode.OFFSET_NOT_AVAILABLE
         while error in NOT_YET and self.simulation.loop.time() < until:
-            error = await _insist(self._auditor.audit, topic, topic_id, index)
+            error = await _insist(partial(self._auditor.audit, topic, topic_id, index, is_quiet=True))
             await asyncio.sleep(0.1)
         if error != ErrorCode.NONE:
             raise BrokenPromise(f"{topic}-{index} can not be read: {error.name}")
