@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -170,7 +171,7 @@ class Wire:
         result = response.topics[0]
         if result.error_code:
             raise RuntimeError(f"cannot create {name}: {result.error_code!r} {result.error_message}")
-        self._until(lambda: self._is_led(name, partitions))
+        self._until(lambda: self._is_led(name, partitions) and self._takes_records(name))
 
     def delete_topic(self, name: str) -> None:
         """Make room: unwritten pages of a deleted file need not reach the disk and slow the next round down."""
@@ -192,6 +193,11 @@ class Wire:
     def _is_led(self, name: str, partitions: int) -> bool:
         topic = self.metadata(name).topics[0]
         return len(topic.partitions) == partitions and all(p.leader_id >= 0 for p in topic.partitions)
+
+    def _takes_records(self, name: str) -> bool:
+        """Kafka tells of a leader some moments before that leader is ready."""
+        self.socket.sendall(produce(name, 1).frame)
+        return self._produce_error(self.answer()) == ErrorCode.NONE
 
     def _until(self, is_so: Callable[[], bool]) -> None:
         limit = time.perf_counter() + TIMEOUT_S
@@ -240,12 +246,15 @@ class Wire:
     def _check_produced(self, answer_bytes: int) -> None:
         """Read the rest of the first answer and make sure that it is not a refusal."""
         self._fill(0, answer_bytes - 4)
-        response, _ = codec(api(ApiKey.PRODUCE).response_class(), VERSIONS[ApiKey.PRODUCE]).decode(
-            self._view[: answer_bytes - 4], 5
-        )
-        error = response.responses[0].partition_responses[0].error_code
+        error = self._produce_error(self._view[: answer_bytes - 4])
         if error:
             raise RuntimeError(f"produce was refused: {error!r}")
+
+    def _produce_error(self, answer: memoryview) -> ErrorCode:
+        response_codec = codec(api(ApiKey.PRODUCE).response_class(), VERSIONS[ApiKey.PRODUCE])
+        response, _ = response_codec.decode(answer, 5)
+        error: ErrorCode = response.responses[0].partition_responses[0].error_code
+        return error
 
     def round_trips(self, frame: bytes, *, requests: int) -> list[float]:
         """Microseconds of each request when only one is under way."""
