@@ -48,7 +48,14 @@ def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) ->
 
 def print_plain(settings: Iterable[Setting]) -> None:
     for setting in settings:
-        print(setting.name, _default(setting), setting.allowed, _changes(setting), setting.documentation, sep="\t")
+        print(
+            setting.name,
+            _default(setting),
+            setting.allowed,
+            _changes(setting),
+            setting.documentation,
+            sep="\t",
+        )
 
 
 def _print_page(setting: Setting) -> None:
