@@ -127,6 +127,7 @@ class ApacheKafka(Peer):
                     "share.coordinator.state.topic.replication.factor=1",
                     "share.coordinator.state.topic.min.isr=1",
                     "group.initial.rebalance.delay.ms=0",
+                    "log.segment.delete.delay.ms=0",  # deleted topics give their pages back at once, as with Penstock
                     "",
                 ]
             )
