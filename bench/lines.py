@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.memory import back_page_cache
 from bench.peers import Peer, java
 from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
 
@@ -57,6 +58,7 @@ def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str
             wire.create_topic(topic)
             made = produce(topic, batch_bytes)
             requests = max(50, total_bytes // len(made.frame))
+            back_page_cache(peer.folder, 2 * total_bytes)
             wire.pump(made.frame, requests=max(20, requests // 4), in_flight=5)
             seconds = wire.pump(made.frame, requests=requests, in_flight=5)
             wire.delete_topic(topic)
