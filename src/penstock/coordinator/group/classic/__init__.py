@@ -1,0 +1,1 @@
+"""Groups whose members rebalance among themselves: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""

@@ -1,0 +1,11 @@
+"""Who sent a request, as groups remember their members."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Client(NamedTuple):
+    client_id: str
+    host: str
+    """As DescribeGroups shows it: `/` and the address."""

@@ -1,0 +1,1 @@
+"""Groups to whose members the coordinator assigns partitions (KIP-848): ConsumerGroupHeartbeat."""

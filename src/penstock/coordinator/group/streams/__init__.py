@@ -1,0 +1,1 @@
+"""Groups of Kafka Streams applications, to whose members the coordinator assigns tasks (KIP-1071)."""

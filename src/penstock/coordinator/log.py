@@ -1,0 +1,34 @@
+"""The partitions that a coordinator writes to, as it sees them. `node` fills this with the real ones, a test
+with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import Buffer
+
+
+class CoordinatorLog(Protocol):
+    """The partitions of one internal topic that this node leads."""
+
+    def append(self, partition: int, batches: bytearray) -> int:
+        """Write whole batches, all or none, and return where the log then ends. `Refused` where it cannot be."""
+        ...
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        """Whether everything below `end_offset` is on every replica in sync."""
+        ...
+
+    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
+        """True: it is. Else `listener` is told once: NONE when it is, or why it will not be by this leader."""
+        ...
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Where the log starts and ends. `Refused` where this node does not lead it."""
+        ...
+
+    async def read(self, partition: int, offset: int) -> Buffer | None:
+        """Whole batches, from the one that holds `offset` on; None at the end. `Refused` if this node does not lead."""
+        ...

@@ -1,0 +1,139 @@
+"""State that remembers what it was before writes that are not committed yet.
+
+Decisions look at the newest state, because the next write follows the last one; questions from outside look
+at committed state, because what is not committed may still be taken back. Almost always everything is
+committed, and then both are the same and remembering costs one test for each change.
+
+Values are taken as immutable: a change puts a new one in. State that must survive as a whole lives in one
+`Timeline`'s maps and values; its `begin` and `commit` are the runtime's to call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_ABSENT: Any = object()
+
+
+class Timeline:
+    __slots__ = ("_layers", "layer")
+
+    def __init__(self) -> None:
+        self._layers: deque[tuple[int, dict[Any, dict[Any, Any]]]] = deque()
+        """Oldest first: where a write ends in the log, and what it replaced, by map and key."""
+        self.layer: dict[Any, dict[Any, Any]] | None = None
+        """What the write that is being replayed replaces; None where nobody will want to know."""
+
+    def begin(self, end_offset: int, *, is_committed: bool) -> None:
+        """The changes that follow are those of the write that ends there."""
+        if is_committed:
+            self.layer = None
+            return
+        self.layer = {}
+        self._layers.append((end_offset, self.layer))
+
+    def commit(self, offset: int) -> None:
+        """Everything below `offset` is committed."""
+        layers = self._layers
+        while layers and layers[0][0] <= offset:
+            layers.popleft()
+
+    def committed(self, owner: object, key: Any, newest: Any) -> Any:
+        """What stood at `key` before the oldest write that is not committed, or `newest` where none touched it."""
+        for _, layer in self._layers:
+            replaced = layer.get(owner)
+            if replaced is not None and key in replaced:
+                return replaced[key]
+        return newest
+
+    def replaced_keys(self, owner: object) -> dict[Any, Any]:
+        """The keys of `owner` that writes not yet committed have touched, with what stood there before them."""
+        found: dict[Any, Any] = {}
+        for _, layer in self._layers:
+            for key, value in layer.get(owner, {}).items():
+                found.setdefault(key, value)
+        return found
+
+
+class TimelineMap(MutableMapping[K, V], Generic[K, V]):
+    """A dict, and the same dict as it is committed."""
+
+    __slots__ = ("_newest", "_timeline")
+    __hash__ = object.__hash__
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._newest: dict[K, V] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __getitem__(self, key: K) -> V:
+        return self._newest[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._newest
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._newest)
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._remember(key)
+        self._newest[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self._newest:
+            raise KeyError(key)
+        self._remember(key)
+        del self._newest[key]
+
+    def committed(self, key: K) -> V | None:
+        value = self._timeline.committed(self, key, self._newest.get(key, _ABSENT))
+        return None if value is _ABSENT else value
+
+    def committed_items(self) -> dict[K, V]:
+        """All of it as committed: a copy, in the order of the keys' arrival as far as that is known."""
+        replaced = self._timeline.replaced_keys(self)
+        if not replaced:
+            return dict(self._newest)
+        items = {**self._newest, **replaced}
+        return {key: value for key, value in items.items() if value is not _ABSENT}
+
+    def _remember(self, key: K) -> None:
+        layer = self._timeline.layer
+        if layer is not None:
+            layer.setdefault(self, {}).setdefault(key, self._newest.get(key, _ABSENT))
+
+
+class TimelineValue(Generic[V]):
+    """One value, and the same value as it is committed."""
+
+    __slots__ = ("_newest", "_timeline")
+
+    def __init__(self, timeline: Timeline, value: V) -> None:
+        self._timeline = timeline
+        self._newest = value
+
+    @property
+    def value(self) -> V:
+        return self._newest
+
+    @value.setter
+    def value(self, value: V) -> None:
+        layer = self._timeline.layer
+        if layer is not None:
+            layer.setdefault(self, {}).setdefault(None, self._newest)
+        self._newest = value
+
+    @property
+    def committed(self) -> V:
+        value: V = self._timeline.committed(self, None, self._newest)
+        return value
