@@ -42,5 +42,9 @@ def topic_resource(name: str) -> ConfigResource:
     return ConfigResource(ResourceType.TOPIC, name)
 
 
+def group_resource(group_id: str) -> ConfigResource:
+    return ConfigResource(ResourceType.GROUP, group_id)
+
+
 def broker_resource(node_id: int) -> ConfigResource:
     return ConfigResource(ResourceType.BROKER, str(node_id))

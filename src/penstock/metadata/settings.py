@@ -13,9 +13,10 @@ from collections.abc import Mapping
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.errors import BadSetting
+from penstock.config.group import GroupSettings
 from penstock.config.topic import TopicSettings
 from penstock.metadata.image import NO_SETTINGS, MetadataImage
-from penstock.metadata.resources import CLUSTER_DEFAULTS, broker_resource, topic_resource
+from penstock.metadata.resources import CLUSTER_DEFAULTS, broker_resource, group_resource, topic_resource
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ class DynamicSettings:
         self._cluster: Mapping[str, str] = NO_SETTINGS
         self._broker: Mapping[str, str] = NO_SETTINGS
         self._current = static
+        self._groups: GroupSettings | None = None
+        """For groups of which nothing was said; there may be thousands."""
 
     def of_broker(self, image: MetadataImage) -> BrokerSettings:
         """What holds for this node."""
@@ -39,6 +42,16 @@ class DynamicSettings:
     def of_topic(self, image: MetadataImage, name: str) -> TopicSettings:
         """What holds for a topic on this node."""
         return resolve_topic(self.of_broker(image), image, name)
+
+    def of_group(self, image: MetadataImage, group_id: str) -> GroupSettings:
+        """What holds for a group; for most of them, that is what the broker says of all."""
+        overrides = image.settings_of(group_resource(group_id))
+        broker = self.of_broker(image)
+        if overrides:
+            return resolve_group(broker, overrides)
+        if self._groups is None or self._groups.broker is not broker:
+            self._groups = GroupSettings.resolve(broker, {})
+        return self._groups
 
     def _overlay(self, cluster: dict[str, str], broker: dict[str, str]) -> BrokerSettings:
         while True:
@@ -56,6 +69,16 @@ def resolve_topic(broker: BrokerSettings, image: MetadataImage, name: str) -> To
     while True:
         try:
             return TopicSettings.resolve(broker, overrides)
+        except BadSetting as bad:
+            _leave_out(bad, overrides)
+
+
+def resolve_group(broker: BrokerSettings, recorded: Mapping[str, str]) -> GroupSettings:
+    """A group's settings over a node's."""
+    overrides = dict(recorded)
+    while True:
+        try:
+            return GroupSettings.resolve(broker, overrides)
         except BadSetting as bad:
             _leave_out(bad, overrides)
 

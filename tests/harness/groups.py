@@ -1,0 +1,150 @@
+"""One part of a group shard on a stage of its own: a clock that stands still, a log that is a list, no event loop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from penstock.config.broker import BrokerSettings
+from penstock.config.group import GroupSettings
+from penstock.coordinator.framing import RecordFraming
+from penstock.coordinator.group.context import GroupContext, Surroundings
+from penstock.coordinator.outcome import Answer, CoordinatorRecord, Outcome
+from penstock.coordinator.runtime import ShardContext
+from penstock.coordinator.timeline import Timeline
+from penstock.coordinator.timers import Timers
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
+from penstock.metadata.resources import group_resource
+from penstock.protocol.errors import ErrorCode
+
+R = TypeVar("R")
+
+START_WALL_MS = 1_700_000_000_000
+
+
+class Replaying(Protocol):
+    @property
+    def replays(self) -> dict[type, Callable[[Any, Any], None]]: ...
+
+
+class Stage:
+    """`context` for the parts under test, `play` to carry out what they decide, `advance` to let time pass.
+
+    `parts` are those whose `replays` take the records. With `framing` given, every record also makes the way through its
+    bytes. `is_committing = False` keeps writes uncommitted until `commit()`; `refuse = ErrorCode...` makes the log refuse.
+    """
+
+    def __init__(
+        self,
+        properties: dict[str, str] | None = None,
+        *,
+        image: MetadataImage = EMPTY_IMAGE,
+        seed: int = 1,
+        framing: RecordFraming | None = None,
+    ) -> None:
+        self.clock_ms = 1_000_000
+        self.image = image
+        self.settings = BrokerSettings.load(properties or {})
+        self.log: list[CoordinatorRecord] = []
+        self.parts: list[Replaying] = []
+        self.is_committing = True
+        self.refuse: ErrorCode | None = None
+        self._framing = framing
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._timeline = Timeline()
+        self._timers = Timers(self._now_ms, lambda: None)
+        self.context = GroupContext(
+            ShardContext(
+                0, self._timeline, self._timers, self._now_ms, lambda: START_WALL_MS + self.clock_ms - 1_000_000
+            ),
+            Surroundings(lambda: self.image, lambda: self.settings, self._group_settings, random.Random(seed)),
+        )
+
+    def play(self, outcome: Outcome[R]) -> R | Answer[R]:
+        """Append, replay, answer; `Refused` where the log was told to refuse and nobody handles that."""
+        told = outcome.when_committed
+        if outcome.records and self.refuse is not None:
+            if told is not None:
+                told(self.refuse)
+            if not isinstance(outcome.response, Answer):
+                raise Refused(self.refuse)
+            return outcome.response
+        if outcome.records:
+            self.log.extend(outcome.records)
+            end_offset = len(self.log)
+            if self.is_committing:
+                self._timeline.commit(end_offset)
+            self._timeline.begin(end_offset, is_committed=self.is_committing)
+            for record in outcome.records:
+                self._replay(record)
+        if told is not None:
+            if self.is_committing:
+                told(ErrorCode.NONE)
+            else:
+                self._waiting.append((len(self.log), lambda: told(ErrorCode.NONE)))
+        return outcome.response
+
+    def answer(self, outcome: Outcome[R]) -> R:
+        """`play`, for decisions that answer at once."""
+        response = self.play(outcome)
+        if isinstance(response, Answer):
+            assert response.is_given, "the answer is still to come"
+            got: list[R] = []
+            response.then(got.append)
+            return got[0]
+        return response
+
+    def commit(self) -> None:
+        """Everything written so far is committed."""
+        self._timeline.commit(len(self.log))
+        waiting, self._waiting = self._waiting, []
+        for _, told in waiting:
+            told()
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass, and do what comes due meanwhile, each at its time."""
+        end_ms = self.clock_ms + duration_ms
+        while True:
+            next_ms = self._timers.next_ms
+            if next_ms is None or next_ms > end_ms:
+                break
+            self.clock_ms = max(self.clock_ms, next_ms)
+            due = self._timers.take_due()
+            if due is not None:
+                self.play(due[1]())
+        self.clock_ms = end_ms
+
+    def compacted(self) -> list[CoordinatorRecord]:
+        """What a new owner of the shard would replay: the last record of each key, in the order in which those stand."""
+        latest: dict[str, CoordinatorRecord] = {}
+        for record in self.log:
+            key = repr(record.key)
+            latest.pop(key, None)
+            latest[key] = record
+        return list(latest.values())
+
+    def load(self, records: list[CoordinatorRecord]) -> None:
+        """Replay `records` into this stage's parts, as if read from the log."""
+        self.log.extend(records)
+        self._timeline.begin(len(self.log), is_committed=True)
+        for record in records:
+            self._replay(record)
+
+    def _replay(self, record: CoordinatorRecord) -> None:
+        key, value = record.key, record.value
+        if self._framing is not None:
+            key, value = self._framing.decode(*self._framing.encode(record))
+        for part in self.parts:
+            replay = part.replays.get(type(key))
+            if replay is not None:
+                replay(key, value)
+                return
+        raise AssertionError(f"no part replays {type(key).__name__}")
+
+    def _now_ms(self) -> int:
+        return self.clock_ms
+
+    def _group_settings(self, group_id: str) -> GroupSettings:
+        return GroupSettings.resolve(self.settings, dict(self.image.settings_of(group_resource(group_id))))
