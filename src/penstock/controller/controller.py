@@ -119,7 +119,10 @@ class Controller:
 
     async def create_topics_automatically(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Create topics that somebody asked about; the answer has those that could not be, and why."""
-        request = topics.automatic_topics(names, self._settings.of_broker(self._image))
+        image = self._image
+        request = topics.automatic_topics(
+            names, self._settings.of_broker(image), broker_count=len(image.brokers)
+        )
         request.timeout_ms = OWN_TIMEOUT_MS
         response = await self.create_topics(request)
         fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)

@@ -1,7 +1,8 @@
 """The topics in which coordinators keep their state: how many partitions, and which settings, they must have.
 
 A topic like this that was created with a broker's defaults would lose state by retention, or could not be
-compacted.
+compacted. Where nobody said how many replicas it shall have, it gets as many as there are brokers, up to the
+default: a single node must serve groups out of the box, and a cluster must not lose them with one node.
 """
 
 from __future__ import annotations
@@ -28,18 +29,24 @@ _TOPICS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-def internal_topic(name: str, settings: BrokerSettings) -> CreatableTopic | None:
+def internal_topic(name: str, settings: BrokerSettings, *, broker_count: int) -> CreatableTopic | None:
     """How to create a coordinator's topic; None for any other name."""
     if name not in _TOPICS:
         return None
     prefix, fixed = _TOPICS[name]
     configs = {**fixed, "segment.bytes": str(settings.get(f"{prefix}.segment.bytes"))}
+    replication_factor: int = settings.get(f"{prefix}.replication.factor")
+    if not settings.is_set(f"{prefix}.replication.factor"):
+        replication_factor = max(1, min(replication_factor, broker_count))
     if name != OFFSETS_TOPIC:
-        configs["min.insync.replicas"] = str(settings.get(f"{prefix}.min.isr"))
+        min_isr: int = settings.get(f"{prefix}.min.isr")
+        if not settings.is_set(f"{prefix}.min.isr"):
+            min_isr = min(min_isr, replication_factor)
+        configs["min.insync.replicas"] = str(min_isr)
     return CreatableTopic(
         name=name,
         num_partitions=settings.get(f"{prefix}.num.partitions"),
-        replication_factor=settings.get(f"{prefix}.replication.factor"),
+        replication_factor=replication_factor,
         assignments=[],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )

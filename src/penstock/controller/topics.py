@@ -75,12 +75,14 @@ def create_topics(
     return Outcome([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
 
-def automatic_topics(names: Sequence[str], settings: BrokerSettings) -> CreateTopicsRequest:
+def automatic_topics(
+    names: Sequence[str], settings: BrokerSettings, *, broker_count: int
+) -> CreateTopicsRequest:
     """What to create when a client asks about topics that are not there: the broker's defaults, and for the
     coordinators' own topics what they need."""
     return CreateTopicsRequest(
         topics=[
-            internal_topic(name, settings)
+            internal_topic(name, settings, broker_count=broker_count)
             or CreatableTopic(
                 name=name, num_partitions=DEFAULT, replication_factor=DEFAULT, assignments=[], configs=[]
             )

@@ -227,7 +227,9 @@ def test_a_node_with_several_disks_chooses_itself() -> None:
 
 
 def test_a_topic_that_is_asked_about_gets_defaults_and_a_coordinators_topic_what_it_needs() -> None:
-    request = automatic_topics(["orders", "__consumer_offsets", "__transaction_state"], SETTINGS)
+    request = automatic_topics(
+        ["orders", "__consumer_offsets", "__transaction_state"], SETTINGS, broker_count=5
+    )
 
     orders, offsets, transactions = request.topics
     assert (orders.num_partitions, orders.replication_factor, orders.configs) == (-1, -1, [])
@@ -238,6 +240,25 @@ def test_a_topic_that_is_asked_about_gets_defaults_and_a_coordinators_topic_what
         "segment.bytes": "104857600",
     }
     assert {config.name: config.value for config in transactions.configs}["min.insync.replicas"] == "2"
+
+
+@pytest.mark.parametrize(("broker_count", "replicas"), [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)])
+def test_a_coordinators_topic_has_as_many_replicas_as_there_are_brokers_up_to_the_default(
+    broker_count: int, replicas: int
+) -> None:
+    request = automatic_topics(["__consumer_offsets"], SETTINGS, broker_count=broker_count)
+
+    assert request.topics[0].replication_factor == replicas
+
+
+def test_a_coordinators_topic_has_the_replicas_that_were_asked_for_even_if_there_are_too_few_brokers() -> (
+    None
+):
+    settings = BrokerSettings.load({"offsets.topic.replication.factor": "3"})
+
+    request = automatic_topics(["__consumer_offsets"], settings, broker_count=1)
+
+    assert request.topics[0].replication_factor == 3
 
 
 # Deleting
