@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.protocol.types import Uuid
+
+PartitionCheck = Callable[[Uuid, int], None]
+"""Asked for each partition (topic id and index) of a commit; `Refused` refuses the commit as a whole."""
 
 
 class GroupType(enum.Enum):
@@ -43,11 +48,12 @@ class Group(ABC):
         generation_or_epoch: int,
         is_transactional: bool,
         version: int,
-    ) -> None:
+    ) -> PartitionCheck | None:
         """`Refused` where this member may not commit: unknown, fenced, of a stale generation or epoch, mid-rebalance.
 
         `version` is that of OffsetCommit or TxnOffsetCommit: some errors are only known to newer clients. A classic
-        group also takes a commit as a sign of life.
+        group also takes a commit as a sign of life. None: any partition will do. In groups with epochs a member that
+        is behind may still commit for partitions that it has held since then, and the check tells which (KIP-1251).
         """
 
     @abstractmethod
