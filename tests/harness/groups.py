@@ -32,8 +32,9 @@ class Replaying(Protocol):
 class Stage:
     """`context` for the parts under test, `play` to carry out what they decide, `advance` to let time pass.
 
-    `parts` are those whose `replays` take the records. With `framing` given, every record also makes the way through its
-    bytes. `is_committing = False` keeps writes uncommitted until `commit()`; `refuse = ErrorCode...` makes the log refuse.
+    `parts` are those whose `replays` take the records. With `framing` given, every record also makes the way
+    through its bytes. `is_committing = False` keeps writes uncommitted until `commit()`; `refuse = ErrorCode...`
+    makes the log refuse.
     """
 
     def __init__(
@@ -57,9 +58,15 @@ class Stage:
         self._timers = Timers(self._now_ms, lambda: None)
         self.context = GroupContext(
             ShardContext(
-                0, self._timeline, self._timers, self._now_ms, lambda: START_WALL_MS + self.clock_ms - 1_000_000
+                0,
+                self._timeline,
+                self._timers,
+                self._now_ms,
+                lambda: START_WALL_MS + self.clock_ms - 1_000_000,
             ),
-            Surroundings(lambda: self.image, lambda: self.settings, self._group_settings, random.Random(seed)),
+            Surroundings(
+                lambda: self.image, lambda: self.settings, self._group_settings, random.Random(seed)
+            ),
         )
 
     def play(self, outcome: Outcome[R]) -> R | Answer[R]:
@@ -117,7 +124,7 @@ class Stage:
         self.clock_ms = end_ms
 
     def compacted(self) -> list[CoordinatorRecord]:
-        """What a new owner of the shard would replay: the last record of each key, in the order in which those stand."""
+        """What a new owner of the shard would replay: the last record of each key, in the order of those."""
         latest: dict[str, CoordinatorRecord] = {}
         for record in self.log:
             key = repr(record.key)

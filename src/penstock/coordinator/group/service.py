@@ -1,0 +1,107 @@
+"""Groups as the broker's handlers see them: every group by its id, wherever its shard is."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TypeVar
+
+from penstock.config.broker import BrokerSettings
+from penstock.config.group import GroupSettings
+from penstock.coordinator.framing import RecordFraming
+from penstock.coordinator.group.context import Surroundings
+from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.log import CoordinatorLog
+from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import Compression
+
+R = TypeVar("R")
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        *,
+        log: CoordinatorLog,
+        image: Callable[[], MetadataImage],
+        settings: Callable[[], BrokerSettings],
+        group_settings: Callable[[str], GroupSettings],
+        wall_ms: Callable[[], int],
+        rng: random.Random,
+    ) -> None:
+        self._image = image
+        around = Surroundings(image, settings, group_settings, rng)
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            topic=OFFSETS_TOPIC,
+            log=log,
+            framing=RecordFraming(TYPES),
+            make_shard=lambda context: GroupShard(context, around),
+            wall_ms=wall_ms,
+            compression=lambda: Compression(settings().get("offsets.topic.compression.codec")),
+        )
+        self._partition_count = 0
+
+    # -- for handlers
+
+    def write(self, group_id: str, decide: Callable[[GroupShard], Outcome[R]]) -> R | asyncio.Future[R]:
+        return self._runtime.write(self.partition_of(group_id), decide)
+
+    def read(self, group_id: str, question: Callable[[GroupShard], R]) -> R:
+        return self._runtime.read(self.partition_of(group_id), question)
+
+    def shards(self) -> Iterator[GroupShard]:
+        """Those that this node serves now; `is_loading` tells whether more are to come."""
+        return self._runtime.shards()
+
+    @property
+    def is_loading(self) -> bool:
+        return self._runtime.is_loading
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group lives in. Refused while there is no such topic."""
+        if not self._partition_count:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} does not exist yet")
+        return partition_of(group_id, self._partition_count)
+
+    # -- for the node
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        self._runtime.elected(partition, leader_epoch)
+
+    def resigned(self, partition: int) -> None:
+        self._runtime.resigned(partition)
+
+    def metadata_changed(self, delta: MetadataDelta) -> None:
+        """A committed change of the metadata; after the partitions have taken it over, and after elections."""
+        topic = delta.image.topics.get(OFFSETS_TOPIC)
+        self._partition_count = 0 if topic is None else len(topic.partitions)
+        if delta.topics:
+            self._runtime.write_all(lambda shard: shard.metadata_changed(delta))
+
+    async def close(self) -> None:
+        await self._runtime.close()
+
+
+def partition_of(group_id: str, partition_count: int) -> int:
+    """As every Kafka tool reckons it: Java's hash of the id, without its sign."""
+    value = java_hash(group_id)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count
+
+
+@lru_cache(maxsize=1 << 16)  # asked for with every heartbeat of every member
+def java_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, because that is what Java's strings are."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value

@@ -1,0 +1,55 @@
+"""The partitions of a coordinator's topic that this node leads, as `coordinator` wants to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+from penstock.records import kernel
+from penstock.replication.partition import Partition
+from penstock.replication.table import PartitionTable
+from penstock.runtime.clock import Clock
+from penstock.runtime.workers import Workers
+
+ACKS_ALL = -1
+READ_BYTES = 4 << 20  # at once, when a partition is loaded
+
+
+class LedPartitions:
+    """A `coordinator.log.CoordinatorLog` over the partition table."""
+
+    def __init__(self, topic: str, partitions: PartitionTable, *, clock: Clock, workers: Workers) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._clock = clock
+        self._workers = workers
+
+    def append(self, partition: int, batches: bytearray) -> int:
+        view = memoryview(batches)
+        info = self._partitions.find(self._topic, partition).append_admitted(
+            view, kernel.read_headers(view), acks=ACKS_ALL, now_ms=self._clock.wall_ms()
+        )
+        return info.last_offset + 1
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        return end_offset <= self._partitions.find(self._topic, partition).high_watermark
+
+    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
+        return self._partitions.find(self._topic, partition).when_acknowledged(
+            end_offset, acks=ACKS_ALL, listener=listener
+        )
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        log = self._led(partition).log
+        return log.start_offset, log.end_offset
+
+    async def read(self, partition: int, offset: int) -> bytes | None:
+        piece = self._led(partition).read(offset, max_bytes=READ_BYTES, at_least_one=True, for_replica=True)
+        return None if piece is None else await self._workers.run(piece.read)
+
+    def _led(self, index: int) -> Partition:
+        partition = self._partitions.find(self._topic, index)
+        if not partition.is_leader:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is led by node {partition.leader}")
+        return partition

@@ -1,0 +1,408 @@
+"""The runtime with a shard that counts, over a log that commits when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.coordinator.framing import RecordFraming
+from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome
+from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
+from penstock.coordinator.timeline import TimelineMap
+from penstock.metadata.errors import Refused
+from penstock.protocol.declare import record
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.types import Int32
+from penstock.records import kernel
+from penstock.records.batch import place
+from penstock.testing.loop import VirtualLoop, run_virtual
+
+
+@record(key=7, versions=(0, 0))
+class CountKey:
+    name: str
+
+
+@record(key=7, versions=(0, 1), flexible=1)
+class CountValue:
+    count: Int32
+
+
+class CountShard:
+    def __init__(self, context: ShardContext) -> None:
+        self.context = context
+        self.counts: TimelineMap[str, int] = TimelineMap(context.timeline)
+        self.waiting: list[Answer[str]] = []
+        self.events: list[str] = []
+
+    def replay(self, key: CountKey, value: CountValue | None) -> None:
+        if value is None:
+            self.counts.pop(key.name, None)
+        else:
+            self.counts[key.name] = value.count
+
+    def loaded(self) -> None:
+        self.events.append("loaded")
+
+    def unloaded(self) -> None:
+        self.events.append("unloaded")
+        for answer in self.waiting:
+            answer.give("gone")
+
+    def add(self, name: str) -> Outcome[int]:
+        count = self.counts.get(name, 0) + 1
+        return Outcome(count, [CoordinatorRecord(CountKey(name=name), CountValue(count=count))])
+
+
+class ListLog:
+    """Partitions as lists of batches; a write is committed at once, or with `commit()`."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = {}
+        self.ends: dict[int, int] = {}
+        self.committed: dict[int, int] = {}
+        self.commits_at_once = True
+        self.refusal: ErrorCode | None = None
+        self.waits: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
+
+    def append(self, partition: int, batches: bytearray) -> int:
+        if self.refusal is not None:
+            raise Refused(self.refusal)
+        position = 0
+        for header in kernel.read_headers(memoryview(batches)):
+            end = self.ends.get(partition, 0)
+            place(memoryview(batches), position, base_offset=end, leader_epoch=0)
+            self.batches.setdefault(partition, []).append(
+                bytes(batches[position : position + header.size_bytes])
+            )
+            self.ends[partition] = end + header.record_count
+            position += header.size_bytes
+        if self.commits_at_once:
+            self.committed[partition] = self.ends[partition]
+        return self.ends[partition]
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        return end_offset <= self.committed.get(partition, 0)
+
+    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
+        if self.is_committed(partition, end_offset):
+            return True
+        self.waits.append((partition, end_offset, listener))
+        return False
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        return 0, self.ends.get(partition, 0)
+
+    async def read(self, partition: int, offset: int) -> bytes | None:
+        await asyncio.sleep(0.001)
+        for batch in self.batches.get(partition, []):
+            header = kernel.read_header(memoryview(batch))
+            if header.next_offset > offset:
+                return batch
+        return None
+
+    def commit(self, partition: int = 0) -> None:
+        self.committed[partition] = self.ends[partition]
+        waits, self.waits = self.waits, []
+        for index, end_offset, listener in waits:
+            if index == partition and end_offset <= self.committed[partition]:
+                listener(ErrorCode.NONE)
+            else:
+                self.waits.append((index, end_offset, listener))
+
+    def lose_leadership(self) -> None:
+        waits, self.waits = self.waits, []
+        for _, _, listener in waits:
+            listener(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def make_runtime(log: ListLog) -> CoordinatorRuntime[CountShard]:
+    return CoordinatorRuntime(
+        topic="__counts",
+        log=log,
+        framing=RecordFraming([(CountKey, CountValue)]),
+        make_shard=CountShard,
+        wall_ms=lambda: 1_700_000_000_000,
+    )
+
+
+Scenario = Callable[[CoordinatorRuntime[CountShard], ListLog], Any]
+
+
+def play(scenario: Scenario) -> None:
+    async def main() -> None:
+        log = ListLog()
+        runtime = make_runtime(log)
+        await scenario(runtime, log)
+        await runtime.close()
+
+    run_virtual(VirtualLoop(), main())
+
+
+def shard_of(runtime: CoordinatorRuntime[CountShard]) -> CountShard:
+    return runtime.read(0, lambda shard: shard)
+
+
+def test_a_write_that_is_committed_at_once_is_answered_without_a_future() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+
+        assert runtime.write(0, lambda shard: shard.add("a")) == 1
+        assert runtime.write(0, lambda shard: shard.add("a")) == 2
+        assert shard_of(runtime).counts.committed("a") == 2
+
+    play(scenario)
+
+
+def test_an_answer_is_kept_back_until_its_records_are_committed() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        log.commits_at_once = False
+
+        first = runtime.write(0, lambda shard: shard.add("a"))
+        second = runtime.write(0, lambda shard: shard.add("a"))
+        assert isinstance(first, asyncio.Future)
+        assert isinstance(second, asyncio.Future)
+        assert not first.done()
+        assert shard_of(runtime).counts["a"] == 2
+        assert shard_of(runtime).counts.committed("a") is None
+
+        log.commit()
+        assert (await first, await second) == (1, 2)
+        assert shard_of(runtime).counts.committed("a") == 2
+
+    play(scenario)
+
+
+def test_an_answer_without_records_waits_for_the_writes_that_it_may_have_seen() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        log.commits_at_once = False
+        runtime.write(0, lambda shard: shard.add("a"))
+
+        seen = runtime.write(0, lambda shard: Outcome(shard.counts["a"]))
+
+        assert isinstance(seen, asyncio.Future)
+        assert not seen.done()
+        log.commit()
+        assert await seen == 1
+
+    play(scenario)
+
+
+def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        for refusal, told in (
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ):
+            log.refusal = refusal
+            with pytest.raises(Refused) as caught:
+                runtime.write(0, lambda shard: shard.add("a"))
+            assert caught.value.error is told
+        assert "a" not in shard_of(runtime).counts
+
+    play(scenario)
+
+
+def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committed() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        heard: list[ErrorCode] = []
+
+        def add(shard: CountShard) -> Outcome[str]:
+            answer: Answer[str] = Answer()
+
+            def told(error: ErrorCode) -> None:
+                heard.append(error)
+                answer.give(error.name)
+
+            return Outcome(answer, shard.add("a").records, told)
+
+        runtime.elected(0, 1)
+        assert await runtime.write(0, add) == "NONE"  # type: ignore[misc]
+        log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await runtime.write(0, add) == "COORDINATOR_NOT_AVAILABLE"  # type: ignore[misc]
+        log.refusal = None
+        log.commits_at_once = False
+        parked = runtime.write(0, add)
+        log.lose_leadership()
+        assert await parked == "NOT_COORDINATOR"  # type: ignore[misc]
+        assert heard == [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+
+    play(scenario)
+
+
+def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        log.commits_at_once = False
+        parked = runtime.write(0, lambda shard: shard.add("a"))
+        assert isinstance(parked, asyncio.Future)
+
+        log.lose_leadership()
+        runtime.resigned(0)
+
+        with pytest.raises(Refused) as caught:
+            await parked
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+
+    play(scenario)
+
+
+def test_a_shard_is_loaded_before_it_serves_and_only_what_was_last_written_of_a_key_is_replayed() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        for name in ("a", "b", "a", "c"):
+            runtime.write(0, lambda shard, name=name: shard.add(name))  # type: ignore[misc]
+        runtime.write(0, lambda shard: Outcome(None, [CoordinatorRecord(CountKey(name="c"), None)]))
+
+        other = make_runtime(log)
+        other.elected(0, 2)
+        with pytest.raises(Refused) as caught:
+            other.read(0, lambda shard: shard)
+        assert caught.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert other.is_loading
+        await asyncio.sleep(1)
+
+        shard = shard_of(other)
+        assert list(shard.counts.items()) == [("b", 1), ("a", 2)]
+        assert shard.events == ["loaded"]
+        assert other.write(0, lambda shard: shard.add("a")) == 3
+        await other.close()
+
+    play(scenario)
+
+
+def test_a_loaded_shard_serves_when_everything_that_it_replayed_is_committed() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        runtime.write(0, lambda shard: shard.add("a"))
+        log.committed[0] = 0
+
+        other = make_runtime(log)
+        other.elected(0, 2)
+        await asyncio.sleep(1)
+        assert other.is_loading
+
+        log.commit()
+        await asyncio.sleep(1)
+        assert shard_of(other).counts.committed("a") == 1
+        await other.close()
+
+    play(scenario)
+
+
+def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        log.batches[0] = [
+            bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))  # a key that breaks off
+        ]
+        log.ends[0] = log.committed[0] = 1
+        runtime.elected(0, 1)
+        runtime.elected(1, 1)
+        await asyncio.sleep(1)
+
+        with pytest.raises(Refused) as caught:
+            runtime.read(0, lambda shard: shard)
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        assert runtime.write(1, lambda shard: shard.add("a")) == 1
+
+    play(scenario)
+    assert "__counts-0 cannot be loaded" in caplog.text
+
+
+def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        log.batches[0] = [bytes(kernel.build_batch([(0, b"\x00\x63newer", b"\x00\x00", ())]))]
+        log.ends[0] = log.committed[0] = 1
+        runtime.elected(0, 1)
+        await asyncio.sleep(1)
+
+        assert runtime.write(0, lambda shard: shard.add("a")) == 1
+
+    play(scenario)
+    assert "type 99, from newer software" in caplog.text
+
+
+def test_nobody_is_served_after_resignation() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        shard = shard_of(runtime)
+        waiting: Answer[str] = Answer()
+        shard.waiting.append(waiting)
+        decided: Outcome[str] = Outcome(waiting)
+        answer = runtime.write(0, lambda shard: decided)
+        assert isinstance(answer, asyncio.Future)
+
+        runtime.resigned(0)
+
+        assert await answer == "gone"
+        assert shard.events == ["loaded", "unloaded"]
+        with pytest.raises(Refused) as caught:
+            runtime.write(0, lambda shard: shard.add("a"))
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+
+    play(scenario)
+
+
+def test_a_timer_writes_like_a_request_and_comes_again_where_the_log_refuses_it() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        shard = shard_of(runtime)
+
+        def tick() -> Outcome[None]:
+            return Outcome(None, shard.add("ticks").records)
+
+        shard.context.timers.set("tick", 1000, tick)
+        log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+        await asyncio.sleep(1.2)
+        assert "ticks" not in shard.counts
+        log.refusal = None
+        await asyncio.sleep(0.5)
+        assert shard.counts["ticks"] == 1
+        assert len(shard.context.timers) == 0
+
+    play(scenario)
+
+
+def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        shard = shard_of(runtime)
+        ticks: list[int] = []
+
+        def tick() -> Outcome[None]:
+            ticks.append(1)
+            return DONE
+
+        shard.context.timers.set("tick", 1000, tick)
+        runtime.resigned(0)
+        await asyncio.sleep(2)
+        assert ticks == []
+
+    play(scenario)
+
+
+def test_a_large_write_is_cut_into_batches_and_loads_as_one() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        records = [
+            CoordinatorRecord(CountKey(name=f"{index:05d}" + "x" * 1000), CountValue(count=index))
+            for index in range(2000)
+        ]
+        runtime.write(0, lambda shard: Outcome(None, records))
+
+        assert len(log.batches[0]) == 3
+        other = make_runtime(log)
+        other.elected(0, 2)
+        await asyncio.sleep(1)
+        assert list(shard_of(other).counts.values()) == list(range(2000))
+        await other.close()
+
+    play(scenario)
