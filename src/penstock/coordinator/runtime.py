@@ -38,6 +38,7 @@ BATCH_BYTES = 900_000
 """Records of one write that are larger together are cut into batches of about this size, below what any consumer of the
 topic refuses."""
 
+COMMIT_TIMEOUT_MS = 5_000
 RETRY_MS = 500  # after a timer's write was refused
 TIMERS_AT_ONCE = 100  # then others get their turn on the event loop
 
@@ -109,6 +110,7 @@ class CoordinatorRuntime(Generic[S]):
         make_shard: Callable[[ShardContext], S],
         wall_ms: Callable[[], int],
         compression: Callable[[], Compression] = lambda: Compression.NONE,
+        commit_timeout_ms: Callable[[], int] = lambda: COMMIT_TIMEOUT_MS,
     ) -> None:
         self._topic = topic
         self._log = log
@@ -116,6 +118,7 @@ class CoordinatorRuntime(Generic[S]):
         self._make_shard = make_shard
         self._wall_ms = wall_ms
         self._compression = compression
+        self._commit_timeout_ms = commit_timeout_ms
         self._held: dict[int, _Held[S]] = {}
         self._to_load: deque[_Held[S]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -255,6 +258,7 @@ class CoordinatorRuntime(Generic[S]):
             waiting = asyncio.get_running_loop().create_future()
 
         def committed(error: ErrorCode) -> None:
+            patience.cancel()
             refusal = None
             if error is not ErrorCode.NONE:
                 refusal = _as_coordinator(Refused(error, "the partition's leader changed"))
@@ -270,6 +274,14 @@ class CoordinatorRuntime(Generic[S]):
                 else:
                     waiting.set_exception(refusal)
 
+        def lost_patience() -> None:
+            """The write may still be committed, so only the one who waits is told."""
+            if waiting is not None and not waiting.done():
+                words = f"a write to {self._topic} was not replicated in time"
+                waiting.set_exception(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, words))
+
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(self._commit_timeout_ms() / 1000, lost_patience)
         if self._log.when_committed(held.context.partition, end_offset, committed):
             committed(ErrorCode.NONE)
         if waiting is not None:

@@ -13,17 +13,20 @@ from penstock.runtime.clock import Clock
 from penstock.runtime.workers import Workers
 
 ACKS_ALL = -1
-READ_BYTES = 4 << 20  # at once, when a partition is loaded
 
 
 class LedPartitions:
     """A `coordinator.log.CoordinatorLog` over the partition table."""
 
-    def __init__(self, topic: str, partitions: PartitionTable, *, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self, topic: str, partitions: PartitionTable, *, clock: Clock, workers: Workers, read_bytes: int
+    ) -> None:
+        """`read_bytes` is how much is read at once when a partition is loaded."""
         self._topic = topic
         self._partitions = partitions
         self._clock = clock
         self._workers = workers
+        self._read_bytes = read_bytes
 
     def append(self, partition: int, batches: bytearray) -> int:
         view = memoryview(batches)
@@ -45,7 +48,9 @@ class LedPartitions:
         return log.start_offset, log.end_offset
 
     async def read(self, partition: int, offset: int) -> bytes | None:
-        piece = self._led(partition).read(offset, max_bytes=READ_BYTES, at_least_one=True, for_replica=True)
+        piece = self._led(partition).read(
+            offset, max_bytes=self._read_bytes, at_least_one=True, for_replica=True
+        )
         return None if piece is None else await self._workers.run(piece.read)
 
     def _led(self, index: int) -> Partition:

@@ -238,6 +238,22 @@ def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committe
     play(scenario)
 
 
+def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_write_stays() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0, 1)
+        log.commits_at_once = False
+        parked = runtime.write(0, lambda shard: shard.add("a"))
+        assert isinstance(parked, asyncio.Future)
+
+        with pytest.raises(Refused) as caught:
+            await parked
+        assert caught.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.commit()
+        assert shard_of(runtime).counts.committed("a") == 1
+
+    play(scenario)
+
+
 def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0, 1)

@@ -23,13 +23,13 @@ def _is_offset_reset(text: str) -> bool:
 OFFSET_RESET = Rule(_is_offset_reset, "earliest, latest, or by_duration: and a duration such as PT24H")
 
 CONSUMER = (
-    integer("consumer.session.timeout.ms", 45 * SECOND_MS, at_least(1)).not_yet(
+    integer("consumer.session.timeout.ms", 45 * SECOND_MS, at_least(1)).means(
         "How long a member of the consumer group may be silent before it is put out."
     ),
-    integer("consumer.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).not_yet(
+    integer("consumer.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).means(
         "How often the members of the consumer group are told to send a heartbeat."
     ),
-    integer("consumer.assignment.interval.ms", SECOND_MS, at_least(0)).not_yet(
+    integer("consumer.assignment.interval.ms", SECOND_MS, at_least(0)).means(
         "How much time lies at least between two assignments of the consumer group."
     ),
 )
@@ -66,19 +66,19 @@ SHARE = (
 )
 
 STREAMS = (
-    integer("streams.session.timeout.ms", 45 * SECOND_MS, at_least(1)).not_yet(
+    integer("streams.session.timeout.ms", 45 * SECOND_MS, at_least(1)).means(
         "How long a member of the streams group may be silent before it is put out."
     ),
-    integer("streams.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).not_yet(
+    integer("streams.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).means(
         "How often the members of the streams group are told to send a heartbeat."
     ),
-    integer("streams.assignment.interval.ms", SECOND_MS, at_least(0)).not_yet(
+    integer("streams.assignment.interval.ms", SECOND_MS, at_least(0)).means(
         "How much time lies at least between two assignments of the streams group."
     ),
-    integer("streams.num.standby.replicas", 0, at_least(0)).not_yet(
+    integer("streams.num.standby.replicas", 0, at_least(0)).means(
         "How many copies of each task's state are kept warm elsewhere."
     ),
-    integer("streams.initial.rebalance.delay.ms", 3 * SECOND_MS, at_least(0)).not_yet(
+    integer("streams.initial.rebalance.delay.ms", 3 * SECOND_MS, at_least(0)).means(
         "How long the new streams group waits for more members before its first assignment."
     ),
 )

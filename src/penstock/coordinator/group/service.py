@@ -47,6 +47,7 @@ class GroupCoordinator:
             make_shard=lambda context: GroupShard(context, around),
             wall_ms=wall_ms,
             compression=lambda: Compression(settings().get("offsets.topic.compression.codec")),
+            commit_timeout_ms=lambda: settings().get("offsets.commit.timeout.ms"),
         )
         self._partition_count = 0
 
