@@ -1,0 +1,57 @@
+"""DeleteGroups (key 42): delete groups that have no members, with their offsets. Served: v0 to v2.
+
+Each group is decided on its own, and answered when its removal is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.metadata.errors import Refused
+from penstock.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+Results = list[DeletableGroupResult]
+
+
+async def handle(
+    broker: Broker, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    try:
+        batches = _by_shard(broker, group_ids)
+    except Refused as refusal:
+        return DeleteGroupsResponse(results=_refuse(group_ids, refusal))
+    # All are written before the first is waited for.
+    pending = [(batch, _delete(broker, batch)) for batch in batches]
+    results: Results = []
+    for batch, answer in pending:
+        try:
+            results += answer if isinstance(answer, list) else await answer
+        except Refused as refusal:
+            results += _refuse(batch, refusal)
+    return DeleteGroupsResponse(results=results)
+
+
+def _by_shard(broker: Broker, group_ids: list[str]) -> list[list[str]]:
+    """Groups of one shard together: they are one write."""
+    batches: dict[int, list[str]] = {}
+    for group_id in group_ids:
+        batches.setdefault(broker.groups.partition_of(group_id), []).append(group_id)
+    return list(batches.values())
+
+
+def _delete(broker: Broker, batch: list[str]) -> Results | asyncio.Future[Results]:
+    try:
+        return broker.groups.write(batch[0], lambda shard: shard.administration.delete(batch))
+    except Refused as refusal:
+        return _refuse(batch, refusal)
+
+
+def _refuse(batch: list[str], refusal: Refused) -> Results:
+    return [DeletableGroupResult(group_id=group_id, error_code=refusal.error) for group_id in batch]

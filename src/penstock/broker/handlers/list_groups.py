@@ -1,0 +1,26 @@
+"""ListGroups (key 16): the groups that this node coordinates. Served: v0 to v5.
+
+v4 filters by state and tells it, v5 by type. While a shard of groups is still being loaded the answer would lack
+some, so there is none.
+"""
+
+from __future__ import annotations
+
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    if broker.groups.is_loading:
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, groups=[])
+    return ListGroupsResponse(
+        groups=[
+            group
+            for shard in broker.groups.shards()
+            for group in shard.administration.list_groups(
+                states=request.states_filter, types=request.types_filter
+            )
+        ]
+    )

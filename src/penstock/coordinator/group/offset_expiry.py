@@ -1,0 +1,81 @@
+"""Offsets that nobody asks for any more: when they go, and when their group goes with them.
+
+Looked for every `offsets.retention.check.interval.ms`. What the retention counts from is the group's to say
+(`Group.offsets_expire_from_ms`): a consumer that is away for the weekend must find its offsets on Monday. A
+group that has neither members nor offsets left is removed.
+"""
+
+from __future__ import annotations
+
+from penstock.coordinator.group.context import GroupContext
+from penstock.coordinator.group.group import Group
+from penstock.coordinator.group.offset_table import NO_TIMESTAMP, OffsetTable, StoredOffset
+from penstock.coordinator.group.records.offsets import OffsetCommitKey
+from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+
+TIMER = "offset expiry"
+
+GROUPS_AT_ONCE = 500
+RECORDS_AT_ONCE = 1_000
+"""After so many others get their turn on the event loop: a few milliseconds."""
+
+MINUTE_MS = 60_000
+
+
+class OffsetExpiry:
+    def __init__(self, context: GroupContext, table: OffsetTable) -> None:
+        self._context = context
+        self._table = table
+        self._to_see: list[str] = []
+        """Groups that this round has still to look at."""
+
+    def start(self) -> None:
+        interval_ms: int = self._context.around.settings().get("offsets.retention.check.interval.ms")
+        self._context.timers.set(TIMER, interval_ms, self._begin)
+
+    def _begin(self) -> Outcome[None]:
+        self._to_see = list(self._context.groups)
+        return self._go_on()
+
+    def _go_on(self) -> Outcome[None]:
+        records: list[CoordinatorRecord] = []
+        for _ in range(GROUPS_AT_ONCE):
+            if not self._to_see or len(records) >= RECORDS_AT_ONCE:
+                break
+            group = self._context.groups.get(self._to_see.pop())
+            if group is not None:
+                records += self.expire(group)
+        if self._to_see:
+            self._context.timers.set(TIMER, 0, self._go_on)
+        else:
+            self.start()
+        return Outcome(None, records)
+
+    def expire(self, group: Group) -> list[CoordinatorRecord]:
+        """The records that remove what has had its time: offsets, or the group with all of them."""
+        records: list[CoordinatorRecord] = []
+        has_offsets = False
+        for topic, partitions in self._table.of_group(group.group_id).items():
+            is_kept = group.is_subscribed_to(topic)
+            for partition, stored in partitions.items():
+                if is_kept or not self._is_expired(group, topic, stored):
+                    has_offsets = True
+                else:
+                    records.append(tombstone(group.group_id, topic, partition))
+        if not has_offsets and not group.is_kept_without_offsets:
+            records += group.tombstones()
+        return records
+
+    def _is_expired(self, group: Group, topic: str, stored: StoredOffset) -> bool:
+        from_ms = group.offsets_expire_from_ms(stored.commit_timestamp_ms, topic=topic)
+        if from_ms is None:
+            return False
+        now_ms = self._context.wall_ms()
+        if stored.expire_timestamp_ms != NO_TIMESTAMP:
+            return now_ms >= stored.expire_timestamp_ms
+        retention_ms: int = self._context.around.settings().get("offsets.retention.minutes") * MINUTE_MS
+        return now_ms - from_ms >= retention_ms
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

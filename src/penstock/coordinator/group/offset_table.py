@@ -1,0 +1,99 @@
+"""Offsets by group, topic and partition, as they are and as they are committed.
+
+It knows nothing of groups or requests: only `Offsets.replay` changes it, and everybody else reads. A group or
+topic without offsets is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from penstock.coordinator.timeline import Timeline, TimelineMap
+from penstock.protocol.types import Uuid
+
+NO_TIMESTAMP = -1
+
+
+class StoredOffset(NamedTuple):
+    """How far a group has read a partition. There may be millions, so it holds nothing twice."""
+
+    offset: int
+    """Of the next record to read."""
+    leader_epoch: int
+    """Of the last record that was read, -1 where the consumer did not tell."""
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    """Where the consumer named a retention time of its own, else -1."""
+    topic_id: Uuid
+    """Zero where it was not known."""
+
+
+ByPartition = TimelineMap[int, StoredOffset]
+ByTopic = TimelineMap[str, ByPartition]
+
+
+class OffsetTable:
+    __slots__ = ("_groups", "_timeline")
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._groups: TimelineMap[str, ByTopic] = TimelineMap(timeline)
+
+    # -- as it is, for decisions
+
+    def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
+        topics = self._groups.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, StoredOffset]]:
+        """By topic and partition. Not to be kept: it changes."""
+        return self._groups.get(group_id, {})
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, Mapping[int, StoredOffset]]]:
+        """For each group that has offsets of a topic: its id, and they."""
+        for group_id, topics in self._groups.items():
+            partitions = topics.get(topic)
+            if partitions is not None:
+                yield group_id, partitions
+
+    # -- as it is committed, for questions from outside
+
+    def committed(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
+        topics = self._groups.committed(group_id)
+        partitions = None if topics is None else topics.committed(topic)
+        return None if partitions is None else partitions.committed(partition)
+
+    def committed_of_group(self, group_id: str) -> dict[str, dict[int, StoredOffset]]:
+        topics = self._groups.committed(group_id)
+        if topics is None:
+            return {}
+        return {topic: partitions.committed_items() for topic, partitions in topics.committed_items().items()}
+
+    def committed_groups(self) -> list[str]:
+        return list(self._groups.committed_items())
+
+    # -- for replay alone
+
+    def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = TimelineMap(self._timeline)
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = TimelineMap(self._timeline)
+        partitions[partition] = stored
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self._groups.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is None or partitions is None or partition not in partitions:
+            return
+        # What becomes empty is not used again: whoever asks for committed state still finds it in there.
+        del partitions[partition]
+        if not partitions:
+            del topics[topic]
+        if not topics:
+            del self._groups[group_id]

@@ -1,0 +1,300 @@
+"""How far groups have read: commits, and questions about them.
+
+A commit is decided by the group that it names (`Group.check_offset_commit`) and by the metadata; it becomes one
+record for each partition. A group that is not there is made by the first commit that comes without a generation:
+consumers that assign their partitions themselves have no other sign of life. Offsets go when somebody deletes
+them, with their topic, with their group, or when their time has come (`offset_expiry`).
+
+Questions are answered from committed state, unless they ask for stable offsets: those wait for what is being
+written, and here is where offsets of open transactions will be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import intern
+from typing import Any
+
+from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.context import GroupContext
+from penstock.coordinator.group.group import PartitionCheck
+from penstock.coordinator.group.offset_answers import tell_all, tell_some
+from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
+from penstock.coordinator.group.offset_table import NO_TIMESTAMP, OffsetTable, StoredOffset
+from penstock.coordinator.group.records.offsets import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from penstock.coordinator.outcome import NEWEST, CoordinatorRecord, Outcome
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage, TopicImage, TopicsImage
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from penstock.protocol.types import ZERO_UUID
+
+GROUP_NOT_FOUND_VERSION = 9
+"""From here on a commit to a group that is not there is told so; older clients know ILLEGAL_GENERATION alone."""
+COMMIT_BY_ID_VERSION = FETCH_BY_ID_VERSION = 10
+
+EXPIRING_VALUE_VERSION = 1
+"""The only version of the record that can say when an offset expires."""
+
+DEFAULT_RETENTION = -1
+
+
+class Offsets:
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        self.table = OffsetTable(context.timeline)
+        self._expiry = OffsetExpiry(context, self.table)
+        self.replays: dict[type, Callable[[Any, Any], None]] = {
+            OffsetCommitKey: self._replay,
+            LegacyOffsetCommitKey: self._replay_legacy,
+        }
+
+    def loaded(self) -> None:
+        self._expiry.start()
+
+    def unloaded(self) -> None:
+        """Nobody waits here."""
+
+    # -- OffsetCommit
+
+    def commit(self, request: OffsetCommitRequest, *, version: int) -> Outcome[OffsetCommitResponse]:
+        image = self._context.around.image()
+        try:
+            check = self._check_commit(request, version)
+            return self._commit(request, image, version, check)
+        except Refused as refusal:
+            return Outcome(refuse_commit(request, refusal.error, image=image, version=version))
+
+    def _check_commit(self, request: OffsetCommitRequest, version: int) -> PartitionCheck | None:
+        group = self._context.groups.get(request.group_id)
+        if group is not None:
+            return group.check_offset_commit(
+                member_id=request.member_id,
+                instance_id=request.group_instance_id,
+                generation_or_epoch=request.generation_id_or_member_epoch,
+                is_transactional=False,
+                version=version,
+            )
+        if request.generation_id_or_member_epoch < 0:
+            return None
+        raise Refused(
+            ErrorCode.GROUP_ID_NOT_FOUND
+            if version >= GROUP_NOT_FOUND_VERSION
+            else ErrorCode.ILLEGAL_GENERATION,
+            f"there is no group {request.group_id}",
+        )
+
+    def _commit(
+        self, request: OffsetCommitRequest, image: MetadataImage, version: int, check: PartitionCheck | None
+    ) -> Outcome[OffsetCommitResponse]:
+        around = self._context.around
+        now_ms = self._context.wall_ms()
+        expire_ms, value_version = NO_TIMESTAMP, NEWEST
+        if request.retention_time_ms != DEFAULT_RETENTION:
+            expire_ms, value_version = now_ms + request.retention_time_ms, EXPIRING_VALUE_VERSION
+        note_length_max: int = around.settings().get("offset.metadata.max.bytes")
+        records: list[CoordinatorRecord] = []
+        answers: list[OffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            found, unknown = _find_topic(image.topics, topic, version)
+            partition_count = 0 if found is None else len(found.partitions)
+            partitions: list[OffsetCommitResponsePartition] = []
+            for partition in topic.partitions:
+                index, note = partition.partition_index, partition.committed_metadata
+                error = ErrorCode.NONE
+                if found is None or not 0 <= index < partition_count:
+                    error = unknown
+                elif note and _length_in_java(note) > note_length_max:
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    if check is not None:
+                        check(found.topic_id, index)
+                    committed_ms = partition.commit_timestamp
+                    records.append(
+                        CoordinatorRecord(
+                            OffsetCommitKey(group=request.group_id, topic=found.name, partition=index),
+                            OffsetCommitValue(
+                                offset=partition.committed_offset,
+                                leader_epoch=partition.committed_leader_epoch,
+                                metadata=note or "",
+                                commit_timestamp=now_ms if committed_ms == NO_TIMESTAMP else committed_ms,
+                                expire_timestamp=expire_ms,
+                                topic_id=found.topic_id,
+                            ),
+                            value_version,
+                        )
+                    )
+                partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
+            answers.append(
+                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+            )
+        return Outcome(OffsetCommitResponse(topics=answers), records)
+
+    # -- OffsetFetch
+
+    def fetch(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool, version: int
+    ) -> OffsetFetchResponseGroup:
+        """What is committed, or with `require_stable` the newest, to be told when that is committed too. `Refused` for
+        the group as a whole."""
+        group_id = request.group_id
+        table = self.table if self._may_fetch(request) else OffsetTable(self._context.timeline)
+        topics_image = self._context.around.image().topics
+        if request.topics is None:
+            stored = table.of_group(group_id) if require_stable else table.committed_of_group(group_id)
+            answers = tell_all(stored, topics_image, by_id=version >= FETCH_BY_ID_VERSION)
+        else:
+            look_up = table.get if require_stable else table.committed
+            answers = [tell_some(group_id, topic, topics_image, look_up) for topic in request.topics]
+        return OffsetFetchResponseGroup(group_id=group_id, topics=answers)
+
+    def _may_fetch(self, request: OffsetFetchRequestGroup) -> bool:
+        """False where there is no such group, which then has no offsets either; that is no error."""
+        group = self._context.groups.get(request.group_id)
+        if group is None:
+            return False
+        try:
+            group.check_offset_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
+        except Refused as refusal:
+            if refusal.error is ErrorCode.GROUP_ID_NOT_FOUND:
+                return False
+            raise
+        return True
+
+    # -- deleting
+
+    def delete(self, request: OffsetDeleteRequest) -> Outcome[OffsetDeleteResponse]:
+        """`Refused` for the group as a whole."""
+        group_id = request.group_id
+        group = self._context.groups.get(group_id)
+        if group is None:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        group.check_offset_delete()
+        image = self._context.around.image()
+        records: list[CoordinatorRecord] = []
+        answers: list[OffsetDeleteResponseTopic] = []
+        for topic in request.topics:
+            is_subscribed = group.is_subscribed_to(topic.name)
+            partitions: list[OffsetDeleteResponsePartition] = []
+            for partition in topic.partitions:
+                index, error = partition.partition_index, ErrorCode.NONE
+                if image.topics.partition(topic.name, index) is None:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif is_subscribed:
+                    error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif self.table.get(group_id, topic.name, index) is not None:
+                    records.append(tombstone(group_id, topic.name, index))
+                partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            answers.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        return Outcome(OffsetDeleteResponse(topics=answers), records)
+
+    def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
+        """The records that remove all offsets of a group."""
+        return [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in self.table.of_group(group_id).items()
+            for partition in partitions
+        ]
+
+    def metadata_changed(self, delta: MetadataDelta) -> list[CoordinatorRecord]:
+        """The records that remove the offsets of deleted topics. A newer topic of the same name keeps its own."""
+        return [
+            tombstone(group_id, deleted.name, partition)
+            for change in delta.topics.values()
+            if change.is_deleted and (deleted := change.before) is not None
+            for group_id, partitions in self.table.of_topic(deleted.name)
+            for partition, stored in partitions.items()
+            if stored.topic_id in (ZERO_UUID, deleted.topic_id)
+        ]
+
+    # -- replay
+
+    def _replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        if value is None:
+            self.table.remove(key.group, key.topic, key.partition)
+            return
+        self._put(
+            key,
+            StoredOffset(
+                value.offset,
+                value.leader_epoch,
+                value.metadata,
+                value.commit_timestamp,
+                value.expire_timestamp,
+                value.topic_id,
+            ),
+        )
+
+    def _replay_legacy(self, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> None:
+        if value is None:
+            self.table.remove(key.group, key.topic, key.partition)
+            return
+        self._put(
+            key,
+            StoredOffset(value.offset, -1, value.metadata, value.commit_timestamp, NO_TIMESTAMP, ZERO_UUID),
+        )
+
+    def _put(self, key: OffsetCommitKey | LegacyOffsetCommitKey, stored: StoredOffset) -> None:
+        groups = self._context.groups
+        if key.group not in groups:
+            groups[key.group] = ClassicGroup(self._context, key.group)
+        # A topic's name comes with every offset, and should not be kept as often.
+        self.table.put(key.group, intern(key.topic), key.partition, stored)
+
+
+def refuse_commit(
+    request: OffsetCommitRequest, error: ErrorCode, *, image: MetadataImage, version: int
+) -> OffsetCommitResponse:
+    """The same error for all partitions, but for those that do not exist."""
+    answers: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        found, unknown = _find_topic(image.topics, topic, version)
+        partition_count = 0 if found is None else len(found.partitions)
+        answers.append(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=error if 0 <= partition.partition_index < partition_count else unknown,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+        )
+    return OffsetCommitResponse(topics=answers)
+
+
+def _find_topic(
+    topics: TopicsImage, topic: OffsetCommitRequestTopic, version: int
+) -> tuple[TopicImage | None, ErrorCode]:
+    """The topic, and what to answer for partitions that it does not have."""
+    if version < COMMIT_BY_ID_VERSION:
+        return topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    found = topics.with_id(topic.topic_id)
+    return found, ErrorCode.UNKNOWN_TOPIC_ID if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _length_in_java(text: str) -> int:
+    """In UTF-16 units, by which Kafka measures in spite of the setting's name."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
