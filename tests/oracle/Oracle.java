@@ -13,7 +13,7 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
 /**
  * Reads messages with Apache Kafka's own classes and writes them anew.
  *
- * <p>A line of input is a class name under org.apache.kafka.common, a version and the message in hex. The line of output that
+ * <p>A line of input is a class name under org.apache.kafka, a version and the message in hex. The line of output that
  * answers it is the message as Kafka writes it, in hex, or "!" and what went wrong. Java runs this file as it is.
  */
 public class Oracle {
@@ -39,7 +39,7 @@ public class Oracle {
 
     private static Supplier<Message> maker(String name) {
         try {
-            var constructor = Class.forName("org.apache.kafka.common." + name).getDeclaredConstructor();
+            var constructor = Class.forName("org.apache.kafka." + name).getDeclaredConstructor();
             return () -> {
                 try {
                     return (Message) constructor.newInstance();

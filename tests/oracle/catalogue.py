@@ -9,6 +9,7 @@ from typing import Any
 
 import penstock.metadata.records
 import penstock.protocol.messages
+from penstock.coordinator.group.records import TYPES
 from penstock.protocol import headers
 from penstock.protocol.declare import Kind, declaration_of
 
@@ -26,6 +27,11 @@ def declared_messages() -> dict[str, Message]:
 def declared_records() -> dict[str, Message]:
     """The records of the metadata log, by name."""
     return {cls.__name__: cls for cls in penstock.metadata.records.RECORDS.values()}
+
+
+def declared_group_records() -> dict[str, Message]:
+    """The records of the log of groups, keys and values, by name."""
+    return {cls.__name__: cls for pair in TYPES for cls in pair}
 
 
 def versions_of(messages: dict[str, Message]) -> Iterator[tuple[Message, int]]:

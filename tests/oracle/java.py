@@ -17,7 +17,7 @@ RUN_SECONDS_MAX = 120  # a run takes about three seconds; a machine under load m
 @dataclass(frozen=True, slots=True)
 class Question:
     java_class: str
-    """Below `org.apache.kafka.common`."""
+    """Below `org.apache.kafka`."""
     version: int
     data: bytes
 

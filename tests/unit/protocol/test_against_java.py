@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from oracle import jars
-from oracle.catalogue import Message, declared_messages, declared_records, versions_of
+from oracle.catalogue import (
+    Message,
+    declared_group_records,
+    declared_messages,
+    declared_records,
+    versions_of,
+)
 from oracle.java import Question, new_classpath, old_classpath, rewrite_all
 from oracle.samples import sample
 from oracle.schema import definitions, versions_in
@@ -21,10 +27,12 @@ SEEDS = range(4)
 
 
 def test_kafka_4_writes_the_bytes_that_we_write() -> None:
-    known = definitions(jars.new_clients(), "common/message") | definitions(
-        jars.new_metadata(), "common/metadata"
+    known = (
+        definitions(jars.new_clients(), "common/message")
+        | definitions(jars.new_metadata(), "common/metadata")
+        | definitions(jars.new_group_coordinator(), "common/message")
     )
-    every = [*versions_of(declared_messages()), *versions_of(declared_records())]
+    every = versions_of(declared_messages() | declared_records() | declared_group_records())
 
     _check([(cls, version) for cls, version in every if _knows(known, cls, version)], new_classpath())
 
@@ -69,11 +77,13 @@ def _check(versions: list[tuple[Message, int]], classpath: list[str]) -> None:
 
 def _java_class(cls: Message) -> str:
     kind, name = declaration_of(cls).kind, cls.__name__
+    if name in declared_group_records():
+        return f"coordinator.group.generated.{name}"
     if kind is Kind.RECORD:
-        return f"metadata.{name}"
+        return f"common.metadata.{name}"
     if kind is Kind.MESSAGE and not name.endswith("Header"):
-        return f"message.{name}"
-    return f"message.{name}Data"
+        return f"common.message.{name}"
+    return f"common.message.{name}Data"
 
 
 def _shown(answer: bytes | str) -> str:

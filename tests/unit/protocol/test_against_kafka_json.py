@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from oracle import jars
-from oracle.catalogue import Message, declared_messages, declared_records
+from oracle.catalogue import Message, declared_group_records, declared_messages, declared_records
 from oracle.schema import (
     Json,
     definitions,
@@ -28,7 +28,9 @@ from penstock.protocol.plan import Fixed, Plan, plan_message
 from penstock.protocol.types import ZERO_UUID, WireType
 
 MESSAGES = declared_messages()
-RECORDS = declared_records()
+METADATA_RECORDS = declared_records()
+GROUP_RECORDS = declared_group_records()
+RECORDS = METADATA_RECORDS | GROUP_RECORDS
 
 RENAMED_MESSAGES = {"ListConfigResources": "ListClientMetricsResources"}
 """What 3.9 calls by another name."""
@@ -63,7 +65,15 @@ def old() -> dict[str, Json]:
 
 @pytest.fixture(scope="session")
 def records() -> dict[str, Json]:
+    return metadata_definitions() | group_definitions()
+
+
+def metadata_definitions() -> dict[str, Json]:
     return definitions(jars.new_metadata(), "common/metadata")
+
+
+def group_definitions() -> dict[str, Json]:
+    return definitions(jars.new_group_coordinator(), "common/message")
 
 
 def _with_new_names(definition: Json) -> Json:
@@ -83,8 +93,12 @@ def test_every_message_of_kafka_is_declared(new: dict[str, Json], old: dict[str,
     assert set(MESSAGES) == set(new) | set(old)
 
 
-def test_every_metadata_record_of_kafka_is_declared(records: dict[str, Json]) -> None:
-    assert set(RECORDS) == set(records)
+def test_every_metadata_record_of_kafka_is_declared() -> None:
+    assert set(METADATA_RECORDS) == set(metadata_definitions())
+
+
+def test_every_record_of_groups_is_declared_but_for_share_groups() -> None:
+    assert set(GROUP_RECORDS) == {name for name in group_definitions() if not name.startswith("ShareGroup")}
 
 
 @pytest.mark.parametrize("name", MESSAGES)
