@@ -1,14 +1,30 @@
-"""What handlers of group APIs share: answers that come once their records are committed."""
+"""What handlers of group APIs share: who asks, and answers that come once their records are committed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from penstock.broker.context import RequestContext
+from penstock.coordinator.group.client import Client
 from penstock.metadata.errors import Refused
 
 R = TypeVar("R")
+
+
+def client_of(context: RequestContext) -> Client:
+    """Java writes an address that has no name with a slash before it, and tools show it so."""
+    return Client(context.client_id or "", f"/{context.peer_host}")
+
+
+def answer(ask: Callable[[], R | asyncio.Future[R]], refuse: Callable[[Refused], R]) -> R | Awaitable[R]:
+    """Ask the coordinator; where it answers at once so does this, because a heartbeat should not cost a task."""
+    try:
+        response = ask()
+    except Refused as refusal:
+        return refuse(refusal)
+    return answer_later(response, refuse) if isinstance(response, asyncio.Future) else response
 
 
 async def answer_later(waiting: asyncio.Future[R], refuse: Callable[[Refused], R]) -> R:
