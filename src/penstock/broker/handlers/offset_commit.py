@@ -14,9 +14,8 @@ from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer_later
+from penstock.broker.group_answers import answer
 from penstock.coordinator.group.offsets import refuse_commit
-from penstock.metadata.errors import Refused
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 
@@ -24,14 +23,9 @@ def handle(
     broker: Broker, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     version = context.version
-
-    def refuse(refusal: Refused) -> OffsetCommitResponse:
-        return refuse_commit(request, refusal.error, image=broker.metadata.image, version=version)
-
-    try:
-        answer = broker.groups.write(
+    return answer(
+        lambda: broker.groups.write(
             request.group_id, lambda shard: shard.offsets.commit(request, version=version)
-        )
-    except Refused as refusal:
-        return refuse(refusal)
-    return answer if isinstance(answer, OffsetCommitResponse) else answer_later(answer, refuse)
+        ),
+        lambda refusal: refuse_commit(request, refusal.error, image=broker.metadata.image, version=version),
+    )

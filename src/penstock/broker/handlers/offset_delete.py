@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer_later
+from penstock.broker.group_answers import answer
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -21,11 +21,9 @@ def handle(
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID, topics=[])
-    try:
-        answer = broker.groups.write(request.group_id, lambda shard: shard.offsets.delete(request))
-    except Refused as refusal:
-        return _refuse(refusal)
-    return answer if isinstance(answer, OffsetDeleteResponse) else answer_later(answer, _refuse)
+    return answer(
+        lambda: broker.groups.write(request.group_id, lambda shard: shard.offsets.delete(request)), _refuse
+    )
 
 
 def _refuse(refusal: Refused) -> OffsetDeleteResponse:

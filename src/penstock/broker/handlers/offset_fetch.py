@@ -15,7 +15,6 @@ from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer_later
 from penstock.coordinator.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -82,12 +81,10 @@ async def _respond_later(
 ) -> OffsetFetchResponse:
     given: list[OffsetFetchResponseGroup] = []
     for group, answer in zip(groups, answers, strict=True):
-        if isinstance(answer, OffsetFetchResponseGroup):
-            given.append(answer)
-        else:
-            given.append(
-                await answer_later(answer, lambda refusal, group=group: _refuse(group, refusal, version))  # type: ignore[misc]
-            )
+        try:
+            given.append(answer if isinstance(answer, OffsetFetchResponseGroup) else await answer)
+        except Refused as refusal:
+            given.append(_refuse(group, refusal, version))
     return _respond(given, version)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from penstock.coordinator.group.classic.group import ClassicGroup
-from penstock.coordinator.group.classic.state import State
+from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.offsets import Offsets
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeletableGroupResult
-from penstock.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from penstock.protocol.messages.describe_groups import DescribedGroup
 from penstock.protocol.messages.list_groups import ListedGroup
 
 NOT_FOUND_VERSION = 6
@@ -24,9 +24,10 @@ NOT_FOUND_VERSION = 6
 
 
 class Administration:
-    def __init__(self, context: GroupContext, offsets: Offsets) -> None:
+    def __init__(self, context: GroupContext, offsets: Offsets, classic: ClassicGroups) -> None:
         self._context = context
         self._offsets = offsets
+        self._classic = classic
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
         """All groups, or those of some states and types, in whatever case these are written. A state or type that
@@ -53,7 +54,7 @@ class Administration:
     def describe(self, group_id: str, *, version: int) -> DescribedGroup:
         group = self._context.groups.committed(group_id)
         if isinstance(group, ClassicGroup):
-            return _describe(group)
+            return self._classic.describe(group)
         described = DescribedGroup(
             group_id=group_id, group_state="Dead", protocol_type="", protocol_data="", members=[]
         )
@@ -84,25 +85,3 @@ class Administration:
                     error = refusal.error
             results.append(DeletableGroupResult(group_id=group_id, error_code=error))
         return Outcome(results, records)
-
-
-def _describe(group: ClassicGroup) -> DescribedGroup:
-    # What the members agreed on is told only while it holds.
-    protocol = group.protocol_name if group.state is State.STABLE else None
-    return DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state_name(),
-        protocol_type=group.protocol_type,
-        protocol_data=protocol or "",
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client.client_id,
-                client_host=member.client.host,
-                member_metadata=b"" if protocol is None else member.protocols[protocol],
-                member_assignment=b"" if protocol is None else member.assignment,
-            )
-            for member in group.members.values()
-        ],
-    )

@@ -33,7 +33,7 @@ class GroupShard:
         self.consumer = ConsumerGroups(self.context, self.classic)
         self.streams = StreamsGroups(self.context)
         self.offsets = Offsets(self.context)
-        self.administration = Administration(self.context, self.offsets)
+        self.administration = Administration(self.context, self.offsets, self.classic)
         self._parts = (self.offsets, self.classic, self.consumer, self.streams)
         self._replays: dict[type, Callable[[Any, Any], None]] = {}
         for part in self._parts:
