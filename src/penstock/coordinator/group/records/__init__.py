@@ -6,10 +6,11 @@ Records only say what happened; the part of `penstock.coordinator.group` that wr
 
 from __future__ import annotations
 
-from penstock.coordinator.group.records import offsets
+from penstock.coordinator.group.records import classic, offsets
 
 TYPES: tuple[tuple[type, type], ...] = (
     (offsets.LegacyOffsetCommitKey, offsets.LegacyOffsetCommitValue),
     (offsets.OffsetCommitKey, offsets.OffsetCommitValue),
+    (classic.GroupMetadataKey, classic.GroupMetadataValue),
 )
 """Key and value, in the order of their numbers."""
