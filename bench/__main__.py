@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.lines import GROUPS, Group
+from bench.line import Group
+from bench.lines import GROUPS
 from bench.peers import ApacheKafka, Peer, Penstock
 
 RESULTS = Path(__file__).parent / "results"
@@ -29,7 +30,9 @@ def main() -> None:
         if (group.name in arguments.only if arguments.only else arguments.full or not group.is_long)
     ]
     figures: Figures = {"penstock": {}, "kafka": {}}
-    kinds: list[type[Peer]] = [Penstock] if arguments.penstock_only else [ApacheKafka, Penstock]
+    kinds: list[type[Peer]] = [ApacheKafka, Penstock]
+    if arguments.penstock_only or arguments.kafka_only:
+        kinds = [Penstock if arguments.penstock_only else ApacheKafka]
     for group in groups:
         _measure(group, kinds, figures, console, arguments.rounds)
     result = _summary(groups, figures)
@@ -58,7 +61,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--full", action="store_true", help="also the long ones: 20 GiB logs")
     parser.add_argument("--rounds", type=int, help="rounds for each peer instead of each group's own number")
-    parser.add_argument("--penstock-only", action="store_true", help="no peer, no ratios; for profiling")
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument("--penstock-only", action="store_true", help="no peer, no ratios; for profiling")
+    alone.add_argument(
+        "--kafka-only", action="store_true", help="the other way round; to prove the measurement"
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios into FILE (.svg or .png)")
     return parser.parse_args()
 

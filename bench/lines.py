@@ -11,41 +11,16 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from bench.group_lines import CONSUMER_GROUP_LINES
+from bench.line import Group, Line
 from bench.memory import back_page_cache
 from bench.peers import Peer, java
 from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
 
 JAVA_FOLDER = Path(__file__).parent / "java"
 GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class Line:
-    name: str
-    unit: str
-    is_more_better: bool
-    promise: float | None = None
-    """The ratio that the project has set itself; None where there is only the wish to be better."""
-
-    def is_kept(self, ratio: float) -> bool | None:
-        if self.promise is None:
-            return None
-        return ratio >= self.promise if self.is_more_better else ratio <= self.promise
-
-
-@dataclass(frozen=True)
-class Group:
-    """Lines that one measurement gives together."""
-
-    name: str
-    measure: Callable[[Peer], dict[str, float]]
-    lines: list[Line]
-    rounds: int = 3
-    is_long: bool = False
-    """Takes minutes; only with --full."""
 
 
 def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str, float]]:
@@ -251,6 +226,7 @@ GROUPS = [
             Line("Java consumer, assigned", "MB/s", True, 1.0),
         ],
     ),
+    *CONSUMER_GROUP_LINES,
     Group(
         "start",
         start_and_memory,

@@ -97,6 +97,8 @@ class Penstock(Peer):
             f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
             "--set",
             f"log.dirs={self.folder / 'data'}",
+            "--set",
+            "group.initial.rebalance.delay.ms=0",
         ]
 
 

@@ -24,12 +24,14 @@ from penstock.protocol.messages.create_topics import (
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import kernel
 
@@ -40,9 +42,19 @@ VERSIONS = {  # versions that both brokers serve, with topic names rather than i
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.LIST_OFFSETS: 7,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
 }
 VALUE_BYTES = 100
 TIMEOUT_S = 120.0
+PROBES = 1000  # so many groups surely meet each of the 50 partitions in which groups are kept
 
 
 @dataclass(frozen=True)
@@ -189,6 +201,21 @@ class Wire:
         )
         response = self.ask(request, ApiKey.LIST_OFFSETS)
         return int(response.topics[0].partitions[0].offset)
+
+    def await_coordinator(self) -> None:
+        """Until groups are served, whatever partition of the internal topic is theirs: the first question makes it."""
+        names = [f"bench-probe-{number}" for number in range(PROBES)]
+        where = FindCoordinatorRequest(key_type=0, coordinator_keys=names[:1])
+        offsets = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=name, topics=[]) for name in names]
+        )
+
+        def is_served() -> bool:
+            found = self.ask(where, ApiKey.FIND_COORDINATOR).coordinators
+            found += self.ask(offsets, ApiKey.OFFSET_FETCH).groups
+            return all(each.error_code == ErrorCode.NONE for each in found)
+
+        self._until(is_served)
 
     def _is_led(self, name: str, partitions: int) -> bool:
         topic = self.metadata(name).topics[0]
