@@ -1,0 +1,50 @@
+"""A number that stands for the topics that a group reads, as far as assignments depend on them (KIP-1101).
+
+It is written with every epoch of a group, so that whoever takes over notices whether a topic was created, deleted,
+made anew, given more partitions or moved between racks since. Kafka computes its own with another function; a
+coordinator that finds a number which it does not know assigns once more, and that is all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+
+from penstock.metadata.image import MetadataImage, TopicImage
+
+NO_TOPICS = 0
+"""None of the topics exists."""
+
+
+def hash_topics(names: Iterable[str], image: MetadataImage) -> int:
+    """Over those of the named topics that exist; a signed 64-bit number, the same in whatever order they are named."""
+    topics = [topic for name in sorted(set(names)) if (topic := image.topics.get(name)) is not None]
+    if not topics:
+        return NO_TOPICS
+    digest = hashlib.blake2b(digest_size=8)
+    for topic in topics:
+        _add(digest, topic, image)
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _add(digest: hashlib.blake2b, topic: TopicImage, image: MetadataImage) -> None:
+    digest.update(topic.topic_id)
+    _add_text(digest, topic.name)
+    digest.update(struct.pack(">i", len(topic.partitions)))
+    for partition in topic.partitions:
+        racks = sorted(
+            broker.rack
+            for replica in partition.replicas
+            if (broker := image.brokers.get(replica)) is not None and broker.rack is not None
+        )
+        digest.update(struct.pack(">i", len(racks)))
+        for rack in racks:
+            _add_text(digest, rack)
+
+
+def _add_text(digest: hashlib.blake2b, text: str) -> None:
+    """With its length, because a rack may be called anything."""
+    data = text.encode()
+    digest.update(struct.pack(">i", len(data)))
+    digest.update(data)
