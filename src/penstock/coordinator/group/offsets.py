@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.context import GroupContext
-from penstock.coordinator.group.group import PartitionCheck
+from penstock.coordinator.group.group import Group, PartitionCheck
 from penstock.coordinator.group.offset_answers import tell_all, tell_some
 from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
 from penstock.coordinator.group.offset_table import NO_TIMESTAMP, OffsetTable, StoredOffset
@@ -62,14 +62,14 @@ class Offsets:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self.table = OffsetTable(context.timeline)
-        self._expiry = OffsetExpiry(context, self.table)
+        self.expiry = OffsetExpiry(context, self.table)
         self.replays: dict[type, Callable[[Any, Any], None]] = {
             OffsetCommitKey: self._replay,
             LegacyOffsetCommitKey: self._replay_legacy,
         }
 
     def loaded(self) -> None:
-        self._expiry.start()
+        self.expiry.start()
 
     def unloaded(self) -> None:
         """Nobody waits here."""
@@ -157,7 +157,9 @@ class Offsets:
         """What is committed, or with `require_stable` the newest, to be told when that is committed too. `Refused` for
         the group as a whole."""
         group_id = request.group_id
-        table = self.table if self._may_fetch(request) else OffsetTable(self._context.timeline)
+        groups = self._context.groups
+        group = groups.get(group_id) if require_stable else groups.committed(group_id)
+        table = self.table if _may_fetch(group, request) else OffsetTable(self._context.timeline)
         topics_image = self._context.around.image().topics
         if request.topics is None:
             stored = table.of_group(group_id) if require_stable else table.committed_of_group(group_id)
@@ -166,19 +168,6 @@ class Offsets:
             look_up = table.get if require_stable else table.committed
             answers = [tell_some(group_id, topic, topics_image, look_up) for topic in request.topics]
         return OffsetFetchResponseGroup(group_id=group_id, topics=answers)
-
-    def _may_fetch(self, request: OffsetFetchRequestGroup) -> bool:
-        """False where there is no such group, which then has no offsets either; that is no error."""
-        group = self._context.groups.get(request.group_id)
-        if group is None:
-            return False
-        try:
-            group.check_offset_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
-        except Refused as refusal:
-            if refusal.error is ErrorCode.GROUP_ID_NOT_FOUND:
-                return False
-            raise
-        return True
 
     # -- deleting
 
@@ -293,6 +282,19 @@ def _find_topic(
         return topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = topics.with_id(topic.topic_id)
     return found, ErrorCode.UNKNOWN_TOPIC_ID if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _may_fetch(group: Group | None, request: OffsetFetchRequestGroup) -> bool:
+    """False where there is no such group, which then has no offsets either; that is no error."""
+    if group is None:
+        return False
+    try:
+        group.check_offset_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
+    except Refused as refusal:
+        if refusal.error is ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise
+    return True
 
 
 def _length_in_java(text: str) -> int:

@@ -1,0 +1,233 @@
+"""Offsets on a stage, with classic groups beside them, and a group that does as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.datapath import Cluster, topic_id_of
+from harness.groups import Stage
+from penstock.coordinator.framing import RecordFraming
+from penstock.coordinator.group.administration import Administration
+from penstock.coordinator.group.classic.groups import ClassicGroups
+from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
+from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
+
+GROUP = "readers"
+COMMIT_VERSION = 9
+FETCH_VERSION = 9
+
+Told = tuple[int, int, str, ErrorCode]
+"""Of a partition: offset, leader epoch, metadata, error."""
+
+
+class OffsetStage(Stage):
+    """Topics "orders" of 3 partitions and "payments" of 1; every record makes the way through its bytes."""
+
+    def __init__(self, properties: dict[str, str] | None = None) -> None:
+        self.cluster = Cluster()
+        self.cluster.add_topic("orders", partitions=3)
+        self.cluster.add_topic("payments")
+        super().__init__(properties, image=self.cluster.metadata.image, framing=RecordFraming(TYPES))
+        self.offsets = Offsets(self.context)
+        self.classic = ClassicGroups(self.context)
+        self.administration = Administration(self.context, self.offsets, self.classic)
+        self.parts = [self.offsets, self.classic]
+        self.cluster.metadata.subscribe(self._metadata_changed)
+
+    def _metadata_changed(self, delta: object) -> None:
+        self.image = self.cluster.metadata.image
+
+    def reloaded(self) -> OffsetStage:
+        """Another node that has taken over from the log, as compaction left it."""
+        other = OffsetStage()
+        other.cluster, other.image, other.clock_ms = self.cluster, self.image, self.clock_ms
+        other.load(self.compacted())
+        return other
+
+
+def commit_request(
+    offsets: Mapping[str, Mapping[int, int]],
+    *,
+    group: str = GROUP,
+    member: str = "",
+    generation: int = -1,
+    by_id: bool = False,
+    metadata: str | None = "",
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        member_id=member,
+        generation_id_or_member_epoch=generation,
+        topics=[
+            OffsetCommitRequestTopic(
+                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),  # type: ignore[arg-type]
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=offset, committed_metadata=metadata
+                    )
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in offsets.items()
+        ],
+    )
+
+
+def commit(stage: OffsetStage, offsets: Mapping[str, Mapping[int, int]], *, group: str = GROUP) -> None:
+    """A commit that must be accepted."""
+    request = commit_request(offsets, group=group)
+    response = stage.answer(stage.offsets.commit(request, version=COMMIT_VERSION))
+    assert set(errors_of(response)) <= {ErrorCode.NONE}
+
+
+def errors_of(response: OffsetCommitResponse) -> list[ErrorCode]:
+    return [partition.error_code for topic in response.topics for partition in topic.partitions]
+
+
+def delete_request(partitions: Mapping[str, Sequence[int]], *, group: str = GROUP) -> OffsetDeleteRequest:
+    return OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
+            )
+            for topic, indexes in partitions.items()
+        ],
+    )
+
+
+def fetch_request(
+    partitions: Mapping[str, Sequence[int]] | None = None, *, group: str = GROUP, by_id: bool = False
+) -> OffsetFetchRequestGroup:
+    """All that the group has where nothing is named."""
+    if partitions is None:
+        return OffsetFetchRequestGroup(group_id=group, topics=None)
+    return OffsetFetchRequestGroup(
+        group_id=group,
+        topics=[
+            OffsetFetchRequestTopics(
+                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),  # type: ignore[arg-type]
+                partition_indexes=list(indexes),
+            )
+            for topic, indexes in partitions.items()
+        ],
+    )
+
+
+def told(response: OffsetFetchResponseGroup) -> dict[tuple[str, int], Told]:
+    return {
+        (topic.name, partition.partition_index): (
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.metadata or "",
+            partition.error_code,
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+def stored(stage: OffsetStage, *, group: str = GROUP, newest: bool = False) -> dict[tuple[str, int], int]:
+    """The offsets of a group, as a client sees them."""
+    response = stage.offsets.fetch(fetch_request(group=group), require_stable=newest, version=FETCH_VERSION)
+    return {place: answer[0] for place, answer in told(response).items()}
+
+
+class ObedientGroup(Group):
+    """Refuses what it is told to refuse, and remembers what it was asked."""
+
+    type = GroupType.CONSUMER
+
+    def __init__(
+        self,
+        group_id: str = GROUP,
+        *,
+        refuses: ErrorCode | None = None,
+        subscribed: Sequence[str] = (),
+        expires_from_ms: int | None = None,
+        is_kept: bool = True,
+    ) -> None:
+        self.group_id = group_id
+        self.refuses = refuses
+        self.subscribed = subscribed
+        self.expires_from_ms = expires_from_ms
+        self.is_kept = is_kept
+        self.state = "Stable"
+        self.asked: list[dict[str, object]] = []
+        self.partition_check: PartitionCheck | None = None
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    def state_name(self, *, committed: bool = False) -> str:
+        return self.state
+
+    def check_offset_commit(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        is_transactional: bool,
+        version: int,
+    ) -> PartitionCheck | None:
+        self.asked.append(
+            {
+                "member_id": member_id,
+                "instance_id": instance_id,
+                "generation_or_epoch": generation_or_epoch,
+                "is_transactional": is_transactional,
+                "version": version,
+            }
+        )
+        self._refuse()
+        return self.partition_check
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
+        self.asked.append({"member_id": member_id, "member_epoch": member_epoch})
+        self._refuse()
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed
+
+    def check_offset_delete(self) -> None:
+        self._refuse()
+
+    def check_delete(self) -> None:
+        self._refuse()
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [CoordinatorRecord(("group", self.group_id), None)]
+
+    def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
+        return self.expires_from_ms
+
+    @property
+    def is_kept_without_offsets(self) -> bool:
+        return self.is_kept
+
+    def _refuse(self) -> None:
+        if self.refuses is not None:
+            raise Refused(self.refuses, "as told")
