@@ -309,7 +309,7 @@ class LogDirectory:
         await self._write(self._high_watermarks, offsets)
 
     def _present_recovery_points(self) -> dict[Partition, int]:
-        return {partition: log.recovery_point for partition, log in self.logs.items()}
+        return {partition: log.scan_offset for partition, log in self.logs.items()}
 
     def _present_start_offsets(self) -> dict[Partition, int]:
         """Of every log that does not start at 0. Not only of those that start inside a segment: a power cut may

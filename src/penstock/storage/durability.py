@@ -1,16 +1,17 @@
 """How much of a log is safe from a power cut, what is not yet, and when that has to change.
 
-`recovery_point` is the end of what is safe. `end_offset` is where acknowledgements and readers must stop: the
-log's end, unless `flush.messages` makes an append wait for the disk, and then not past what waits. A
-truncation begins a new generation: a sync that was under way says nothing about offsets that are written
-anew.
+`recovery_point` is the end of the records that are safe. `scan_offset`, which the checkpoint keeps for the next
+start, is where a scan has to begin: at the first segment that is not safe as a whole, its index included.
+`end_offset` is where acknowledgements and readers must stop: the log's end, unless `flush.messages` makes an
+append wait for the disk, and then not past what waits. A truncation begins a new generation: a sync that was
+under way says nothing about offsets that are written anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.runtime.disk import File
@@ -42,6 +43,7 @@ class Durability:
         "_flusher",
         "_held_until_offset",
         "_is_folder_new",
+        "_sealed_offsets",
         "_tail",
         "_timer",
         "_unsynced",
@@ -64,6 +66,8 @@ class Durability:
         """
         self.is_folder_changed = not is_folder_synced
         self._is_folder_new = not is_folder_synced
+        self._sealed_offsets: list[int] = []
+        """Where segments begin that were sealed, and whose indexes no sync has covered yet."""
         self._unsynced: list[File] = []
         self._unsynced_names = unsynced_names
         """Of files in the log's folder. By name, because a log that nobody writes to owes its first sync for long,
@@ -73,6 +77,23 @@ class Durability:
         self._held_until_offset = 0
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = Flusher(self, tail.volume, tail.folder)
+
+    @property
+    def scan_offset(self) -> int:
+        """Where a scan must begin after a crash: below it not only records are safe, but indexes too.
+
+        While the active segment has its index in memory, that is not past its start, even where all its records are
+        safe: it may be sealed at any moment, and a checkpoint that names its end would then vouch for index
+        files that were written later.
+        """
+        active = self._tail.active_segment
+        live_offsets = [active.base_offset] if active.index is not None else []
+        return min([self.recovery_point, *self._sealed_offsets, *live_offsets])
+
+    def sealed(self, base_offset: int, files: Sequence[File]) -> None:
+        """The segment that begins at `base_offset` is sealed; the next sync must cover these files."""
+        self._sealed_offsets.append(base_offset)
+        self.owe(*files)
 
     def owe(self, *files: File) -> None:
         """The next sync must cover these files and their names, whatever else it covers."""
@@ -159,6 +180,7 @@ class Durability:
             disk=tail.volume.disk,
             end_offset=end_offset,
             generation=self.generation,
+            sealed_offsets=tuple(self._sealed_offsets),
             files=files,
             names=[os.path.join(tail.folder, name) for name in names],
         )
@@ -178,6 +200,7 @@ class Durability:
         """For `Flusher`: what `work` covers is safe now."""
         if work.generation == self.generation:
             self.recovery_point = max(self.recovery_point, work.end_offset)
+            self._sealed_offsets = [at for at in self._sealed_offsets if at not in work.sealed_offsets]
         if self.recovery_point >= self._held_until_offset:
             end_offset = self._tail.end_offset
         else:

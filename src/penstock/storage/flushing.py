@@ -28,6 +28,8 @@ class SyncWork:
     generation: int
     """Of the log when the work began; a truncation since then means that `end_offset` says nothing any more.
     """
+    sealed_offsets: tuple[int, ...] = ()
+    """Where segments begin whose indexes are among the files."""
     files: list[File]
     names: list[str] = field(default_factory=list)
     """Files that nobody holds open. One that is gone by now needs no sync."""

@@ -256,7 +256,8 @@ class Log:
         base_offset = self.end_offset
         if end_offset - base_offset > RELATIVE_OFFSET_MAX:
             base_offset = first_offset
-        self._durability.owe(*self._files.roll(base_offset, self._settings, self.producers))
+        sealed_offset = self._segments.active.base_offset
+        self._durability.sealed(sealed_offset, self._files.roll(base_offset, self._settings, self.producers))
         self._durability.request(base_offset)
         logger.info("%s rolled to a new segment at offset %d", self, base_offset)
 
@@ -350,6 +351,11 @@ class Log:
     def recovery_point(self) -> int:
         """What is below it survives a power cut."""
         return self._durability.recovery_point
+
+    @property
+    def scan_offset(self) -> int:
+        """Where a scan has to begin after a crash; what the checkpoint of recovery points says."""
+        return self._durability.scan_offset
 
     @property
     def durable_end_offset(self) -> int:
@@ -463,7 +469,8 @@ class Log:
         if self._bar is not None:
             return
         with self._working("closing"):
-            self._durability.owe(*self._segments.active.seal())
+            active = self._segments.active
+            self._durability.sealed(active.base_offset, active.seal())
             if self.end_offset > 0:
                 self._durability.owe(*self._files.take_snapshot(self.end_offset, self.producers))
         await self.flush()

@@ -199,3 +199,34 @@ async def test_what_a_crash_left_is_synced_before_it_is_shown() -> None:
         assert log.durable_end_offset == 0
         await workers.release()
     assert log.durable_end_offset == 4
+
+
+async def test_the_checkpoint_names_no_segment_as_safe_before_its_index_is() -> None:
+    place, workers = held_place(flush_messages=1, segment_bytes=200)
+    log = place.create()
+    for _ in range(2):
+        append(log, make_batch(1))
+        await workers.release()
+    assert (log.recovery_point, log.scan_offset) == (2, 0), (
+        "the segment that is written to is never safe as a whole"
+    )
+
+    append(log, make_batch(1))
+    assert log.segment_count() == 2
+    assert log.scan_offset == 0
+    await workers.release()
+
+    assert log.scan_offset == 2
+
+
+async def test_after_a_clean_stop_the_checkpoint_names_the_end() -> None:
+    place = Place(settings=LogSettings(segment_bytes=200))
+    log = place.create()
+    for _ in range(3):
+        append(log, make_batch(1))
+
+    log = await place.restart()
+
+    assert log.scan_offset == 3
+    append(log, make_batch(1))
+    assert log.scan_offset == 2

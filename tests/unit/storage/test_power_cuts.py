@@ -6,10 +6,16 @@ Each of these was found by simulating a whole node; `tests/simulation` goes on l
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 import pytest
 
-from harness.storage import TOPIC_ID, Place, append, make_batch
+from harness.storage import NOW_MS, TOPIC_ID, HeldWorkers, Place, append, make_batch
 from penstock.storage.settings import LogSettings
+
+T = TypeVar("T")
 
 SEEDS = range(20)  # chance decides what a power cut takes; so many leave no doubt
 DURABLE = LogSettings(flush_messages=1)
@@ -63,3 +69,40 @@ async def test_a_start_that_goes_back_brings_the_epochs_of_its_records_back() ->
 
     assert log.start_offset == 0, "where it was moved to had not been written down"
     assert log.epochs.entries() == [(0, 0), (1, 3), (2, 6), (3, 9), (4, 12)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("is_noted_before_the_roll", [True, False])
+async def test_a_lookup_by_time_finds_what_stands_in_a_segment_whose_index_was_never_synced(
+    seed: int, is_noted_before_the_roll: bool
+) -> None:
+    batch_bytes = len(make_batch(1))
+    workers = HeldWorkers()
+    settings = LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes)
+    place = Place(settings=settings, workers=workers, seed=seed)
+    log = place.create()
+    for second in range(2):
+        append(log, make_batch(1, timestamp=NOW_MS + 1000 * second))
+        await workers.release()
+    assert log.recovery_point == log.end_offset == 2, "all its records are safe"
+
+    if is_noted_before_the_roll:
+        await finish(workers, place.directory.checkpoint_recovery_points())
+    append(log, make_batch(1, timestamp=NOW_MS + 2000))
+    held, workers.held = workers.held, []  # the sync of the index, which the power cut forestalls
+    if not is_noted_before_the_roll:
+        await finish(workers, place.directory.checkpoint_recovery_points())
+    log = await finish(workers, place.crash())
+
+    assert held
+    found = log.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
+    assert found is not None
+    assert found.offset == 1
+
+
+async def finish(workers: HeldWorkers, work: Coroutine[Any, Any, T]) -> T:
+    """Let workers do whatever is asked of them until this is done."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await workers.release()
+    return task.result()

@@ -297,7 +297,7 @@ def test_the_background_drops_old_segments_writes_checkpoints_and_forgets_idle_p
 
         assert (log.start_offset, log.size_bytes()) == (3, 0)
         assert len(kept.producers) == 0
-        assert disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 3\n"
+        assert disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 0\n"
         assert disk.read_file("/data/log-start-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 1\n"
         assert disk.read_file("/data/replication-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 3\n"
         await store.close()
