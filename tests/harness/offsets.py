@@ -80,7 +80,7 @@ def commit_request(
         generation_id_or_member_epoch=generation,
         topics=[
             OffsetCommitRequestTopic(
-                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),  # type: ignore[arg-type]
+                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=index, committed_offset=offset, committed_metadata=metadata
@@ -127,7 +127,7 @@ def fetch_request(
         group_id=group,
         topics=[
             OffsetFetchRequestTopics(
-                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),  # type: ignore[arg-type]
+                **({"topic_id": topic_id_of(topic)} if by_id else {"name": topic}),
                 partition_indexes=list(indexes),
             )
             for topic, indexes in partitions.items()
