@@ -63,6 +63,9 @@ class ClassicGroup(Group):
         """Given out, with MEMBER_ID_REQUIRED, and not come back yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members that have not sent SyncGroup in this generation."""
+        self.assigned_generation = -1
+        """The last one whose assignments were given to the log. They are given once: a leader that asks again might
+        assign otherwise, and then what the log says and what members were told would not be the same."""
         self.joined_count = 0
         self.has_new_member = False
         """Whether somebody came since the initial rebalance was last prolonged."""

@@ -33,7 +33,7 @@ def sync(
     answer: Answer[SyncGroupResponse] = Answer()
     member.sync_wait = answer
     rebalances.note_sync(group, member)
-    if group.leader_id != member.member_id:
+    if group.leader_id != member.member_id or group.generation == group.assigned_generation:
         return Outcome(answer)
     return _assign(rebalances, group, member, request, answer)
 
@@ -65,7 +65,7 @@ def _assign(
 ) -> Outcome[SyncGroupResponse]:
     assignments = dict.fromkeys(group.members, b"")
     assignments.update((given.member_id, given.assignment) for given in request.assignments)
-    generation = group.generation
+    generation = group.assigned_generation = group.generation
 
     def written(error: ErrorCode) -> None:
         if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
