@@ -187,6 +187,7 @@ class DataNode:
             node_id=NODE_ID, logs=self.logs, topic_settings=DynamicSettings(settings).of_topic
         )
         controller: Any = FakeController()
+        groups: Any = None  # the data path does not know of them
         self.broker = Broker(
             node_id=NODE_ID,
             cluster_id=CLUSTER_ID,
@@ -196,6 +197,7 @@ class DataNode:
             partitions=self.partitions,
             logs=self.logs,
             controller=controller,
+            groups=groups,
         )
 
     async def start(self) -> None:

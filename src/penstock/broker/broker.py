@@ -15,6 +15,7 @@ from penstock.runtime import Runtime
 if TYPE_CHECKING:
     from penstock.config.broker import BrokerSettings
     from penstock.controller import Controller
+    from penstock.coordinator.group.service import GroupCoordinator
     from penstock.storage.store import LogStore
 
 
@@ -24,6 +25,7 @@ class Broker:
         "controller",
         "fetch_max_bytes",
         "fetch_sessions",
+        "groups",
         "logs",
         "metadata",
         "node_id",
@@ -45,6 +47,7 @@ class Broker:
         partitions: PartitionTable,
         logs: LogStore,
         controller: Controller,
+        groups: GroupCoordinator,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -54,6 +57,7 @@ class Broker:
         self.partitions = partitions
         self.logs = logs
         self.controller = controller
+        self.groups = groups
         self.fetch_sessions = FetchSessions(
             settings.get("max.incremental.fetch.session.cache.slots"), runtime.random
         )

@@ -22,14 +22,16 @@ from penstock.config.listeners import Listener as Address
 from penstock.config.topic import TopicSettings
 from penstock.controller import Controller
 from penstock.controller.brokers import Registration
+from penstock.coordinator.group.service import GroupCoordinator
 from penstock.metadata.cache import MetadataCache
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.features import SUPPORTED
 from penstock.metadata.image import Endpoint
-from penstock.metadata.names import METADATA_TOPIC
+from penstock.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.settings import DynamicSettings
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
+from penstock.node.coordinator_log import LedPartitions
 from penstock.node.metadata_log import StoredQuorumLog, metadata_log_settings
 from penstock.protocol.types import METADATA_TOPIC_ID, random_uuid, uuid_text
 from penstock.quorum.driver import Quorum, QuorumRefused
@@ -117,6 +119,7 @@ class Node:
         """Take no more work, send away those who wait, write everything down."""
         for _, listener in self._listeners:
             listener.stop_accepting()
+        await self.groups.close()
         self.partitions.close()
         await asyncio.sleep(0)  # those who were just sent away get their answers out
         await self.dispatcher.close()
@@ -151,6 +154,21 @@ class Node:
             node_id=settings.node_id, logs=self.logs, topic_settings=self._dynamic.of_topic
         )
         self.metadata.subscribe(self.partitions.apply)
+        self.groups = GroupCoordinator(
+            log=LedPartitions(
+                OFFSETS_TOPIC,
+                self.partitions,
+                clock=runtime.clock,
+                workers=runtime.workers,
+                read_bytes=settings.get("offsets.load.buffer.size"),
+            ),
+            image=lambda: self.metadata.image,
+            settings=lambda: self._dynamic.of_broker(self.metadata.image),
+            group_settings=lambda group_id: self._dynamic.of_group(self.metadata.image, group_id),
+            wall_ms=runtime.clock.wall_ms,
+            rng=runtime.random,
+        )
+        self.metadata.subscribe(self._coordinate)
         metadata_log, directory = self._open_metadata_log()
         self._quorum = Quorum(
             me=self._voter(directory),
@@ -178,6 +196,7 @@ class Node:
             partitions=self.partitions,
             logs=self.logs,
             controller=self.controller,
+            groups=self.groups,
         )
         self.dispatcher = Dispatcher(self.broker)
         self._apply_broker_settings()
@@ -249,6 +268,21 @@ class Node:
 
     # -- what changes while it runs
 
+    def _coordinate(self, delta: MetadataDelta) -> None:
+        """Groups live where the partitions of their topic are led."""
+        for change in delta.topics.values():
+            topic = change.after or change.before
+            assert topic is not None, "a topic that changed was there before or is there now"
+            if topic.name == OFFSETS_TOPIC:
+                gone = range(len(topic.partitions)) if change.after is None else ()
+                for index in (*change.changed_partitions, *gone):
+                    partition = self.partitions.get(OFFSETS_TOPIC, index)
+                    if partition is not None and partition.is_leader:
+                        self.groups.elected(index, partition.leader_epoch)
+                    else:
+                        self.groups.resigned(index)
+        self.groups.metadata_changed(delta)
+
     def _metadata_changed(self, delta: MetadataDelta) -> None:
         if any(resource.type == ResourceType.BROKER for resource in delta.configs):
             self.broker.settings = self._dynamic.of_broker(delta.image)
@@ -275,6 +309,7 @@ class Node:
         for _, listener in self._listeners:
             listener.stop_accepting()
         if self._leads:
+            await self.groups.close()
             await self.controller.close()
         await self.logs.close()
 

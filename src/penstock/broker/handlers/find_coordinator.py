@@ -2,9 +2,9 @@
 
 v1 adds the type of the key, v4 asks for several keys at once, v6 for share partitions.
 
-Groups: this node, whatever the group; it is where the group's requests will be served. A client that goes on
-to send one which is not served yet sees that at once from ApiVersions, and one that only wanted a
-coordinator's address (librdkafka asks for it even without a group subscription) goes on undisturbed.
+Groups: the node that leads the group's partition of `__consumer_offsets`. The first who asks has that topic
+created, and is answered when it is there; Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile, which costs every first
+consumer a retry.
 Transactions: UNSUPPORTED_VERSION, which clients take as fatal and report; COORDINATOR_NOT_AVAILABLE would
 have them try in silence until their timeout of a minute. Share groups: INVALID_REQUEST, as Kafka answers
 where they are switched off.
@@ -12,9 +12,14 @@ where they are switched off.
 
 from __future__ import annotations
 
+import asyncio
+
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import NO_LEADER
+from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.find_coordinator import (
     Coordinator,
@@ -29,33 +34,63 @@ NO_NODE_ID = -1
 
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
+    if request.key_type == GROUP and broker.metadata.image.topics.get(OFFSETS_TOPIC) is None:
+        return asyncio.ensure_future(_create_and_answer(broker, request, context))
+    return _answer(broker, request, context)
+
+
+async def _create_and_answer(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
+    words = f"{OFFSETS_TOPIC} could not be created: "
+    try:
+        errors = await broker.controller.create_topics_automatically([OFFSETS_TOPIC])
+    except Refused as refused:
+        return _answer(broker, request, context, why_not=words + refused.message)
+    error = errors.get(OFFSETS_TOPIC)
+    return _answer(broker, request, context, why_not=words + error.name if error else None)
+
+
+def _answer(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, *, why_not: str | None = None
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if context.version >= SEVERAL_KEYS_VERSION else [request.key]
+    found = [_find(broker, key, request.key_type, context, why_not) for key in keys]
     if context.version >= SEVERAL_KEYS_VERSION:
-        return FindCoordinatorResponse(
-            coordinators=[_find(broker, key, request.key_type, context) for key in request.coordinator_keys]
-        )
-    found = _find(broker, request.key, request.key_type, context)
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
-def _find(broker: Broker, key: str, key_type: int, context: RequestContext) -> Coordinator:
+def _find(
+    broker: Broker, key: str, key_type: int, context: RequestContext, why_not: str | None
+) -> Coordinator:
     if key_type == TRANSACTION:
         return _refuse(key, ErrorCode.UNSUPPORTED_VERSION, "transactions are not served yet")
     if key_type == SHARE:
         return _refuse(key, ErrorCode.INVALID_REQUEST, "share groups are not served yet")
     if key_type != GROUP:
         return _refuse(key, ErrorCode.INVALID_REQUEST, f"there is no type {key_type} of coordinators")
-    found = alive_endpoint(broker.metadata.image, broker.node_id, context.listener)
+    image = broker.metadata.image
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"{OFFSETS_TOPIC} does not exist")
+    partition = broker.groups.partition_of(key)
+    leader = broker.partitions.as_served(topic)[partition].leader
+    found = None if leader == NO_LEADER else alive_endpoint(image, leader, context.listener)
     if found is None:
-        return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "this node is not in service yet")
+        return _refuse(
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{partition} has no leader in service"
+        )
     _, endpoint = found
-    return Coordinator(key=key, node_id=broker.node_id, host=endpoint.host, port=endpoint.port)
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 
 def _refuse(key: str, error: ErrorCode, message: str) -> Coordinator:

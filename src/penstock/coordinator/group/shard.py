@@ -1,7 +1,8 @@
 """One shard of groups: the parts that decide, put together, and which of them a request belongs to.
 
-An API names a group, and the group's type says which part decides. The classic APIs may be sent to a group of the new type, by
-members that have not been upgraded yet, and the new one to a classic group, which then is upgraded (KIP-848).
+An API names a group, and the group's type says which part decides. The classic APIs may be sent to a group of the
+new type, by members that have not been upgraded yet, and the new one to a classic group, which then is upgraded
+(KIP-848).
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from typing import Any
 from penstock.coordinator.group.administration import Administration
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.client import Client
-from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.groups import ConsumerGroups
 from penstock.coordinator.group.context import GroupContext, Surroundings
 from penstock.coordinator.group.offsets import Offsets
-from penstock.coordinator.group.streams.groups import StreamsGroups
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.coordinator.runtime import ShardContext
 from penstock.metadata.delta import MetadataDelta
@@ -30,11 +28,9 @@ class GroupShard:
     def __init__(self, shard: ShardContext, around: Surroundings) -> None:
         self.context = GroupContext(shard, around)
         self.classic = ClassicGroups(self.context)
-        self.consumer = ConsumerGroups(self.context, self.classic)
-        self.streams = StreamsGroups(self.context)
         self.offsets = Offsets(self.context)
         self.administration = Administration(self.context, self.offsets, self.classic)
-        self._parts = (self.offsets, self.classic, self.consumer, self.streams)
+        self._parts = (self.offsets, self.classic)
         self._replays: dict[type, Callable[[Any, Any], None]] = {}
         for part in self._parts:
             self._replays.update(part.replays)
@@ -54,32 +50,20 @@ class GroupShard:
 
     def metadata_changed(self, delta: MetadataDelta) -> Outcome[None]:
         records: list[CoordinatorRecord] = []
-        for part in (self.offsets, self.consumer, self.streams):
+        for part in (self.offsets,):
             records += part.metadata_changed(delta)
         return Outcome(None, records)
 
     # -- the classic APIs, for whatever type the group has
 
     def join(self, request: JoinGroupRequest, *, client: Client, version: int) -> Outcome[JoinGroupResponse]:
-        group = self.context.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self.consumer.join(group, request, client=client, version=version)
         return self.classic.join(request, client=client, version=version)
 
     def sync(self, request: SyncGroupRequest, *, version: int) -> Outcome[SyncGroupResponse]:
-        group = self.context.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self.consumer.sync(group, request, version=version)
         return self.classic.sync(request, version=version)
 
     def heartbeat(self, request: HeartbeatRequest, *, version: int) -> Outcome[HeartbeatResponse]:
-        group = self.context.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self.consumer.classic_heartbeat(group, request, version=version)
         return self.classic.heartbeat(request, version=version)
 
     def leave(self, request: LeaveGroupRequest, *, version: int) -> Outcome[LeaveGroupResponse]:
-        group = self.context.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self.consumer.leave(group, request, version=version)
         return self.classic.leave(request, version=version)
