@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.client.connection import ClientConnection, Disconnected
+from penstock.node.node import CannotStart
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
@@ -17,7 +18,7 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import NewRecord
-from penstock.testing.simulation import Crashed, Simulation
+from penstock.testing.simulation import HOST, PORT, Crashed, Simulation
 
 DURABLE = {"flush.messages": "1"}
 
@@ -189,5 +190,63 @@ def test_a_node_whose_metadata_log_fails_says_so() -> None:
         assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
         await simulation.wait_until_down()
         assert simulation.node.ended.done()
+
+    Simulation(1).run(story)
+
+
+def leader_epoch_of(simulation: Simulation, topic: str) -> int:
+    return simulation.node.partitions.find(topic, 0).leader_epoch
+
+
+def test_a_start_that_fails_does_not_hide_that_records_were_lost() -> None:
+    """What is written in their place has a new leader epoch, whichever start gets as far as that."""
+
+    async def story(simulation: Simulation) -> None:
+        await simulation.start()
+        client = await simulation.connect()
+        topic_id = await create_topic(client, "orders")
+        await produce(client, topic_id)
+        epoch = leader_epoch_of(simulation, "orders")
+        simulation.crash()
+
+        squatter = await simulation.network.listen(HOST, PORT, lambda stream: None)
+        squatter.start()
+        with pytest.raises(CannotStart, match="in use"):
+            await simulation.start()
+        squatter.close()
+        await simulation.start()
+
+        assert leader_epoch_of(simulation, "orders") > epoch
+
+    Simulation(1).run(story)
+
+
+def test_what_is_written_after_a_disk_was_replaced_has_a_new_leader_epoch() -> None:
+    async def story(simulation: Simulation) -> None:
+        await simulation.start()
+        client = await simulation.connect()
+        topic_id = await create_topic(client, "orders")
+        await produce(client, topic_id)
+        epoch = leader_epoch_of(simulation, "orders")
+        await simulation.stop()
+
+        simulation.disk.remove_tree("/data")
+        await simulation.start()
+
+        assert simulation.node.partitions.find("orders", 0).log.end_offset == 0
+        assert leader_epoch_of(simulation, "orders") > epoch
+
+    Simulation(1, settings={"metadata.log.dir": "/meta"}).run(story)
+
+
+def test_a_clean_restart_keeps_leader_epochs() -> None:
+    async def story(simulation: Simulation) -> None:
+        await simulation.start()
+        await create_topic(await simulation.connect(), "orders")
+        epoch = leader_epoch_of(simulation, "orders")
+
+        await simulation.restart()
+
+        assert leader_epoch_of(simulation, "orders") == epoch
 
     Simulation(1).run(story)

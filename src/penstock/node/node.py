@@ -81,6 +81,8 @@ class Node:
         self._dynamic = DynamicSettings(settings)
         self._listeners: list[tuple[Address, Listener]] = []
         self._leads = False
+        self._owes_epochs = False
+        """Logs may lack their ends, and no new leader epoch tells so yet. If this start fails, the next one owes it."""
         self.connections = ConnectionTable(self._connection_limits(settings))
 
     async def start(self) -> Ready:
@@ -97,11 +99,13 @@ class Node:
             reserved={settings.metadata_log_dir} - set(settings.log_dirs),
         )
         try:
-            reports = await self.logs.start()
+            await self.logs.start()
         except StorageError as error:
             raise CannotStart(str(error)) from error
         try:
-            await self._start_services(keeps_epochs=not reports)
+            self._owes_epochs = not self.logs.was_clean
+            await self._start_services(keeps_epochs=not self._owes_epochs)
+            self._owes_epochs = False
         except (StorageError, QuorumRefused, BadQuorumState) as error:
             await self._stop_services()
             raise CannotStart(str(error)) from error
@@ -311,7 +315,7 @@ class Node:
         if self._leads:
             await self.groups.close()
             await self.controller.close()
-        await self.logs.close()
+        await self.logs.close(leaves_note=not self._owes_epochs)
 
 
 def _directories(settings: BrokerSettings) -> list[str]:

@@ -63,7 +63,8 @@ class LogDirectory:
         self._settings = settings
         self._trash = Trash(volume)
         self._lock: DirectoryLock | None = None
-        self._was_clean = False
+        self.was_clean = False
+        """Whether the last stop left the note that nothing has to be scanned."""
         self._recovery_points = OffsetCheckpoint(volume.disk, self._file(RECOVERY_POINTS))
         self._start_offsets = OffsetCheckpoint(volume.disk, self._file(START_OFFSETS))
         self._high_watermarks = OffsetCheckpoint(volume.disk, self._file(HIGH_WATERMARKS))
@@ -90,8 +91,8 @@ class LogDirectory:
                 write_identity(disk, self.path, identity)
             check_identity(self.path, identity, cluster_id=cluster_id, node_id=node_id)
             self.directory_id = identity.directory_id
-            self._was_clean = disk.exists(self._file(CLEAN_SHUTDOWN))
-            if self._was_clean:
+            self.was_clean = disk.exists(self._file(CLEAN_SHUTDOWN))
+            if self.was_clean:
                 # From here on a crash is a crash, also one in the middle of loading.
                 disk.remove(self._file(CLEAN_SHUTDOWN))
                 disk.sync_directory(self.path)
@@ -143,7 +144,7 @@ class LogDirectory:
             self.volume,
             self._file(partition_folder(*partition)),
             settings,
-            is_clean=self._was_clean,
+            is_clean=self.was_clean,
             recovery_point=self._recovery_points.offsets.get(partition, 0),
             start_offset=self._start_offsets.offsets.get(partition, 0),
         )
@@ -337,15 +338,15 @@ class LogDirectory:
 
     # End
 
-    async def close(self) -> None:
-        """Write everything down and leave the note that nothing has to be scanned."""
+    async def close(self, *, leaves_note: bool = True) -> None:
+        """Write everything down and leave the note that nothing has to be scanned, unless it is to be scanned."""
         self._trash.close()
         try:
             await asyncio.gather(*[log.close() for log in self.logs.values()])
             await self.checkpoint_recovery_points()
             await self.checkpoint_start_offsets()
             await self.checkpoint_high_watermarks()
-            if self.is_online:
+            if self.is_online and leaves_note:
                 note = self._file(CLEAN_SHUTDOWN)
                 await self.volume.workers.run(lambda: self.volume.disk.write_file(note, CLEAN_SHUTDOWN_NOTE))
         except DirectoryOffline:

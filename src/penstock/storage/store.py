@@ -97,6 +97,8 @@ class LogStore:
         """Where logs that do not exist yet are to be created."""
         self._moves: dict[tuple[str, int], Move] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self.was_clean = False
+        """Whether every log was found as a clean stop had left it; if not, any of them may lack its end."""
         for directory in self.directories:
             directory.volume.on_offline.append(partial(self._went_offline, directory))
 
@@ -126,6 +128,7 @@ class LogStore:
             else:
                 reports += result
         self._require_directory()
+        self.was_clean = not reports and all(directory.was_clean for directory in self._online())
         self._gather_logs()
         self._start_tasks()
         return reports
@@ -217,15 +220,19 @@ class LogStore:
                 continue  # gone or offline meanwhile, which was said when it happened
         return dropped
 
-    async def close(self) -> None:
-        """Stop the background work, write everything down, and let go of the directories."""
+    async def close(self, *, leaves_note: bool = True) -> None:
+        """Stop the background work, write everything down, and let go of the directories.
+
+        Without the note that all is well the next start finds `was_clean` false, for those who had no chance to act
+        on it.
+        """
         for partition in list(self._moves):
             self._cancel_move(*partition)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        await asyncio.gather(*[directory.close() for directory in self.directories])
+        await asyncio.gather(*[directory.close(leaves_note=leaves_note) for directory in self.directories])
 
     # Inside
 

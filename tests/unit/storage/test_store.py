@@ -315,3 +315,19 @@ async def test_a_checkpoint_that_can_not_be_written_takes_the_directory_offline(
     await store.directories[0].checkpoint_recovery_points()
 
     assert not store.directories[0].is_online
+
+
+@pytest.mark.parametrize("leaves_note", [True, False])
+async def test_a_store_knows_whether_its_logs_are_as_a_clean_stop_left_them(leaves_note: bool) -> None:
+    disk = SimulatedDisk()
+    store = make_store(disk, ("/a", "/b"))
+    await store.start()
+    assert not store.was_clean, "directories that nobody closed may be those of a disk that was replaced"
+    append(store.create("t", 0, TOPIC_ID, LogSettings()), make_batch(3))
+    await store.close(leaves_note=leaves_note)
+
+    store = make_store(disk, ("/a", "/b"))
+    await store.start()
+
+    assert store.was_clean is leaves_note
+    await store.close()
