@@ -6,11 +6,24 @@ Records only say what happened; the part of `penstock.coordinator.group` that wr
 
 from __future__ import annotations
 
-from penstock.coordinator.group.records import classic, offsets
+from penstock.coordinator.group.records import classic, consumer, offsets, streams
 
 TYPES: tuple[tuple[type, type], ...] = (
     (offsets.LegacyOffsetCommitKey, offsets.LegacyOffsetCommitValue),
     (offsets.OffsetCommitKey, offsets.OffsetCommitValue),
     (classic.GroupMetadataKey, classic.GroupMetadataValue),
+    (consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
+    (consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue),
+    (consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
+    (consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    (consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    (consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
+    (streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
+    (streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue),
+    (streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue),
+    (streams.StreamsGroupTargetAssignmentMemberKey, streams.StreamsGroupTargetAssignmentMemberValue),
+    (streams.StreamsGroupCurrentMemberAssignmentKey, streams.StreamsGroupCurrentMemberAssignmentValue),
+    (streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
 )
 """Key and value, in the order of their numbers."""

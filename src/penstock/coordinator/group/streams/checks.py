@@ -1,0 +1,97 @@
+"""What can be told about a StreamsGroupHeartbeat from the request alone, before any group is looked at.
+
+Static members, offsets of tasks, warm-up tasks and source topics by pattern are in the protocol, but Kafka 4.3 does
+not take them yet, and neither does this.
+"""
+
+from __future__ import annotations
+
+from penstock.coordinator.group.streams.member import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
+from penstock.coordinator.group.streams.topology import check_topology
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import fault_of_topic_name, is_internal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
+
+NO_TIMEOUT = -1
+
+
+def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+    """`Refused` with INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY."""
+    if request.topology is not None:
+        _check_topic_names(request.topology)
+    _check_supported(request)
+    for name, text in (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("RackId", request.rack_id),
+    ):
+        _require(text is None or bool(text.strip()), f"{name} must not be empty.")
+    if request.member_epoch == JOINING_EPOCH:
+        _check_joining(request)
+    else:
+        _check_member(request)
+    tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    _require(len({each is None for each in tasks}) == 1, "Tasks must be given of all kinds or of none.")
+
+
+def _check_topic_names(topology: Topology) -> None:
+    names = sorted(
+        {
+            name
+            for part in topology.subtopologies
+            for name in (
+                *part.source_topics,
+                *part.repartition_sink_topics,
+                *(topic.name for topic in part.repartition_source_topics),
+                *(topic.name for topic in part.state_changelog_topics),
+            )
+        }
+    )
+    internal = [name for name in names if is_internal(name)]
+    if internal:
+        raise Refused(
+            ErrorCode.STREAMS_INVALID_TOPOLOGY,
+            f"A topology must not use topics of the cluster itself: {', '.join(internal)}",
+        )
+    for name in names:
+        fault = fault_of_topic_name(name)
+        if fault is not None:
+            raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"A topic's name is not valid: {fault}")
+
+
+def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
+    _require(request.instance_id is None, "Static members are not supported in streams groups yet.")
+    _require(request.task_offsets is None, "TaskOffsets are not supported yet.")
+    _require(request.task_end_offsets is None, "TaskEndOffsets are not supported yet.")
+    _require(not request.warmup_tasks, "WarmupTasks are not supported yet.")
+    if request.topology is not None:
+        _require(
+            not any(part.source_topic_regex for part in request.topology.subtopologies),
+            "Source topics by regular expression are not supported yet.",
+        )
+
+
+def _check_joining(request: StreamsGroupHeartbeatRequest) -> None:
+    _require(
+        request.rebalance_timeout_ms != NO_TIMEOUT, "A member that joins must tell its RebalanceTimeoutMs."
+    )
+    for tasks in (request.active_tasks, request.standby_tasks, request.warmup_tasks):
+        _require(not tasks, "A member that joins must not have tasks.")
+    if request.topology is None:
+        raise Refused(ErrorCode.INVALID_REQUEST, "A member that joins must tell its topology.")
+    check_topology(request.topology)
+
+
+def _check_member(request: StreamsGroupHeartbeatRequest) -> None:
+    epoch = request.member_epoch
+    _require(epoch >= LEAVING_FOR_A_WHILE_EPOCH, f"MemberEpoch is {epoch}; -2 is the least.")
+    _require(
+        epoch != LEAVING_FOR_A_WHILE_EPOCH, "Only a static member, with an InstanceId, leaves for a while."
+    )
+    _require(request.topology is None, "The topology is told when a member joins, and not again.")
+
+
+def _require(holds: bool, words: str) -> None:
+    if not holds:
+        raise Refused(ErrorCode.INVALID_REQUEST, words)

@@ -1,0 +1,241 @@
+"""A topology brought together with the topics that there are: how many partitions each internal topic shall have, how
+many tasks each subtopology has, which topics are missing and which do not fit.
+
+Where topics are at fault there are no tasks, the group is not ready, and its members are told why by a status. Where
+the topology itself can not work the heartbeat is refused with STREAMS_INVALID_TOPOLOGY.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from penstock.coordinator.group.streams.topology import UNDECIDED, InternalTopic, Subtopology, Topology
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import TopicsImage
+from penstock.protocol.errors import ErrorCode
+
+NAMED_MAX = 3  # topics that a status names; more are only counted
+
+
+class StatusCode(enum.IntEnum):
+    """What members are told beside their tasks."""
+
+    STALE_TOPOLOGY = 0
+    MISSING_SOURCE_TOPICS = 1
+    INCORRECTLY_PARTITIONED_TOPICS = 2
+    MISSING_INTERNAL_TOPICS = 3
+    SHUTDOWN_APPLICATION = 4
+    ASSIGNMENT_DELAYED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredSubtopology:
+    task_count: int
+    source_topics: tuple[str, ...]
+    repartition_sources: tuple[InternalTopic, ...]
+    repartition_sinks: tuple[str, ...]
+    changelogs: tuple[InternalTopic, ...]
+
+    @property
+    def is_stateful(self) -> bool:
+        return bool(self.changelogs)
+
+    def inputs(self) -> list[str]:
+        return [*self.source_topics, *(topic.name for topic in self.repartition_sources)]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFault:
+    """Why there can be no tasks yet."""
+
+    code: StatusCode
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTopology:
+    epoch: int
+    subtopologies: Mapping[str, ConfiguredSubtopology]
+    """By id, in order; empty where source topics are missing or partitions do not fit."""
+    missing: tuple[InternalTopic, ...] = ()
+    """Internal topics that have to be created."""
+    fault: TopicFault | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.fault is None
+
+
+def configure(topology: Topology, topics: TopicsImage) -> ConfiguredTopology:
+    try:
+        _check_sources(topology, topics)
+        counts = _decide_partition_counts(topology, topics)
+        parts = {
+            part.subtopology_id: _configured(part, counts, topics) for part in topology.subtopologies.values()
+        }
+        missing = _missing_topics(parts.values(), topics)
+    except _Unfit as unfit:
+        return ConfiguredTopology(topology.epoch, {}, fault=unfit.fault)
+    fault = None
+    if missing:
+        names = summary([topic.name for topic in missing])
+        fault = TopicFault(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics do not exist yet: {names}")
+    return ConfiguredTopology(topology.epoch, parts, missing=missing, fault=fault)
+
+
+def summary(names: list[str]) -> str:
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+class _Unfit(Exception):
+    def __init__(self, code: StatusCode, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = TopicFault(code, detail)
+
+
+def _check_sources(topology: Topology, topics: TopicsImage) -> None:
+    missing = {
+        name for part in topology.subtopologies.values() for name in part.source_topics if name not in topics
+    }
+    if missing:
+        raise _Unfit(
+            StatusCode.MISSING_SOURCE_TOPICS, f"Source topics do not exist: {summary(sorted(missing))}"
+        )
+
+
+def _decide_partition_counts(topology: Topology, topics: TopicsImage) -> dict[str, int]:
+    """Of every internal topic: repartition topics follow what is written to them, unless the application says or they
+    are joined with others; changelogs follow what their subtopology reads."""
+    parts = topology.subtopologies.values()
+    counts = _repartition_counts(parts, topics)
+    fixed = {
+        topic.name
+        for part in parts
+        for topic in part.repartition_sources
+        if topic.partition_count != UNDECIDED
+    }
+    repartition_names = {topic.name for part in parts for topic in part.repartition_sources}
+    for part in parts:
+        for joined in part.copartitioned():
+            if joined:
+                counts.update(_enforce_copartitioning(joined, repartition_names, fixed, counts, topics))
+    for part in parts:
+        count = _task_count(part, counts, topics)
+        counts.update((changelog.name, count) for changelog in part.changelogs)
+    return counts
+
+
+def _repartition_counts(parts: Collection[Subtopology], topics: TopicsImage) -> dict[str, int]:
+    counts = {
+        topic.name: topic.partition_count
+        for part in parts
+        for topic in part.repartition_sources
+        if topic.partition_count != UNDECIDED
+    }
+    undecided = [(sink, part) for part in parts for sink in part.repartition_sinks if sink not in counts]
+    while undecided:
+        still_undecided = []
+        for sink, part in undecided:
+            known = [counts[topic.name] for topic in part.repartition_sources if topic.name in counts]
+            known += [len(topics.by_name[name].partitions) for name in part.source_topics]
+            if known:
+                counts[sink] = max(known)
+            else:
+                still_undecided.append((sink, part))
+        if len(still_undecided) == len(undecided):
+            raise Refused(
+                ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                "The partitions of repartition topics can not be counted: they depend on each other in a circle.",
+            )
+        undecided = still_undecided
+    for part in parts:
+        for topic in part.repartition_sources:
+            if topic.name not in counts:
+                raise Refused(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"Nothing writes to repartition topic {topic.name}, so its partitions can not be counted.",
+                )
+    return counts
+
+
+def _enforce_copartitioning(
+    joined: frozenset[str],
+    repartition_names: set[str],
+    fixed: set[str],
+    counts: Mapping[str, int],
+    topics: TopicsImage,
+) -> dict[str, int]:
+    """The one count for the repartition topics among topics that are joined.
+
+    Kafka looks at all topics with a count of their own here, not only at those in the group. Others have to agree with
+    it, because the counts of topics that exist are taken for right.
+    """
+    internal = {name: _partition_count(name, counts, topics) for name in sorted(joined & repartition_names)}
+    external = {name: _partition_count(name, counts, topics) for name in sorted(joined - repartition_names)}
+    if external:
+        count = _one_count(external, external)
+    elif fixed:
+        count = _one_count({name: _partition_count(name, counts, topics) for name in sorted(fixed)}, internal)
+    else:
+        count = max(internal.values())
+    for name in internal:
+        if name in fixed and internal[name] != count:
+            raise _Unfit(
+                StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+                f"Repartition topic {name} has {internal[name]} partitions, but is joined with topics of {count}.",
+            )
+    return dict.fromkeys(internal, count)
+
+
+def _one_count(counts: Mapping[str, int], joined: Mapping[str, int]) -> int:
+    distinct = set(counts.values())
+    if len(distinct) > 1:
+        raise _Unfit(
+            StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+            "Topics that are joined differ in their number of partitions: "
+            + ", ".join(f"{name} has {count}" for name, count in joined.items()),
+        )
+    return distinct.pop()
+
+
+def _partition_count(name: str, counts: Mapping[str, int], topics: TopicsImage) -> int:
+    topic = topics.get(name)
+    return counts[name] if topic is None else len(topic.partitions)
+
+
+def _task_count(part: Subtopology, counts: Mapping[str, int], topics: TopicsImage) -> int:
+    return max(_partition_count(name, counts, topics) for name in part.inputs())
+
+
+def _configured(part: Subtopology, counts: Mapping[str, int], topics: TopicsImage) -> ConfiguredSubtopology:
+    return ConfiguredSubtopology(
+        _task_count(part, counts, topics),
+        source_topics=part.source_topics,
+        repartition_sources=tuple(_counted(topic, counts) for topic in part.repartition_sources),
+        repartition_sinks=part.repartition_sinks,
+        changelogs=tuple(_counted(topic, counts) for topic in part.changelogs),
+    )
+
+
+def _counted(topic: InternalTopic, counts: Mapping[str, int]) -> InternalTopic:
+    if topic.partition_count != UNDECIDED:
+        return topic
+    return replace(topic, partition_count=counts[topic.name])
+
+
+def _missing_topics(
+    parts: Collection[ConfiguredSubtopology], topics: TopicsImage
+) -> tuple[InternalTopic, ...]:
+    wanted = {topic.name: topic for part in parts for topic in (*part.repartition_sources, *part.changelogs)}
+    for name in sorted(wanted):
+        existing = topics.get(name)
+        if existing is not None and len(existing.partitions) != wanted[name].partition_count:
+            raise _Unfit(
+                StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+                f"Topic {name} exists with {len(existing.partitions)} partitions, and should have"
+                f" {wanted[name].partition_count}.",
+            )
+    return tuple(wanted[name] for name in sorted(wanted) if name not in topics)
