@@ -55,6 +55,7 @@ async def broker(cluster: Cluster) -> Broker:
         partitions=PartitionTable(node_id=NODE_ID, logs=nothing, topic_settings=nothing),
         logs=nothing,
         controller=controller,
+        groups=nothing,
     )
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from harness.datapath import Cluster, partition_record, topic_id_of
 from penstock.broker import handlers
 from penstock.broker.handlers import api_versions, find_coordinator, init_producer_id
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.metadata.records.topics import TopicRecord
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
@@ -28,10 +31,10 @@ def test_every_api_that_is_advertised_has_a_handler(key: ApiKey) -> None:
 
 
 def test_an_api_that_is_not_served_has_no_versions_and_no_handler() -> None:
-    assert not handlers.versions_served(ApiKey.JOIN_GROUP)
+    assert not handlers.versions_served(ApiKey.CONTROLLED_SHUTDOWN)
     assert not handlers.versions_served(-1)
     with pytest.raises(KeyError):
-        handlers.handler_of(ApiKey.JOIN_GROUP)
+        handlers.handler_of(ApiKey.CONTROLLED_SHUTDOWN)
 
 
 # -- ApiVersions
@@ -89,19 +92,55 @@ def test_the_answer_to_an_unknown_version_is_readable_in_version_0() -> None:
 # -- FindCoordinator
 
 
-async def test_the_coordinator_of_a_group_is_this_node_on_the_clients_listener(
-    broker: Any, context: Context
+async def test_the_coordinator_of_a_group_leads_the_groups_partition_and_is_named_by_the_clients_listener(
+    cluster: Cluster, broker: Any, context: Context
 ) -> None:
+    cluster.add_broker(2)
+    cluster.publish(
+        TopicRecord(name=OFFSETS_TOPIC, topic_id=topic_id_of(OFFSETS_TOPIC)),
+        partition_record(OFFSETS_TOPIC, 0, replicas=(1,)),
+        partition_record(OFFSETS_TOPIC, 1, replicas=(2,)),
+    )
     old = find_coordinator.handle(broker, FindCoordinatorRequest(key="g"), context(version=3))
     new = find_coordinator.handle(
         broker, FindCoordinatorRequest(coordinator_keys=["g", "h"]), context(version=4)
     )
 
-    assert (old.error_code, old.node_id, old.host, old.port) == (ErrorCode.NONE, 1, "plaintext-1", 9001)
+    assert (old.error_code, old.node_id, old.host, old.port) == (ErrorCode.NONE, 2, "plaintext-2", 9002)
     assert [(found.key, found.node_id, found.host) for found in new.coordinators] == [
-        ("g", 1, "plaintext-1"),
+        ("g", 2, "plaintext-2"),  # "g" is 103 in Java's eyes, "h" is 104
         ("h", 1, "plaintext-1"),
     ]
+
+
+async def test_whoever_looks_first_for_a_groups_coordinator_has_its_topic_created(
+    cluster: Cluster, broker: Any, context: Context
+) -> None:
+    class Creating:
+        async def create_topics_automatically(self, names: list[str]) -> dict[str, ErrorCode]:
+            cluster.add_topic(names[0], partitions=50)
+            return {}
+
+    broker.controller = Creating()
+
+    found = await find_coordinator.handle(broker, FindCoordinatorRequest(key="g"), context(version=3))
+
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+
+
+async def test_while_the_topic_of_offsets_cannot_be_created_there_is_no_coordinator_and_the_reason_is_told(
+    broker: Any, context: Context
+) -> None:
+    class Refusing:
+        async def create_topics_automatically(self, names: list[str]) -> dict[str, ErrorCode]:
+            return {names[0]: ErrorCode.INVALID_REPLICATION_FACTOR}
+
+    broker.controller = Refusing()
+
+    found = await find_coordinator.handle(broker, FindCoordinatorRequest(key="g"), context(version=3))
+
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert "INVALID_REPLICATION_FACTOR" in found.error_message
 
 
 @pytest.mark.parametrize(
@@ -126,7 +165,10 @@ async def test_other_coordinators_are_refused_for_good(
     assert not error.is_retriable
 
 
-async def test_without_an_endpoint_there_is_no_coordinator_yet(broker: Any, context: Context) -> None:
+async def test_without_an_endpoint_there_is_no_coordinator_yet(
+    cluster: Cluster, broker: Any, context: Context
+) -> None:
+    cluster.add_topic(OFFSETS_TOPIC)
     response = find_coordinator.handle(
         broker, FindCoordinatorRequest(key="g"), context(version=1, listener="ELSEWHERE")
     )

@@ -17,6 +17,7 @@ import asyncio
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint
+from penstock.coordinator.group.partitioning import partition_of
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER
 from penstock.metadata.names import OFFSETS_TOPIC
@@ -82,7 +83,7 @@ def _find(
     topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"{OFFSETS_TOPIC} does not exist")
-    partition = broker.groups.partition_of(key)
+    partition = partition_of(key, len(topic.partitions))
     leader = broker.partitions.as_served(topic)[partition].leader
     found = None if leader == NO_LEADER else alive_endpoint(image, leader, context.listener)
     if found is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
+from penstock.coordinator.group.partitioning import partition_of
 from penstock.coordinator.group.records import TYPES
 from penstock.coordinator.group.shard import GroupShard
 from penstock.coordinator.log import CoordinatorLog
@@ -90,19 +90,3 @@ class GroupCoordinator:
 
     async def close(self) -> None:
         await self._runtime.close()
-
-
-def partition_of(group_id: str, partition_count: int) -> int:
-    """As every Kafka tool reckons it: Java's hash of the id, without its sign."""
-    value = java_hash(group_id)
-    return (0 if value == -(1 << 31) else abs(value)) % partition_count
-
-
-@lru_cache(maxsize=1 << 16)  # asked for with every heartbeat of every member
-def java_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 units, because that is what Java's strings are."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value

@@ -57,6 +57,7 @@ async def admin_broker(controller_node: ControllerNode) -> Broker:
         partitions=PartitionTable(node_id=NODE_ID, logs=nothing, topic_settings=nothing),
         logs=nothing,
         controller=controller_node.controller,
+        groups=nothing,
     )
 
     def settings_changed(delta: MetadataDelta) -> None:
