@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
@@ -13,16 +13,18 @@ from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
 from penstock.coordinator.group.partitioning import partition_of
 from penstock.coordinator.group.records import TYPES
-from penstock.coordinator.group.shard import GroupShard
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Outcome
-from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.records.batch import Compression
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.shard import GroupShard
 
 R = TypeVar("R")
 
@@ -44,7 +46,7 @@ class GroupCoordinator:
             topic=OFFSETS_TOPIC,
             log=log,
             framing=RecordFraming(TYPES),
-            make_shard=lambda context: GroupShard(context, around),
+            make_shard=lambda context: _make_shard(context, around),
             wall_ms=wall_ms,
             compression=lambda: Compression(settings().get("offsets.topic.compression.codec")),
             commit_timeout_ms=lambda: settings().get("offsets.commit.timeout.ms"),
@@ -90,3 +92,11 @@ class GroupCoordinator:
 
     async def close(self) -> None:
         await self._runtime.close()
+
+
+def _make_shard(context: ShardContext, around: Surroundings) -> GroupShard:
+    # All that knows groups is imported here, with the first partition that this node leads, because a node without
+    # groups shall be up in a fraction of a second: bench "start to first answer".
+    from penstock.coordinator.group.shard import GroupShard
+
+    return GroupShard(context, around)
