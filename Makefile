@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CACHE := .cache
 KAFKA := $(CACHE)/kafka
+PROGRAMS := $(CACHE)/programs
 JAVA_SOURCES := $(wildcard tests/compat/java/*.java)
 
 # How much of it: `make torture ROUNDS=20`, `make simulate SEEDS=5000`, `make test TESTS=tests/unit`, `make run SECONDS=20`.
@@ -77,9 +78,11 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, and a client of 2019.
+# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, a client of 2019, and
+# the clients of Node and Go.
 .PHONY: test-tools
-test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed
+test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed \
+  $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members
 	@.ci/need kcat:kcat
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
@@ -100,3 +103,16 @@ $(CACHE)/kafka-python-1.4.7/.installed: Makefile
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check kafka-python==1.4.7 python-snappy lz4 xxhash six
 	@touch $@
+
+$(PROGRAMS)/kafkajs/.installed: tests/compat/programs/kafkajs/package.json tests/compat/programs/kafkajs/package-lock.json
+	@.ci/need node:nodejs npm:npm
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@cd $(@D) && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+$(PROGRAMS)/franz-go/members: $(wildcard tests/compat/programs/franz-go/*)
+	@.ci/need go:golang-go
+	@echo "building the members of franz-go ..."
+	@mkdir -p $(@D)
+	@cd tests/compat/programs/franz-go && go build -buildvcs=false -o $(CURDIR)/$@ .

@@ -2,14 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from compat.clients.java import JavaTools
+from compat.groups.members import Client, Host
+from harness.brokers import Broker
+
+# Groups that settle in tenths of a second, so that a test can watch several generations.
+GROUP_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "200",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "offsets.topic.num.partitions": "5",
+}
+
+StartHost = Callable[[Client], Host]
 
 
 @pytest.fixture(scope="session")
 def java_tools() -> Iterator[JavaTools]:
     with JavaTools() as tools:
         yield tools
+
+
+@pytest.fixture(scope="session")
+def group_cluster(
+    tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]
+) -> Iterator[Broker]:
+    """One running broker whose groups settle fast, shared by all tests of groups in this process."""
+    broker = make_broker(tmp_path_factory.mktemp("group-cluster"), settings=GROUP_SETTINGS)
+    broker.start()
+    yield broker
+    broker.close()
+    broker.check_output()
+
+
+@pytest.fixture(scope="module")
+def host_of() -> Iterator[StartHost]:
+    """The host of a client's members: started when it is first asked for, and shared by the tests of a module."""
+    hosts: dict[tuple[str, ...], Host] = {}
+
+    def find_host(client: Client) -> Host:
+        command = tuple(client.command())
+        if command not in hosts:
+            hosts[command] = Host(command)
+        return hosts[command]
+
+    yield find_host
+    for host in hosts.values():
+        host.close()

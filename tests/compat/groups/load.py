@@ -1,0 +1,63 @@
+"""The load under which members come and go: keyed, numbered records, written the whole time, and a ledger of them."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Producer
+
+from compat.groups.history import Offset
+
+KEY_COUNT = 97
+BURST_RECORDS = 10
+PAUSE_SECONDS = 0.02
+FLUSH_SECONDS = 30.0
+
+
+class Load:
+    """Writes to a topic from `start` to `stop`; `written` says which number lies where."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.written: dict[Offset, int] = {}
+        self._topic = topic
+        self._refused: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+        )
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Returns when all that was written is acknowledged."""
+        self._stopping.set()
+        self._thread.join(FLUSH_SECONDS + 1)
+        assert not self._refused, self._refused[0]
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.wait(PAUSE_SECONDS):
+            for _ in range(BURST_RECORDS):
+                key = b"key-%d" % (number % KEY_COUNT)
+                self._producer.produce(self._topic, b"%d" % number, key, on_delivery=self._take_delivery)
+                number += 1
+            self._producer.poll(0)
+        left = self._producer.flush(FLUSH_SECONDS)
+        if left:
+            self._refused.append(f"{left} records were never acknowledged")
+
+    def _take_delivery(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._refused.append(f"{message.value()!r} was refused: {error}")
+        else:
+            self.written[message.partition(), message.offset()] = int(message.value())

@@ -1,0 +1,264 @@
+"""Members of groups, run by programs in several languages that all take the same orders and tell the same things.
+
+A host is a process that runs any number of members. It reads orders on stdin, one a line,
+`{"do": "join", "member", "bootstrap", "group", "topics", "settings"}` or `{"do": "leave", "member"}`, and writes events
+on stdout, `{"member", "at", "event", "partitions", "records", "error"}` (see `history.Event`). A member commits what it
+read before it gives a partition up; when stdin ends all members leave. To see a member vanish, kill its host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat.clients.java import JVM_OPTIONS, class_path
+from compat.groups.history import Event, History, delivered, is_shared, owned
+from harness.brokers import ROOT, tool
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+NODE_MODULES = ROOT / ".cache" / "programs" / "kafkajs" / "node_modules"
+GO_PROGRAM = ROOT / ".cache" / "programs" / "franz-go" / "members"
+END_SECONDS = 30.0
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client library, the way it was told to take part, and how its host is started."""
+
+    name: str
+    command: Callable[[], Sequence[str]]
+    settings: Settings = field(default_factory=dict)
+    is_exactly_once: bool = True
+    """Whether it commits all it handed over before it gives a partition up, as long as nobody dies."""
+    is_new: bool = False
+    """Whether its groups are of the type `consumer`."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Host:
+    """A running host. Members of several groups may live in it; each group has a history of its own."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
+        )
+        self._histories: dict[str, History] = {}
+        self._reader = threading.Thread(target=self._read, name="host", daemon=True)
+        self._reader.start()
+
+    def join(
+        self,
+        member: str,
+        history: History,
+        *,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        settings: Settings,
+    ) -> None:
+        name = f"{group}/{member}"
+        assert name not in self._histories, f"{name} is a member already"
+        self._histories[name] = history
+        self._order(
+            {
+                "do": "join",
+                "member": name,
+                "bootstrap": bootstrap,
+                "group": group,
+                "topics": list(topics),
+                "settings": dict(settings),
+            }
+        )
+
+    def leave(self, member: str, *, group: str) -> None:
+        self._order({"do": "leave", "member": f"{group}/{member}"})
+
+    def kill(self) -> None:
+        """Its members vanish without a word, and own nothing from then on."""
+        histories, self._histories = self._histories, {}
+        self._process.kill()
+        self._end()
+        for name, history in histories.items():
+            history.add(Event(_short(name), time.time_ns() // 1000, "vanished"))
+
+    def close(self) -> None:
+        if self._process.returncode is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._reader.join(END_SECONDS)
+            for stream in (self._process.stdin, self._process.stdout, self._errors):
+                if stream is not None and not stream.closed:
+                    stream.close()
+
+    def _order(self, order: Mapping[str, object]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            history = self._histories[told["member"]]
+            if told["event"] == "left":
+                del self._histories[told["member"]]  # the name may be used again
+            history.add(Event.parse({**told, "member": _short(told["member"])}))
+        for name, history in self._histories.items():
+            history.add(Event(_short(name), 0, "failed", error=f"its host ended: {self._complaint()}"))
+
+    def _complaint(self) -> str:
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), 4096, max(0, size - 4096)).decode("utf-8", "replace")
+
+
+class Group:
+    """A group of one topic, as a test drives it."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, *, partition_count: int) -> None:
+        self.bootstrap = bootstrap
+        self.id = group
+        self.topic = topic
+        self.partition_count = partition_count
+        self.history = History()
+        self._hosts: dict[str, Host] = {}
+
+    def join(self, host: Host, member: str, settings: Settings) -> None:
+        self._hosts[member] = host
+        host.join(
+            member,
+            self.history,
+            bootstrap=self.bootstrap,
+            group=self.id,
+            topics=[self.topic],
+            settings=settings,
+        )
+
+    def leave(self, *members: str) -> None:
+        """Returns when they left."""
+        before = self._count_left()
+        for member in members:
+            self._hosts.pop(member).leave(member, group=self.id)
+        self.history.wait_until(
+            lambda events: sum(event.kind == "left" for event in events) == before + len(members),
+            f"{', '.join(members)} left",
+        )
+
+    def leave_all(self) -> None:
+        self.leave(*self._hosts)
+
+    def wait_until_shared_by(self, *members: str) -> None:
+        self.history.wait_until(
+            lambda events: is_shared(events, members, self.partition_count),
+            f"{', '.join(members)} share all partitions and read from them",
+        )
+
+    def wait_until_read(self, written: Mapping[tuple[int, int], int]) -> None:
+        self.history.wait_until(
+            lambda events: delivered(events).keys() >= written.keys(),
+            lambda events: f"these are read: {sorted(written.keys() - delivered(events).keys())[:5]}",
+        )
+
+    def owned(self) -> dict[str, set[int]]:
+        return {
+            member: partitions for member, partitions in owned(self.history.events()).items() if partitions
+        }
+
+    def _count_left(self) -> int:
+        return sum(event.kind == "left" for event in self.history.events())
+
+
+def _short(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _python(program: str) -> Callable[[], Sequence[str]]:
+    return lambda: [sys.executable, str(PROGRAMS / program)]
+
+
+def _java() -> Sequence[str]:
+    return [tool("java"), *JVM_OPTIONS, "-cp", class_path(), "GroupMembers"]
+
+
+def _node() -> Sequence[str]:
+    assert NODE_MODULES.exists(), (
+        f"{NODE_MODULES} is missing: run the tests with `make test`, which installs it"
+    )
+    return [tool("node"), str(PROGRAMS / "kafkajs" / "members.js")]
+
+
+def _go() -> Sequence[str]:
+    assert GO_PROGRAM.exists(), f"{GO_PROGRAM} is missing: run the tests with `make test`, which builds it"
+    return [str(GO_PROGRAM)]
+
+
+LIBRDKAFKA = {"heartbeat.interval.ms": 200, "session.timeout.ms": 6000, "fetch.wait.max.ms": 50}
+JAVA = {"heartbeat.interval.ms": "200", "session.timeout.ms": "6000", "fetch.max.wait.ms": "50"}
+PYTHON = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000, "fetch_max_wait_ms": 50}
+NEW = {"group.protocol": "consumer", "fetch.wait.max.ms": 50}
+NEW_JAVA = {"group.protocol": "consumer", "fetch.max.wait.ms": "50"}
+JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
+
+CONFLUENT_RANGE = Client(
+    "confluent-range",
+    _python("confluent_members.py"),
+    {**LIBRDKAFKA, "partition.assignment.strategy": "range"},
+)
+CONFLUENT_COOPERATIVE = Client(
+    "confluent-cooperative-sticky",
+    _python("confluent_members.py"),
+    {**LIBRDKAFKA, "partition.assignment.strategy": "cooperative-sticky"},
+)
+CONFLUENT_NEW = Client("confluent-consumer", _python("confluent_members.py"), NEW, is_new=True)
+CONFLUENT_NEW_RANGE = Client(
+    "confluent-consumer-range",
+    _python("confluent_members.py"),
+    {**NEW, "group.remote.assignor": "range"},
+    is_new=True,
+)
+AIOKAFKA = Client("aiokafka", _python("aiokafka_members.py"), {**PYTHON, "assignor": "roundrobin"})
+AIOKAFKA_RANGE = Client("aiokafka-range", _python("aiokafka_members.py"), {**PYTHON, "assignor": "range"})
+KAFKA_PYTHON = Client("kafka-python", _python("kafka_python_members.py"), {**PYTHON, "assignor": "range"})
+KAFKA_PYTHON_COOPERATIVE = Client(
+    "kafka-python-cooperative-sticky",
+    _python("kafka_python_members.py"),
+    {**PYTHON, "assignor": "cooperative-sticky"},
+)
+JAVA_RANGE = Client(
+    "java-range", _java, {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "RangeAssignor"}
+)
+JAVA_COOPERATIVE = Client(
+    "java-cooperative-sticky",
+    _java,
+    {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "CooperativeStickyAssignor"},
+)
+JAVA_NEW = Client("java-consumer", _java, NEW_JAVA, is_new=True)
+KAFKAJS = Client("kafkajs", _node, {"heartbeatInterval": 200, "sessionTimeout": 6000, "maxWaitTimeInMs": 50})
+FRANZ_COOPERATIVE = Client("franz-go-cooperative-sticky", _go, {"balancer": "cooperative-sticky"})
+FRANZ_RANGE = Client("franz-go-range", _go, {"balancer": "range"})

@@ -1,0 +1,29 @@
+"""What a group has committed and where its topic ends, asked through confluent-kafka's admin client."""
+
+from __future__ import annotations
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from compat.groups.members import Group
+from harness.admin import WAIT_SECONDS, admin
+
+
+def committed_offsets(group: Group) -> dict[int, int]:
+    """By partition of the group's topic; -1 where nothing was committed."""
+    partitions = [TopicPartition(group.topic, number) for number in range(group.partition_count)]
+    client = admin(group.bootstrap)  # named: its futures die with it
+    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group.id, partitions)])
+    answer = asked[group.id].result(WAIT_SECONDS)
+    return {found.partition: max(found.offset, -1) for found in answer.topic_partitions}
+
+
+def end_offsets(group: Group) -> dict[int, int]:
+    client = admin(group.bootstrap)
+    wanted = {
+        TopicPartition(group.topic, number): OffsetSpec.latest() for number in range(group.partition_count)
+    }
+    return {
+        partition.partition: future.result(WAIT_SECONDS).offset
+        for partition, future in client.list_offsets(wanted).items()
+    }

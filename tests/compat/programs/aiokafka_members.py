@@ -1,0 +1,87 @@
+"""Group members of aiokafka; orders and events as compat.groups.members has them."""
+
+import asyncio
+import sys
+import traceback
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from member_host import Member, orders
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, member, consumer):
+        self.member = member
+        self.consumer = consumer
+
+    async def on_partitions_revoked(self, revoked):
+        # From before this call to after the next one the library hands nothing over.
+        if revoked:
+            await self.consumer.commit()
+            self.member.tell("revoked", revoked)
+
+    async def on_partitions_assigned(self, assigned):
+        self.member.tell("assigned", assigned)
+
+
+async def run(member):
+    settings = dict(member.order["settings"])
+    assignor = ASSIGNORS[settings.pop("assignor")]
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=member.order["bootstrap"],
+        group_id=member.order["group"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[assignor],
+        **settings,
+    )
+    await consumer.start()
+    consumer.subscribe(member.order["topics"], listener=Listener(member, consumer))
+    try:
+        while not member.leaving.is_set():
+            found = await consumer.getmany(timeout_ms=50)
+            for records in found.values():
+                for record in records:
+                    member.read(record.partition, record.offset, record.value)
+            member.tell_records()
+            if found:
+                await consumer.commit()
+        assignment = consumer.assignment()
+        if assignment:
+            member.tell("revoked", assignment)
+    finally:
+        await consumer.stop()
+
+
+async def guarded(member):
+    try:
+        await run(member)
+        member.tell("left")
+    except Exception:
+        member.tell("failed", error=traceback.format_exc()[-3000:])
+
+
+async def main():
+    members, tasks = {}, []
+    lines = orders()
+    while order := await asyncio.to_thread(next, lines, None):
+        if order["do"] == "join":
+            member = members[order["member"]] = Member(order)
+            tasks.append(asyncio.create_task(guarded(member)))
+        else:
+            members[order["member"]].leaving.set()
+    for member in members.values():
+        member.leaving.set()
+    await asyncio.gather(*tasks)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,54 @@
+"""Group members of the newest kafka-python; orders and events as compat.groups.members has them."""
+
+import warnings
+
+warnings.simplefilter("ignore")
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer  # noqa: E402, after warnings are silenced
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor  # noqa: E402
+from kafka.coordinator.assignors.range import RangePartitionAssignor  # noqa: E402
+from member_host import run_in_threads  # noqa: E402
+
+ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, member):
+        self.member = member
+
+    def on_partitions_revoked(self, partitions):
+        self.member.tell("revoked", partitions)
+
+    def on_partitions_lost(self, partitions):
+        self.member.tell("lost", partitions)
+
+    def on_partitions_assigned(self, partitions):
+        self.member.tell("assigned", partitions)
+
+
+def run(member):
+    settings = dict(member.order["settings"])
+    assignor = ASSIGNORS[settings.pop("assignor")]
+    consumer = KafkaConsumer(
+        bootstrap_servers=member.order["bootstrap"],
+        group_id=member.order["group"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=True,  # a listener of it may not commit; before a rebalance and at the end it does so itself
+        auto_commit_interval_ms=100,
+        partition_assignment_strategy=[assignor],
+        **settings,
+    )
+    consumer.subscribe(member.order["topics"], listener=Listener(member))
+    while not member.leaving.is_set():
+        found = consumer.poll(timeout_ms=50)
+        for records in found.values():
+            for record in records:
+                member.read(record.partition, record.offset, record.value)
+        member.tell_records()
+    # It leaves without asking its listener; from here on it reads nothing.
+    member.tell("revoked", consumer.assignment())
+    consumer.close()
+
+
+if __name__ == "__main__":
+    run_in_threads(run)

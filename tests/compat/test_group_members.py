@@ -1,0 +1,147 @@
+"""Members of groups, of every client that people use, that come and go while records are written the whole time.
+
+Every record is delivered, each partition is one member's at a time, and in the end all that was delivered is committed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.conftest import StartHost
+from compat.groups import members
+from compat.groups.history import faults
+from compat.groups.load import Load
+from compat.groups.members import Client, Group, Host
+from compat.groups.offsets import committed_offsets, end_offsets
+from harness.admin import create_topic, new_name
+from harness.brokers import Broker
+
+PARTITION_COUNT = 6
+CLIENTS = [
+    members.CONFLUENT_RANGE,
+    members.CONFLUENT_COOPERATIVE,
+    members.CONFLUENT_NEW,
+    members.CONFLUENT_NEW_RANGE,
+    members.AIOKAFKA,
+    members.KAFKA_PYTHON,
+    members.KAFKA_PYTHON_COOPERATIVE,
+    members.JAVA_RANGE,
+    members.JAVA_COOPERATIVE,
+    members.JAVA_NEW,
+    members.KAFKAJS,
+    members.FRANZ_RANGE,
+    members.FRANZ_COOPERATIVE,
+]
+
+
+@pytest.fixture
+def group(group_cluster: Broker) -> Group:
+    topic = create_topic(group_cluster.bootstrap, "members", partitions=PARTITION_COUNT)
+    return Group(group_cluster.bootstrap, new_name("group"), topic, partition_count=PARTITION_COUNT)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_three_members_join_and_leave_under_load(group: Group, host_of: StartHost, client: Client) -> None:
+    host = host_of(client)
+    with Load(group.bootstrap, group.topic) as load:
+        group.join(host, "a", client.settings)
+        group.wait_until_shared_by("a")
+        group.join(host, "b", client.settings)
+        group.join(host, "c", client.settings)
+        group.wait_until_shared_by("a", "b", "c")
+        group.leave("a")
+        group.wait_until_shared_by("b", "c")
+        group.join(host, "d", client.settings)
+        group.wait_until_shared_by("b", "c", "d")
+    group.wait_until_read(load.written)
+    group.leave_all()
+
+    events = group.history.events()
+    assert faults(events, load.written, is_exactly_once=client.is_exactly_once) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+def test_one_group_of_five_clients(group: Group, host_of: StartHost) -> None:
+    """They agree on `range`, and the subscription of each can be read by the one that leads."""
+    clients = {
+        "confluent": members.CONFLUENT_RANGE,
+        "aiokafka": members.AIOKAFKA_RANGE,
+        "kafka-python": members.KAFKA_PYTHON,
+        "java": members.JAVA_RANGE,
+        "franz-go": members.FRANZ_RANGE,
+    }
+    with Load(group.bootstrap, group.topic) as load:
+        for name, client in clients.items():
+            group.join(host_of(client), name, client.settings)
+        group.wait_until_shared_by(*clients)
+        group.leave("confluent", "java")
+        group.wait_until_shared_by("aiokafka", "kafka-python", "franz-go")
+    group.wait_until_read(load.written)
+    group.leave_all()
+
+    assert faults(group.history.events(), load.written, is_exactly_once=True) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        members.CONFLUENT_COOPERATIVE,
+        members.CONFLUENT_NEW,
+        members.JAVA_RANGE,
+        members.JAVA_NEW,
+        members.FRANZ_RANGE,
+    ],
+    ids=str,
+)
+def test_the_partitions_of_a_member_that_vanished_go_to_the_others(
+    group: Group, host_of: StartHost, client: Client
+) -> None:
+    settings = dict(client.settings)
+    if not client.is_new and client is not members.FRANZ_RANGE:
+        settings["session.timeout.ms"] = "2000"
+    doomed = Host(client.command())
+    with Load(group.bootstrap, group.topic) as load:
+        group.join(host_of(client), "a", settings)
+        group.join(host_of(client), "b", settings)
+        group.join(doomed, "vanishing", settings)
+        group.wait_until_shared_by("a", "b", "vanishing")
+        doomed.kill()
+        group.wait_until_shared_by("a", "b")
+    group.wait_until_read(load.written)
+    group.leave("a", "b")
+
+    # What it read and did not commit is read again by another.
+    assert faults(group.history.events(), load.written, is_exactly_once=False) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [members.CONFLUENT_RANGE, members.CONFLUENT_NEW, members.JAVA_COOPERATIVE, members.JAVA_NEW],
+    ids=str,
+)
+def test_a_static_member_that_comes_back_finds_its_partitions_and_disturbs_nobody(
+    group: Group, host_of: StartHost, client: Client
+) -> None:
+    host = host_of(client)
+    with Load(group.bootstrap, group.topic) as load:
+        for name in ("a", "b", "c"):
+            group.join(host, name, {**client.settings, "group.instance.id": f"instance-{name}"})
+        group.wait_until_shared_by("a", "b", "c")
+        before = group.owned()
+        settled_at = len(group.history.events())
+        group.leave("b")
+        group.join(host, "b", {**client.settings, "group.instance.id": "instance-b"})
+        group.wait_until_shared_by("a", "b", "c")
+    group.wait_until_read(load.written)
+
+    events = group.history.events()
+    assert group.owned() == before
+    disturbed = [
+        event for event in events[settled_at:] if event.member != "b" and event.kind in ("revoked", "lost")
+    ]
+    assert disturbed == []
+    group.leave_all()
+    assert faults(group.history.events(), load.written, is_exactly_once=True) == []
+    assert committed_offsets(group) == end_offsets(group)
