@@ -13,8 +13,11 @@ from typing import Any
 from penstock.coordinator.group.administration import Administration
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.client import Client
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.groups import ConsumerGroups
 from penstock.coordinator.group.context import GroupContext, Surroundings
 from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.streams.groups import StreamsGroups
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.coordinator.runtime import ShardContext
 from penstock.metadata.delta import MetadataDelta
@@ -28,9 +31,11 @@ class GroupShard:
     def __init__(self, shard: ShardContext, around: Surroundings) -> None:
         self.context = GroupContext(shard, around)
         self.classic = ClassicGroups(self.context)
+        self.consumer = ConsumerGroups(self.context, self.classic)
+        self.streams = StreamsGroups(self.context)
         self.offsets = Offsets(self.context)
         self.administration = Administration(self.context, self.offsets, self.classic)
-        self._parts = (self.offsets, self.classic)
+        self._parts = (self.offsets, self.classic, self.consumer, self.streams)
         self._replays: dict[type, Callable[[Any, Any], None]] = {}
         for part in self._parts:
             self._replays.update(part.replays)
@@ -50,20 +55,32 @@ class GroupShard:
 
     def metadata_changed(self, delta: MetadataDelta) -> Outcome[None]:
         records: list[CoordinatorRecord] = []
-        for part in (self.offsets,):
+        for part in (self.offsets, self.consumer, self.streams):
             records += part.metadata_changed(delta)
         return Outcome(None, records)
 
     # -- the classic APIs, for whatever type the group has
 
     def join(self, request: JoinGroupRequest, *, client: Client, version: int) -> Outcome[JoinGroupResponse]:
+        group = self.context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.join(group, request, client=client, version=version)
         return self.classic.join(request, client=client, version=version)
 
     def sync(self, request: SyncGroupRequest, *, version: int) -> Outcome[SyncGroupResponse]:
+        group = self.context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.sync(group, request, version=version)
         return self.classic.sync(request, version=version)
 
     def heartbeat(self, request: HeartbeatRequest, *, version: int) -> Outcome[HeartbeatResponse]:
+        group = self.context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.classic_heartbeat(group, request, version=version)
         return self.classic.heartbeat(request, version=version)
 
     def leave(self, request: LeaveGroupRequest, *, version: int) -> Outcome[LeaveGroupResponse]:
+        group = self.context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.leave(group, request, version=version)
         return self.classic.leave(request, version=version)

@@ -1,0 +1,84 @@
+"""Which member a request speaks for, and whether it may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.coordinator.group.consumer import writing
+from penstock.coordinator.group.consumer.assignment import NOTHING, TopicPartitions, holds_all
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_FOR_A_WHILE_EPOCH,
+    ConsumerMember,
+)
+from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+
+
+def check_room(group: ConsumerGroup, member_id: str, *, size_max: int) -> None:
+    if len(group.members) >= size_max and member_id not in group.members:
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
+        )
+
+
+def check_epoch(member: ConsumerMember, epoch: int, reported: Sequence[TopicPartitions] | None) -> None:
+    """A member may be one epoch behind, where it missed an answer, if all that it has is still its own."""
+    if epoch in (JOINING_EPOCH, member.epoch):
+        return
+    is_behind = epoch == member.previous_epoch and epoch < member.epoch
+    if is_behind and reported is not None and holds_all(member.assigned, reported):
+        return
+    size = "greater" if epoch > member.epoch else "smaller"
+    raise Refused(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def check_instance(member: ConsumerMember, member_id: str) -> None:
+    if member.member_id != member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {member.instance_id} was fenced by member {member.member_id}.",
+        )
+
+
+def unknown_instance(instance_id: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+
+
+def check_released(existing: ConsumerMember, member_id: str) -> None:
+    """A static member that joins takes the place of one that said it would be back, not of one that is there."""
+    if existing.epoch != LEAVING_FOR_A_WHILE_EPOCH:
+        raise Refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {existing.instance_id} cannot join the group because the "
+            f"instance id is owned by {existing.member_id} member.",
+        )
+
+
+def replace_member(
+    group: ConsumerGroup, existing: ConsumerMember, member_id: str, records: list[CoordinatorRecord]
+) -> ConsumerMember:
+    """A static member has come back, under a new id as a rule: it takes over what it had, and begins anew."""
+    successor = replace(existing, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    target = group.targets.get(existing.member_id, NOTHING)
+    records += writing.removal(group.group_id, existing.member_id)
+    records.append(writing.member_record(group.group_id, successor))
+    records.append(writing.target_record(group.group_id, member_id, target))
+    records.append(writing.place_record(group.group_id, successor))
+    return successor
+
+
+def find_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    member = group.static_member(instance_id)
+    if member is None:
+        raise unknown_instance(instance_id)
+    check_instance(member, member_id)
+    return member

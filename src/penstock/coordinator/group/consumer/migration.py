@@ -1,0 +1,223 @@
+"""Groups that change their type while their members go on (KIP-848).
+
+A classic group whose members are consumers becomes one of the new type when the first new member joins: its
+members keep what they have, and go on with JoinGroup, SyncGroup and Heartbeat, until they are replaced. When the
+last new member leaves, the group becomes a classic one again. Either way offsets stay, and so does the count of
+generations or epochs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.classic.groups import ClassicGroups
+from penstock.coordinator.group.classic.member import Member as ClassicMember
+from penstock.coordinator.group.client import Client
+from penstock.coordinator.group.consumer import writing
+from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, given_at
+from penstock.coordinator.group.consumer.embedded import (
+    by_id,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from penstock.coordinator.group.consumer.group import ConsumerGroup, GroupEpoch, TargetEpoch
+from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.consumer.surroundings import ConsumerSurroundings
+from penstock.coordinator.group.records.consumer import ClassicMemberMetadata, ClassicProtocol
+from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.timeline import Timeline
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.errors import ErrorCode, MalformedMessage
+from penstock.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+
+class Migration:
+    def __init__(self, around: ConsumerSurroundings, classic: ClassicGroups) -> None:
+        self._around = around
+        self._classic = classic
+
+    # -- from classic to new
+
+    def check_upgrade(self, group: ClassicGroup) -> None:
+        """`Refused` where the group has to stay what it is."""
+        if not self._around.migration_policy.can_upgrade:
+            raise _cannot_upgrade(group, "online upgrade is disabled")
+        if not group.is_using_consumer_protocol:
+            raise _cannot_upgrade(group, "the group does not use the consumer embedded protocol")
+        if len(group.members) > self._around.size_max:
+            raise _cannot_upgrade(group, "the group size exceeds the consumer group maximum size")
+
+    def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
+        """The group as it will be when `records` are replayed; for the decision under way, and for no other."""
+        self.check_upgrade(group)
+        try:
+            upgraded = self._upgraded(group)
+        except MalformedMessage as error:
+            raise _cannot_upgrade(group, "the embedded consumer protocol is malformed") from error
+        records += group.tombstones()
+        records += [writing.member_record(group.group_id, member) for member in upgraded.members.values()]
+        records.append(
+            writing.epoch_record(group.group_id, upgraded.epoch, metadata_hash=upgraded.metadata_hash)
+        )
+        records += [
+            writing.target_record(group.group_id, member_id, target)
+            for member_id, target in upgraded.targets.items()
+        ]
+        records.append(
+            writing.target_epoch_record(group.group_id, upgraded.target_epoch.number, timestamp_ms=0)
+        )
+        records += [writing.place_record(group.group_id, member) for member in upgraded.members.values()]
+        logger.info("group %s is upgraded from classic to consumer", group.group_id)
+        return upgraded
+
+    def _upgraded(self, group: ClassicGroup) -> ConsumerGroup:
+        image = self._around.image
+        upgraded = ConsumerGroup(group.group_id, Timeline())
+        taken: dict[tuple[Uuid, int], str] = {}
+        for classic_member in group.members.values():
+            assigned = _assignment_of(group, classic_member, image)
+            for topic_id, partitions in assigned.items():
+                for partition in partitions:
+                    if (
+                        taken.setdefault((topic_id, partition), classic_member.member_id)
+                        != classic_member.member_id
+                    ):
+                        raise Refused(
+                            ErrorCode.UNKNOWN_SERVER_ERROR,
+                            f"Cannot upgrade classic group {group.group_id}: a partition is assigned twice.",
+                        )
+            upgraded.targets[classic_member.member_id] = assigned
+            upgraded.put_member(_as_new(group, classic_member, assigned))
+        metadata_hash = self._around.topic_hash(upgraded.subscriptions.topics())
+        upgraded.set_epoch(GroupEpoch(group.generation, metadata_hash))
+        upgraded.set_target_epoch(TargetEpoch(group.generation, 0))
+        return upgraded
+
+    # -- from new to classic
+
+    def can_downgrade_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+        """Whether a classic group is left when these leave."""
+        classic_count = group.classic_count - sum(member.is_classic for member in leaving)
+        rest = len(group.members) - len(leaving)
+        return 0 < rest == classic_count and self._may_downgrade(group, rest)
+
+    def can_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """Whether a classic group is left when a classic member takes this one's place."""
+        if replaced.is_classic or group.classic_count != len(group.members) - 1:
+            return False
+        return self._may_downgrade(group, len(group.members))
+
+    def _may_downgrade(self, group: ConsumerGroup, size: int) -> bool:
+        if not self._around.migration_policy.can_downgrade:
+            logger.info("group %s is not downgraded: online downgrade is disabled", group.group_id)
+            return False
+        if size > self._around.classic_size_max:
+            logger.info("group %s is not downgraded: it is too large for a classic group", group.group_id)
+            return False
+        return True
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: Collection[ConsumerMember],
+        *,
+        joining: ConsumerMember | None = None,
+        rebalance_reason: str | None = None,
+    ) -> list[CoordinatorRecord]:
+        """The records that make it a classic group: without those who leave, and with `joining` in the place of its
+        static predecessor."""
+        predecessor = None if joining is None else group.static_member(joining.instance_id)
+        gone = {member.member_id for member in leaving}
+        members: list[tuple[ConsumerMember, Assignment]] = []
+        for member_id, member in group.members.items():
+            target = group.targets.get(member_id, NOTHING)
+            if predecessor is not None and member_id == predecessor.member_id:
+                assert joining is not None
+                members.append((joining, target))
+            elif member_id not in gone:
+                members.append((member, target))
+        classic = ClassicGroup.of_members(
+            self._around.context,
+            group.group_id,
+            generation=group.epoch,
+            members=[_as_classic(member) for member, _ in members],
+        )
+        assert classic.protocol_name is not None
+        for member, target in members:
+            downgraded = classic.members[member.member_id]
+            downgraded.assignment = write_assignment(
+                target, self._around.image, like=downgraded.protocols[classic.protocol_name]
+            )
+        member_ids = [
+            joining.member_id
+            if joining is not None and predecessor is not None and member_id == predecessor.member_id
+            else member_id
+            for member_id in group.members
+        ]
+        logger.info("group %s is downgraded from consumer to classic", group.group_id)
+        return [
+            *group.tombstones_of(member_ids),
+            self._classic.adopt(classic, rebalance_reason=rebalance_reason),
+        ]
+
+
+def _cannot_upgrade(group: ClassicGroup, reason: str) -> Refused:
+    return Refused(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",
+    )
+
+
+def _assignment_of(group: ClassicGroup, member: ClassicMember, image: MetadataImage) -> Assignment:
+    if not member.assignment:
+        return {}
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _cannot_upgrade(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade",
+        )
+    return by_id(assignment.assigned_partitions, image)
+
+
+def _as_new(group: ClassicGroup, member: ClassicMember, assigned: Assignment) -> ConsumerMember:
+    # A group in its first rebalance has not chosen yet; it would, from what all members support.
+    protocol = group.protocol_name if group.protocol_name is not None else group.select_protocol()
+    subscription = read_subscription(member.protocols[protocol])
+    return ConsumerMember(
+        member.member_id,
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client.client_id,
+        client_host=member.client.host,
+        topics=frozenset(subscription.topics),
+        assigned=given_at(assigned, group.generation),
+        classic=ClassicMemberMetadata(
+            session_timeout_ms=member.session_timeout_ms,
+            supported_protocols=[
+                ClassicProtocol(name=name, metadata=metadata) for name, metadata in member.protocols.items()
+            ],
+        ),
+    )
+
+
+def _as_classic(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None, "only classic members are left"
+    return ClassicMember(
+        member.member_id,
+        instance_id=member.instance_id,
+        client=Client(member.client_id, member.client_host),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocols={protocol.name: protocol.metadata for protocol in member.classic.supported_protocols},
+    )

@@ -1,0 +1,82 @@
+"""The target assignment: what every member shall have in the group's newest epoch."""
+
+from __future__ import annotations
+
+from collections.abc import KeysView, Mapping
+from dataclasses import dataclass
+
+from penstock.coordinator.group.consumer import writing
+from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment
+from penstock.coordinator.group.consumer.assignors import AssignedMember, Assignor, GroupToAssign
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.consumer.regex import ResolvedRegex
+from penstock.coordinator.group.consumer.subscriptions import subscribed_topics
+from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.types import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedTarget:
+    targets: Mapping[str, Assignment]
+    records: list[CoordinatorRecord]
+    """Of the members whose target has changed, and of the new epoch."""
+
+
+def compute_target(
+    group: ConsumerGroup,
+    updated: ConsumerMember,
+    *,
+    assignor: Assignor,
+    epoch: int,
+    is_homogeneous: bool,
+    image: MetadataImage,
+    wall_ms: int,
+) -> ComputedTarget:
+    """The target with `updated` in the place of what the group knows of this member, or of its static predecessor."""
+    topic_ids = TopicIds(image, group.resolved)
+    predecessor = group.static_member(updated.instance_id)
+    members: dict[str, AssignedMember] = {}
+    for member_id, member in group.members.items():
+        if predecessor is None or member_id != predecessor.member_id:
+            members[member_id] = AssignedMember(
+                member.instance_id, topic_ids.of(member), group.targets.get(member_id, NOTHING)
+            )
+    members[updated.member_id] = AssignedMember(
+        updated.instance_id, topic_ids.of(updated), group.target_of(updated)
+    )
+    counts = {
+        topic_id: len(topic.partitions)
+        for topic_id in topic_ids.all()
+        if (topic := image.topics.with_id(topic_id)) is not None
+    }
+    targets = assignor(GroupToAssign(members, counts, is_homogeneous))
+    records = [
+        writing.target_record(group.group_id, member_id, target)
+        for member_id, target in targets.items()
+        if target != group.targets.get(member_id)
+    ]
+    records.append(writing.target_epoch_record(group.group_id, epoch, timestamp_ms=wall_ms))
+    return ComputedTarget(targets, records)
+
+
+class TopicIds:
+    """Subscriptions as ids of topics that exist. Most members share theirs, so each is looked up once."""
+
+    def __init__(self, image: MetadataImage, resolved: Mapping[str, ResolvedRegex]) -> None:
+        self._image = image
+        self._resolved = resolved
+        self._known: dict[tuple[frozenset[str], str], KeysView[Uuid]] = {}
+
+    def of(self, member: ConsumerMember) -> KeysView[Uuid]:
+        key = (member.topics, member.regex)
+        known = self._known.get(key)
+        if known is None:
+            topics = map(self._image.topics.get, sorted(subscribed_topics(member, self._resolved)))
+            known = self._known[key] = {topic.topic_id: None for topic in topics if topic is not None}.keys()
+        return known
+
+    def all(self) -> list[Uuid]:
+        """Of all members asked for so far, each once, in an order that is the same wherever it is computed."""
+        return list(dict.fromkeys(topic_id for known in self._known.values() for topic_id in known))

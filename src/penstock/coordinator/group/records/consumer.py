@@ -1,0 +1,153 @@
+"""Records of consumer groups of the new type (KIP-848): what a group, its members and its assignment are."""
+
+from __future__ import annotations
+
+from penstock.protocol.declare import field, record, struct
+from penstock.protocol.types import Int8, Int32, Int64, Uuid
+
+
+@record(key=3, versions=(0, 0))
+class ConsumerGroupMetadataKey:
+    group_id: str
+
+
+@record(key=3, versions=(0, 0), flexible=0)
+class ConsumerGroupMetadataValue:
+    """A new epoch of the group: its members, their subscriptions or its topics have changed."""
+
+    epoch: Int32
+    metadata_hash: Int64 = field(default=0, tag=0)  # over the topics that are subscribed to (KIP-1101)
+
+
+@record(key=4, versions=(0, 0))
+class ConsumerGroupPartitionMetadataKey:
+    group_id: str
+
+
+@struct
+class PartitionMetadata:
+    partition: Int32
+    racks: list[str]
+
+
+@struct
+class TopicMetadata:
+    topic_id: Uuid
+    topic_name: str
+    num_partitions: Int32
+    partition_metadata: list[PartitionMetadata]
+
+
+@record(key=4, versions=(0, 0), flexible=0)
+class ConsumerGroupPartitionMetadataValue:
+    """The topics that are subscribed to, as Kafka 4.0 wrote them; since then `metadata_hash` stands for it."""
+
+    topics: list[TopicMetadata]
+
+
+@record(key=5, versions=(0, 0))
+class ConsumerGroupMemberMetadataKey:
+    group_id: str
+    member_id: str
+
+
+@struct
+class ClassicProtocol:
+    name: str
+    metadata: bytes  # a ConsumerProtocolSubscription after its version
+
+
+@struct
+class ClassicMemberMetadata:
+    """What only a member has that speaks the classic protocol."""
+
+    session_timeout_ms: Int32
+    supported_protocols: list[ClassicProtocol]
+
+
+@record(key=5, versions=(0, 0), flexible=0)
+class ConsumerGroupMemberMetadataValue:
+    """A member, as it describes itself."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: Int32 = -1
+    server_assignor: str | None
+    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, tag=0)
+
+
+@record(key=6, versions=(0, 0))
+class ConsumerGroupTargetAssignmentMetadataKey:
+    group_id: str
+
+
+@record(key=6, versions=(0, 0), flexible=0)
+class ConsumerGroupTargetAssignmentMetadataValue:
+    """The epoch for which the target assignment was computed, and when that was (KIP-1263)."""
+
+    assignment_epoch: Int32
+    assignment_timestamp: Int64 = field(default=0, tag=0)
+
+
+@record(key=7, versions=(0, 0))
+class ConsumerGroupTargetAssignmentMemberKey:
+    group_id: str
+    member_id: str
+
+
+@struct
+class TargetTopicPartitions:
+    topic_id: Uuid
+    partitions: list[Int32]
+
+
+@record(key=7, versions=(0, 0), flexible=0)
+class ConsumerGroupTargetAssignmentMemberValue:
+    """What a member shall have in the end."""
+
+    topic_partitions: list[TargetTopicPartitions]
+
+
+@record(key=8, versions=(0, 0))
+class ConsumerGroupCurrentMemberAssignmentKey:
+    group_id: str
+    member_id: str
+
+
+@struct
+class OwnedTopicPartitions:
+    topic_id: Uuid
+    partitions: list[Int32]
+    assignment_epochs: list[Int32] | None = field(
+        default=None, tag=0
+    )  # one for each of `partitions` (KIP-1251)
+
+
+@record(key=8, versions=(0, 0), flexible=0)
+class ConsumerGroupCurrentMemberAssignmentValue:
+    """What a member has now, and what it has been told to give up."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned_partitions: list[OwnedTopicPartitions]
+    partitions_pending_revocation: list[OwnedTopicPartitions]
+
+
+@record(key=16, versions=(0, 0))
+class ConsumerGroupRegularExpressionKey:
+    group_id: str
+    regular_expression: str
+
+
+@record(key=16, versions=(0, 0), flexible=0)
+class ConsumerGroupRegularExpressionValue:
+    """The topics that a regular expression stood for, when, and at which offset of the metadata."""
+
+    topics: list[str]
+    version: Int64
+    timestamp: Int64

@@ -1,0 +1,239 @@
+"""Consumer groups on a stage: topics that come and go, and members that behave as the protocol asks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.groups import Stage
+from penstock.coordinator.framing import RecordFraming
+from penstock.coordinator.group.classic.groups import ClassicGroups
+from penstock.coordinator.group.client import Client
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.groups import ConsumerGroups
+from penstock.coordinator.group.records import TYPES
+from penstock.metadata.errors import Refused
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
+from penstock.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from penstock.protocol.types import Uuid
+
+GROUP = "readers"
+CLIENT = Client("client", "/127.0.0.1")
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
+"""Every new epoch is assigned at once: what most tests want to see."""
+
+Partitions = set[tuple[str, int]]
+
+
+def topic_id(name: str, incarnation: int = 0) -> Uuid:
+    return Uuid(hashlib.sha256(f"{name} {incarnation}".encode()).digest()[:16])
+
+
+class ConsumerStage(Stage):
+    """`heartbeat` says what a member says, `settle` lets honest members talk until all is quiet."""
+
+    def __init__(
+        self,
+        properties: dict[str, str] | None = None,
+        *,
+        image: MetadataImage = EMPTY_IMAGE,
+        seed: int = 1,
+    ) -> None:
+        super().__init__(
+            {**AT_ONCE, **(properties or {})}, image=image, seed=seed, framing=RecordFraming(TYPES)
+        )
+        self.classic = ClassicGroups(self.context)
+        self.consumer = ConsumerGroups(self.context, self.classic)
+        self.parts += [self.classic, self.consumer]
+        self.classic.loaded()
+        self.consumer.loaded()
+        self._incarnations: dict[str, int] = {}
+
+    # -- topics
+
+    def create_topic(self, name: str, partition_count: int) -> None:
+        self._incarnations[name] = self._incarnations.get(name, -1) + 1
+        records: list[Any] = [TopicRecord(name=name, topic_id=self.id_of(name))]
+        self.change_metadata(*records, *self._partitions(name, 0, partition_count))
+
+    def grow_topic(self, name: str, partition_count: int) -> None:
+        topic = self.image.topics.get(name)
+        assert topic is not None
+        self.change_metadata(*self._partitions(name, len(topic.partitions), partition_count))
+
+    def delete_topic(self, name: str) -> None:
+        self.change_metadata(RemoveTopicRecord(topic_id=self.id_of(name)))
+
+    def id_of(self, name: str) -> Uuid:
+        return topic_id(name, self._incarnations[name])
+
+    def change_metadata(self, *records: Any) -> None:
+        delta = self.image.apply(records, offset=self.image.offset + len(records), epoch=1)
+        self.image = delta.image
+        assert self.consumer.metadata_changed(delta) == []
+
+    def _partitions(self, name: str, first: int, end: int) -> list[PartitionRecord]:
+        return [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=self.id_of(name),
+                replicas=[1],
+                isr=[1],
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[Uuid(bytes(16))],
+            )
+            for index in range(first, end)
+        ]
+
+    # -- what members send
+
+    def heartbeat(
+        self,
+        member_id: str = "one",
+        epoch: int = 0,
+        *,
+        topics: list[str] | None = None,
+        regex: str | None = None,
+        owned: Partitions | None = None,
+        client: Client = CLIENT,
+        version: int = 1,
+        **fields: Any,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A refusal becomes a response, as the handler makes it one."""
+        if epoch == 0:
+            fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
+            owned = set() if owned is None else owned
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=fields.pop("group_id", GROUP),
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
+            topic_partitions=None if owned is None else self.write(owned),
+            **fields,
+        )
+        try:
+            return self.answer(self.consumer.heartbeat(request, client=client, version=version))
+        except Refused as refused:
+            return ConsumerGroupHeartbeatResponse(
+                error_code=refused.error,
+                error_message=refused.message,
+                member_epoch=0,
+                heartbeat_interval_ms=0,
+            )
+
+    def write(self, partitions: Partitions) -> list[TopicPartitions]:
+        by_topic: dict[str, list[int]] = {}
+        for name, index in sorted(partitions):
+            by_topic.setdefault(name, []).append(index)
+        return [TopicPartitions(topic_id=self.id_of(name), partitions=by_topic[name]) for name in by_topic]
+
+    def read(self, topics: list[TopicPartitions]) -> Partitions:
+        names = {
+            topic_id(name, number): name
+            for name, count in self._incarnations.items()
+            for number in range(count + 1)
+        }
+        return {(names[topic.topic_id], index) for topic in topics for index in topic.partitions}
+
+    # -- what there is
+
+    @property
+    def group(self) -> ConsumerGroup:
+        found = self.context.groups[GROUP]
+        assert isinstance(found, ConsumerGroup)
+        return found
+
+    def owners(self) -> dict[tuple[Uuid, int], list[str]]:
+        """By partition, all members that have it or have not said yet that they gave it up."""
+        found: dict[tuple[Uuid, int], list[str]] = {}
+        for member in self.group.members.values():
+            for owned in (member.assigned, member.revoking):
+                for id_, partitions in owned.items():
+                    for partition in partitions:
+                        found.setdefault((id_, partition), []).append(member.member_id)
+        return found
+
+    def reloaded(self) -> ConsumerStage:
+        """What a new coordinator makes of the log."""
+        other = ConsumerStage(image=self.image)
+        other.settings = self.settings
+        other.clock_ms = self.clock_ms
+        other._incarnations = dict(self._incarnations)
+        other.classic._is_serving = False
+        other.load(self.compacted())
+        other.classic.loaded()
+        other.consumer.loaded()
+        return other
+
+
+@dataclass
+class HonestMember:
+    """A consumer as clients are: it takes what it is given, and gives up what it is no longer given."""
+
+    stage: ConsumerStage
+    member_id: str
+    topics: list[str] = field(default_factory=lambda: ["water"])
+    regex: str | None = None
+    instance_id: str | None = None
+    assignor: str | None = None
+    epoch: int = 0
+    owned: Partitions = field(default_factory=set)
+    """What it reads from now."""
+    is_in: bool = False
+
+    def heartbeat(self) -> ConsumerGroupHeartbeatResponse:
+        if not self.is_in:
+            self.owned = set()
+            response = self.stage.heartbeat(
+                self.member_id,
+                0,
+                topics=self.topics,
+                regex=self.regex,
+                instance_id=self.instance_id,
+                server_assignor=self.assignor,
+            )
+        else:
+            response = self.stage.heartbeat(
+                self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id
+            )
+        self.take(response)
+        return response
+
+    def take(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.is_in, self.epoch, self.owned = False, 0, set()
+        elif response.error_code is ErrorCode.NONE:
+            self.is_in, self.epoch = True, response.member_epoch
+            if response.assignment is not None:
+                self.owned = self.stage.read(response.assignment.topic_partitions)
+
+    def leave(self) -> ConsumerGroupHeartbeatResponse:
+        response = self.stage.heartbeat(self.member_id, -1, instance_id=self.instance_id)
+        self.is_in, self.epoch, self.owned = False, 0, set()
+        return response
+
+
+def settle(stage: ConsumerStage, *members: HonestMember, rounds: int = 20) -> None:
+    """Heartbeats all around, until nothing is written any more."""
+    for _ in range(rounds):
+        before = len(stage.log)
+        for member in members:
+            member.heartbeat()
+        stage.advance(0)
+        if len(stage.log) == before:
+            return
+    raise AssertionError(f"not quiet after {rounds} rounds")
