@@ -57,6 +57,8 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "streams_group_heartbeat",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "streams_group_describe",
 }
 """API to module, in the order of the keys, which is the order of the ApiVersions answer."""
 
