@@ -187,7 +187,7 @@ def _check_defaults(cls: Message, kafka: dict[str, Json]) -> None:
 
 def _kafka_default(field: Json) -> object:
     kind, stated = field["type"], field.get("default")
-    if stated == "null":
+    if stated == "null" or ("default" in field and stated is None):  # both spellings occur
         return None
     if kind.startswith("[]"):
         return []
