@@ -1,0 +1,651 @@
+"""Offsets and the administration of groups, in every version, with good and bad input.
+
+Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from harness.admin import new_name
+from harness.brokers import Broker
+from harness.group_requests import JoinedMember, await_coordinator, join
+from harness.requests import ask, create_topic
+from harness.waiting import wait_until
+from harness.wire import WireConnection
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from penstock.protocol.types import Uuid
+
+BY_ID_VERSION = 10
+SEVERAL_GROUPS_VERSION = 8
+
+old_version = pytest.mark.penstock_only("Kafka 4.0 dropped it")
+COMMIT_VERSIONS = [pytest.param(0, marks=old_version), pytest.param(1, marks=old_version), *range(2, 11)]
+FETCH_VERSIONS = [pytest.param(0, marks=old_version), *range(1, 11)]
+
+NOWHERE = Uuid(b"no such topic id")
+NOTHING = (-1, -1, "", ErrorCode.NONE)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, make_broker: Any) -> Iterator[Broker]:
+    """One broker for all, in which the first member of a group need not wait for others."""
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    broker: Broker = make_broker(tmp_path_factory.mktemp("groups"), settings=settings)
+    broker.start()
+    yield broker
+    broker.close()
+    broker.check_output()
+
+
+@pytest.fixture
+def connection(cluster: Broker) -> Iterator[WireConnection]:
+    with WireConnection(cluster.port) as connection:
+        yield connection
+
+
+@pytest.fixture
+def topic(connection: WireConnection) -> str:
+    name = new_name("committed")
+    create_topic(connection, name, partitions=3)
+    return name
+
+
+@pytest.fixture
+def group(connection: WireConnection) -> str:
+    name = new_name("readers")
+    await_coordinator(connection, name)
+    return name
+
+
+def topic_id_of(connection: WireConnection, topic: str) -> Uuid:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    (found,) = ask(connection, request, 10).topics
+    topic_id: Uuid = found.topic_id
+    return topic_id
+
+
+# -- requests in any version
+
+
+def commit(
+    connection: WireConnection,
+    group: str,
+    offsets: Mapping[str | Uuid, Mapping[int, int]],
+    *,
+    version: int = 9,
+    metadata: str | None = "",
+    leader_epoch: int = -1,
+    **fields: Any,
+) -> list[ErrorCode]:
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[
+            OffsetCommitRequestTopic(
+                **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offset,
+                        committed_metadata=metadata,
+                        committed_leader_epoch=leader_epoch,
+                    )
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in offsets.items()
+        ],
+        **fields,
+    )
+    answered = ask(connection, request, version).topics
+    errors = {
+        (topic.name or topic.topic_id, partition.partition_index): partition.error_code
+        for topic in answered
+        for partition in topic.partitions
+    }
+    return [errors[topic, index] for topic, partitions in offsets.items() for index in partitions]
+
+
+def fetch(
+    connection: WireConnection,
+    group: str,
+    partitions: Mapping[str | Uuid, Sequence[int]] | None,
+    *,
+    version: int = 9,
+    require_stable: bool = False,
+    member: tuple[str, int] | None = None,
+) -> dict[tuple[str | Uuid, int], tuple[int, int, str, ErrorCode]] | ErrorCode:
+    """What is told of each partition, or the error of the whole group."""
+    if version < SEVERAL_GROUPS_VERSION:
+        topics = None
+        if partitions is not None:
+            topics = [
+                OffsetFetchRequestTopic(name=str(topic), partition_indexes=list(indexes))
+                for topic, indexes in partitions.items()
+            ]
+        answered = ask(
+            connection,
+            OffsetFetchRequest(group_id=group, topics=topics, require_stable=require_stable),
+            version,
+        )
+    else:
+        wanted = None
+        if partitions is not None:
+            wanted = [
+                OffsetFetchRequestTopics(
+                    **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
+                    partition_indexes=list(indexes),
+                )
+                for topic, indexes in partitions.items()
+            ]
+        asked = OffsetFetchRequestGroup(group_id=group, topics=wanted)
+        if member is not None:
+            asked.member_id, asked.member_epoch = member
+        request = OffsetFetchRequest(groups=[asked], require_stable=require_stable)
+        (answered,) = ask(connection, request, version).groups
+    if answered.error_code is not ErrorCode.NONE:
+        assert not answered.topics
+        return ErrorCode(answered.error_code)
+    return {
+        (
+            getattr(topic, "topic_id", None) if version >= BY_ID_VERSION else topic.name,
+            each.partition_index,
+        ): (
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata,
+            each.error_code,
+        )
+        for topic in answered.topics
+        for each in topic.partitions
+    }
+
+
+def delete_offsets(
+    connection: WireConnection, group: str, partitions: Mapping[str, Sequence[int]]
+) -> list[ErrorCode] | ErrorCode:
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
+            )
+            for topic, indexes in partitions.items()
+        ],
+    )
+    answered = ask(connection, request, 0)
+    if answered.error_code is not ErrorCode.NONE:
+        assert not answered.topics
+        return ErrorCode(answered.error_code)
+    errors = {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in answered.topics
+        for partition in topic.partitions
+    }
+    return [errors[topic, index] for topic, indexes in partitions.items() for index in indexes]
+
+
+def delete_groups(connection: WireConnection, *groups: str, version: int = 2) -> dict[str, ErrorCode]:
+    results = ask(connection, DeleteGroupsRequest(groups_names=list(groups)), version).results
+    assert len(results) == len({result.group_id for result in results})
+    return {result.group_id: result.error_code for result in results}
+
+
+def describe(connection: WireConnection, group: str, *, version: int = 6, **fields: Any) -> DescribedGroup:
+    (described,) = ask(connection, DescribeGroupsRequest(groups=[group], **fields), version).groups
+    assert isinstance(described, DescribedGroup)
+    return described
+
+
+def listed(connection: WireConnection, *groups: str, version: int = 5, **filters: list[str]) -> list[str]:
+    """Those of `groups` that are in the list."""
+    answered = ask(connection, ListGroupsRequest(**filters), version)
+    assert answered.error_code is ErrorCode.NONE
+    return [group for group in groups if group in {each.group_id for each in answered.groups}]
+
+
+# -- commits and questions
+
+
+@pytest.mark.parametrize("version", COMMIT_VERSIONS)
+def test_a_simple_consumer_commits_in_any_version(
+    connection: WireConnection, group: str, topic: str, version: int
+) -> None:
+    name = topic if version < BY_ID_VERSION else topic_id_of(connection, topic)
+    epoch = 0 if version >= 6 else -1
+
+    errors = commit(
+        connection, group, {name: {0: 7, 2: 9}}, version=version, metadata="note", leader_epoch=epoch
+    )
+
+    assert errors == [ErrorCode.NONE] * 2
+    assert fetch(connection, group, {topic: [0, 1, 2]}) == {
+        (topic, 0): (7, epoch, "note", ErrorCode.NONE),
+        (topic, 1): NOTHING,
+        (topic, 2): (9, epoch, "note", ErrorCode.NONE),
+    }
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_offsets_are_told_in_any_version(
+    connection: WireConnection, group: str, topic: str, version: int
+) -> None:
+    name = topic if version < BY_ID_VERSION else topic_id_of(connection, topic)
+    commit(connection, group, {topic: {0: 7}}, metadata="note", leader_epoch=3)
+    epoch = 3 if version >= 5 else -1
+    seven, nothing = (7, epoch, "note", ErrorCode.NONE), NOTHING
+
+    assert fetch(connection, group, {name: [0, 1]}, version=version) == {
+        (name, 0): seven,
+        (name, 1): nothing,
+    }
+    if version >= 2:
+        assert fetch(connection, group, None, version=version) == {(name, 0): seven}
+    if version >= 7:
+        stable = fetch(connection, group, {name: [0]}, version=version, require_stable=True)
+        assert stable == {(name, 0): seven}
+        stable = fetch(connection, group, None, version=version, require_stable=True)
+        assert stable == {(name, 0): seven}
+
+
+def test_several_groups_are_asked_for_at_once(connection: WireConnection, group: str, topic: str) -> None:
+    other = new_name("readers")
+    commit(connection, group, {topic: {0: 7}})
+    commit(connection, other, {topic: {1: 8}})
+    asked = [
+        OffsetFetchRequestGroup(group_id=group, topics=None),
+        OffsetFetchRequestGroup(
+            group_id=other, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[1])]
+        ),
+        OffsetFetchRequestGroup(group_id="nobody", topics=None),
+    ]
+
+    answered = ask(connection, OffsetFetchRequest(groups=asked), 8).groups
+
+    assert [
+        (
+            each.group_id,
+            each.error_code,
+            [partition.committed_offset for topic in each.topics for partition in topic.partitions],
+        )
+        for each in answered
+    ] == [
+        (group, ErrorCode.NONE, [7]),
+        (other, ErrorCode.NONE, [8]),
+        ("nobody", ErrorCode.NONE, []),
+    ]
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_a_group_that_is_not_there_has_no_offsets(
+    connection: WireConnection, group: str, topic: str, version: int
+) -> None:
+    name = topic if version < BY_ID_VERSION else topic_id_of(connection, topic)
+
+    assert fetch(connection, group, {name: [0]}, version=version) == {(name, 0): NOTHING}
+    if version >= 2:
+        assert fetch(connection, group, None, version=version) == {}
+    if version >= 9:
+        assert fetch(connection, group, {name: [0]}, version=version, member=("m", 3)) == {(name, 0): NOTHING}
+    assert listed(connection, group) == []
+
+
+def test_partitions_that_do_not_exist_are_asked_for_in_vain(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    commit(connection, group, {topic: {0: 7}})
+
+    assert fetch(connection, group, {topic: [99, -1], "nowhere": [0]}) == {
+        (topic, 99): NOTHING,
+        (topic, -1): NOTHING,
+        ("nowhere", 0): NOTHING,
+    }
+    assert fetch(connection, group, {NOWHERE: [0]}, version=10) == {
+        (NOWHERE, 0): (-1, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)
+    }
+
+
+@pytest.mark.parametrize("version", COMMIT_VERSIONS)
+def test_commits_to_what_does_not_exist_are_refused(
+    connection: WireConnection, group: str, topic: str, version: int
+) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    offsets: dict[str | Uuid, dict[int, int]] = {topic: {0: 7, 3: 7, -1: 7}, "nowhere": {0: 7}}
+    expected = [ErrorCode.NONE, unknown, unknown, unknown]
+    if version >= BY_ID_VERSION:
+        offsets = {topic_id_of(connection, topic): offsets[topic], NOWHERE: {0: 7}}
+        expected[-1] = ErrorCode.UNKNOWN_TOPIC_ID
+
+    assert commit(connection, group, offsets, version=version) == expected
+    assert fetch(connection, group, None) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+
+
+def test_a_commit_to_nothing_that_exists_makes_no_group(connection: WireConnection, group: str) -> None:
+    assert commit(connection, group, {"nowhere": {0: 7}}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert commit(connection, group, {}) == []
+    assert listed(connection, group) == []
+
+
+def test_a_note_that_is_too_long_is_refused_for_its_partition(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    assert commit(connection, group, {topic: {0: 7}}, metadata="x" * 4096) == [ErrorCode.NONE]
+    assert commit(connection, group, {topic: {0: 8}}, metadata="ä" * 4096) == [ErrorCode.NONE]
+    for note in ("x" * 4097, "\N{GRINNING FACE}" * 2049):
+        assert commit(connection, group, {topic: {0: 9}}, metadata=note) == [
+            ErrorCode.OFFSET_METADATA_TOO_LARGE
+        ]
+    assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (8, -1, "ä" * 4096, ErrorCode.NONE)}
+
+
+def test_no_note_is_an_empty_one(connection: WireConnection, group: str, topic: str) -> None:
+    assert commit(connection, group, {topic: {0: 7}}, metadata=None) == [ErrorCode.NONE]
+    assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+
+
+def test_offsets_may_be_anything(connection: WireConnection, group: str, topic: str) -> None:
+    """The coordinator does not compare them with the log, and takes even less than nothing."""
+    assert commit(connection, group, {topic: {0: 2**63 - 1, 1: -1, 2: -(2**63)}}) == [ErrorCode.NONE] * 3
+    answered = fetch(connection, group, {topic: [0, 1, 2]})
+    assert isinstance(answered, dict)
+    assert [each[0] for each in answered.values()] == [2**63 - 1, -1, -(2**63)]
+
+
+def test_a_group_without_a_name_can_have_offsets(connection: WireConnection, group: str, topic: str) -> None:
+    """For clients of long ago."""
+    assert commit(connection, "", {topic: {0: 7}}) == [ErrorCode.NONE]
+    assert fetch(connection, "", {topic: [0]}) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+    assert describe(connection, "").group_state == "Empty"
+    assert delete_groups(connection, "") == {"": ErrorCode.NONE}
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_a_member_of_no_group_is_refused(
+    connection: WireConnection, group: str, topic: str, version: int, error: ErrorCode
+) -> None:
+    offsets: dict[str | Uuid, dict[int, int]] = {topic: {0: 7, 9: 7}}
+
+    errors = commit(
+        connection, group, offsets, version=version, member_id="m", generation_id_or_member_epoch=1
+    )
+
+    assert errors == [error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_retention_time_is_taken_in_versions_2_to_4(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    for version in (2, 3, 4):
+        errors = commit(
+            connection, group, {topic: {0: version}}, version=version, retention_time_ms=86_400_000
+        )
+        assert errors == [ErrorCode.NONE]
+        assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (version, -1, "", ErrorCode.NONE)}
+
+
+# -- groups with members
+
+
+@pytest.fixture
+def member(connection: WireConnection, group: str, topic: str) -> Iterator[JoinedMember]:
+    """The only member of a stable classic group that reads the topic."""
+    member = join(connection, group, topic)
+    yield member
+    member.leave(connection)
+
+
+def test_who_commits_must_be_a_member_of_this_generation(
+    connection: WireConnection, topic: str, member: JoinedMember
+) -> None:
+    group, me, now = member.group, member.member_id, member.generation
+
+    def attempt(member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
+        (error,) = commit(
+            connection,
+            group,
+            {topic: {0: 7}},
+            member_id=member_id,
+            generation_id_or_member_epoch=generation,
+            group_instance_id=instance_id,
+        )
+        return error
+
+    assert attempt(me, now) is ErrorCode.NONE
+    assert attempt(me, now + 1) is ErrorCode.ILLEGAL_GENERATION
+    assert attempt(me, now - 1) is ErrorCode.ILLEGAL_GENERATION
+    assert attempt(me, -1) is ErrorCode.ILLEGAL_GENERATION
+    assert attempt("someone else", now) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert attempt("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert attempt("", now) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert attempt(me, now, "no instance") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert fetch(connection, group, {topic: [0]}, member=("someone else", 99)) == {
+        (topic, 0): (7, -1, "", ErrorCode.NONE)
+    }, "classic groups do not ask who asks"
+
+
+def test_an_empty_group_takes_commits_of_anybody_without_a_generation(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    member = join(connection, group, topic)
+    member.leave(connection)
+
+    assert commit(connection, group, {topic: {0: 7}}) == [ErrorCode.NONE]
+    assert commit(connection, group, {topic: {0: 8}}, member_id="anybody") == [ErrorCode.NONE]
+    assert commit(
+        connection,
+        group,
+        {topic: {0: 9}},
+        member_id=member.member_id,
+        generation_id_or_member_epoch=member.generation,
+    ) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (8, -1, "", ErrorCode.NONE)}
+
+
+def test_offsets_of_what_is_read_are_not_deleted(
+    connection: WireConnection, topic: str, member: JoinedMember
+) -> None:
+    other = new_name("committed")
+    create_topic(connection, other)
+    commit(
+        connection,
+        member.group,
+        {topic: {0: 7}, other: {0: 1}},
+        member_id=member.member_id,
+        generation_id_or_member_epoch=member.generation,
+    )
+
+    assert delete_offsets(connection, member.group, {topic: [0, 1, 9], other: [0], "nowhere": [0]}) == [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert fetch(connection, member.group, None) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+
+
+def test_offsets_of_members_that_are_no_consumers_are_not_deleted(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    worker = join(connection, group, topic, protocol_type="connect")
+
+    assert delete_offsets(connection, group, {topic: [0]}) is ErrorCode.NON_EMPTY_GROUP
+    worker.leave(connection)
+    assert delete_offsets(connection, group, {topic: [0]}) == [ErrorCode.NONE]
+
+
+def test_offsets_of_an_empty_group_are_deleted(connection: WireConnection, group: str, topic: str) -> None:
+    commit(connection, group, {topic: {0: 7, 1: 8}})
+
+    assert delete_offsets(connection, group, {topic: [0, 2]}) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert fetch(connection, group, None) == {(topic, 1): (8, -1, "", ErrorCode.NONE)}
+    assert delete_offsets(connection, group, {topic: [1]}) == [ErrorCode.NONE]
+    assert listed(connection, group) == [group], "a group stays for a while when its last offset is gone"
+
+
+def test_offsets_of_no_group_cannot_be_deleted(connection: WireConnection, group: str, topic: str) -> None:
+    assert delete_offsets(connection, group, {topic: [0]}) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete_offsets(connection, "", {topic: [0]}) is ErrorCode.INVALID_GROUP_ID
+
+
+def test_offsets_go_with_their_topic(connection: WireConnection, group: str, topic: str) -> None:
+    commit(connection, group, {topic: {0: 7}})
+
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000)
+    (result,) = ask(connection, request, 5).responses
+    assert result.error_code is ErrorCode.NONE
+
+    wait_until(lambda: fetch(connection, group, None) == {}, "the offsets are gone")
+
+
+# -- administration
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_groups_are_listed_in_any_version(
+    connection: WireConnection, group: str, topic: str, version: int
+) -> None:
+    commit(connection, group, {topic: {0: 7}})
+
+    answered = ask(connection, ListGroupsRequest(), version)
+    (found,) = (each for each in answered.groups if each.group_id == group)
+
+    assert found.protocol_type == ""
+    assert found.group_state == ("Empty" if version >= 4 else "")
+    assert found.group_type == ("classic" if version >= 5 else "")
+
+
+def test_groups_are_filtered_by_state_and_type(
+    connection: WireConnection, topic: str, member: JoinedMember
+) -> None:
+    stable, empty = member.group, new_name("readers")
+    commit(connection, empty, {topic: {0: 7}})
+
+    def found(**filters: list[str]) -> list[str]:
+        return listed(connection, stable, empty, **filters)
+
+    assert found() == [stable, empty]
+    assert found(states_filter=["Stable"]) == [stable]
+    assert found(states_filter=["eMPTY"]) == [empty]
+    assert found(states_filter=[" empty "]) == [empty]
+    assert found(states_filter=["Stable", "Empty", "Dancing"]) == [stable, empty]
+    assert found(states_filter=["Dancing"]) == []
+    assert found(types_filter=["cLASSIC"]) == [stable, empty]
+    assert found(types_filter=[" classic "]) == []
+    assert found(types_filter=["consumer"]) == []
+    assert found(types_filter=["dance"]) == []
+    assert found(types_filter=["dance", "classic"], states_filter=["empty"]) == [empty]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_is_described_in_any_version(
+    connection: WireConnection, member: JoinedMember, version: int
+) -> None:
+    described = describe(connection, member.group, version=version)
+
+    assert (described.error_code, described.error_message) == (ErrorCode.NONE, None)
+    assert (described.group_id, described.group_state) == (member.group, "Stable")
+    assert (described.protocol_type, described.protocol_data) == ("consumer", "range")
+    (told,) = described.members
+    assert (told.member_id, told.client_id, told.client_host) == (member.member_id, "wire", "/127.0.0.1")
+    assert (told.member_metadata[:2], told.member_assignment) == (b"\0\0", b"mine")
+    assert described.authorized_operations == -(2**31)
+
+
+def test_authorized_operations_are_told_if_asked_for(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    commit(connection, group, {topic: {0: 7}})
+
+    described = describe(connection, group, version=3, include_authorized_operations=True)
+
+    assert (described.group_state, described.protocol_type, described.protocol_data) == ("Empty", "", "")
+    bits = {bit for bit in range(32) if described.authorized_operations >> bit & 1}
+    assert bits == {3, 6, 8, 10, 11}, "read, delete, describe, describe and alter configs"
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_that_is_not_there_is_dead_or_not_found(
+    connection: WireConnection, group: str, version: int
+) -> None:
+    described = describe(connection, group, version=version)
+
+    assert (described.group_state, described.protocol_type, described.members) == ("Dead", "", [])
+    if version < 6:
+        assert described.error_code is ErrorCode.NONE
+    else:
+        assert described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+        assert described.error_message == f"Group {group} not found."
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_groups_are_deleted_with_their_offsets(
+    connection: WireConnection, topic: str, member: JoinedMember, version: int
+) -> None:
+    empty = new_name("readers")
+    commit(connection, empty, {topic: {0: 7, 1: 8}})
+
+    assert delete_groups(connection, empty, member.group, "nobody", empty, version=version) == {
+        empty: ErrorCode.NONE,
+        member.group: ErrorCode.NON_EMPTY_GROUP,
+        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert listed(connection, empty, member.group) == [member.group]
+    assert fetch(connection, empty, {topic: [0]}) == {(topic, 0): NOTHING}
+
+
+# -- a broker that comes back
+
+
+def test_offsets_and_groups_survive_a_crash(broker: Broker) -> None:
+    with WireConnection(broker.port) as connection:
+        create_topic(connection, "orders", partitions=3)
+        await_coordinator(connection, "kept")
+        commit(connection, "kept", {"orders": {0: 7, 1: 8}}, metadata="note", leader_epoch=2)
+        commit(connection, "kept", {"orders": {0: 9}})
+        commit(connection, "deleted", {"orders": {0: 7}})
+        assert delete_groups(connection, "deleted") == {"deleted": ErrorCode.NONE}
+        assert delete_offsets(connection, "kept", {"orders": [1]}) == [ErrorCode.NONE]
+        join(connection, "left", "orders").leave(connection)
+
+    broker.kill()
+    broker.start()
+
+    with WireConnection(broker.port) as connection:
+        await_coordinator(connection, "kept")
+        wait_until(
+            lambda: (
+                ask(connection, ListGroupsRequest(), 5).error_code
+                is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            ),
+            "all groups are loaded",
+        )
+        assert listed(connection, "kept", "deleted", "left") == ["kept", "left"]
+        assert fetch(connection, "kept", None) == {("orders", 0): (9, -1, "", ErrorCode.NONE)}
