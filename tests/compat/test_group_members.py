@@ -12,7 +12,7 @@ from compat.groups import members
 from compat.groups.history import faults
 from compat.groups.load import Load
 from compat.groups.members import Client, Group, Host
-from compat.groups.offsets import committed_offsets, end_offsets
+from compat.groups.state import committed_offsets, end_offsets
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
 

@@ -1,4 +1,4 @@
-"""What a group has committed and where its topic ends, asked through confluent-kafka's admin client."""
+"""What a broker tells of a group: its type, what it committed, and where its topic ends."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def end_offsets(group: Group) -> dict[int, int]:
         partition.partition: future.result(WAIT_SECONDS).offset
         for partition, future in client.list_offsets(wanted).items()
     }
+
+
+def group_type(group: Group) -> str:
+    """CLASSIC or CONSUMER, as ListGroups tells."""
+    client = admin(group.bootstrap)
+    listed = client.list_consumer_groups().result(WAIT_SECONDS).valid
+    [kind] = [found.type.name for found in listed if found.group_id == group.id]
+    return str(kind)

@@ -1,0 +1,81 @@
+"""From classic groups to those of the new protocol and back, a member at a time, while records are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.conftest import StartHost
+from compat.groups import members
+from compat.groups.history import faults
+from compat.groups.load import Load
+from compat.groups.members import Client, Group
+from compat.groups.state import committed_offsets, end_offsets, group_type
+from harness.admin import create_topic, new_name
+from harness.brokers import Broker
+
+PARTITION_COUNT = 6
+
+
+@pytest.mark.parametrize(
+    ("classic", "new"),
+    [
+        (members.JAVA_RANGE, members.JAVA_NEW),
+        (members.JAVA_COOPERATIVE, members.JAVA_NEW),
+        (members.CONFLUENT_RANGE, members.CONFLUENT_NEW),
+        (members.CONFLUENT_RANGE, members.JAVA_NEW),
+    ],
+    ids=str,
+)
+def test_a_group_is_upgraded_and_downgraded_member_by_member(
+    group_cluster: Broker, host_of: StartHost, classic: Client, new: Client
+) -> None:
+    topic = create_topic(group_cluster.bootstrap, "upgrade", partitions=PARTITION_COUNT)
+    group = Group(group_cluster.bootstrap, new_name("upgraded"), topic, partition_count=PARTITION_COUNT)
+    with Load(group.bootstrap, topic) as load:
+        group.join(host_of(classic), "classic-1", classic.settings)
+        group.join(host_of(classic), "classic-2", classic.settings)
+        group.wait_until_shared_by("classic-1", "classic-2")
+        assert group_type(group) == "CLASSIC"
+
+        group.join(host_of(new), "new-1", new.settings)
+        group.wait_until_shared_by("classic-1", "classic-2", "new-1")
+        assert group_type(group) == "CONSUMER"
+        group.leave("classic-1")
+        group.join(host_of(new), "new-2", new.settings)
+        group.wait_until_shared_by("classic-2", "new-1", "new-2")
+        group.leave("classic-2")
+        group.wait_until_shared_by("new-1", "new-2")
+        assert group_type(group) == "CONSUMER"
+
+        group.join(host_of(classic), "classic-3", classic.settings)
+        group.wait_until_shared_by("new-1", "new-2", "classic-3")
+        group.leave("new-1", "new-2")
+        group.wait_until_shared_by("classic-3")
+        assert group_type(group) == "CLASSIC"
+    group.wait_until_read(load.written)
+    group.leave_all()
+
+    # A commit under way while the group changes its type may be refused, so that records come again.
+    assert faults(group.history.events(), load.written, is_exactly_once=False) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+def test_an_empty_group_takes_the_type_of_whoever_comes_next(
+    group_cluster: Broker, host_of: StartHost
+) -> None:
+    """What it committed stays, whichever way it goes."""
+    topic = create_topic(group_cluster.bootstrap, "retyped", partitions=PARTITION_COUNT)
+    group = Group(group_cluster.bootstrap, new_name("retyped"), topic, partition_count=PARTITION_COUNT)
+    with Load(group.bootstrap, topic) as load:
+        for number, client in enumerate([members.JAVA_RANGE, members.JAVA_NEW, members.JAVA_COOPERATIVE]):
+            group.join(host_of(client), f"member-{number}", client.settings)
+            group.wait_until_shared_by(f"member-{number}")
+            assert group_type(group) == ("CONSUMER" if client.is_new else "CLASSIC")
+            group.leave(f"member-{number}")
+        group.join(host_of(members.JAVA_NEW), "last", members.JAVA_NEW.settings)
+        group.wait_until_shared_by("last")
+    group.wait_until_read(load.written)
+    group.leave_all()
+
+    assert faults(group.history.events(), load.written, is_exactly_once=True) == []
+    assert committed_offsets(group) == end_offsets(group)
