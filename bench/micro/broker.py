@@ -90,6 +90,7 @@ async def start_broker(folder: str) -> Broker:
         partitions=table,
         logs=logs,
         controller=nothing,
+        groups=nothing,
     )
 
 
