@@ -10,11 +10,11 @@ that a log which newer software has written can still be served after going back
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
-from penstock.protocol.codec import codec
+from penstock.protocol.codec import EncodeParts, codec
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import MalformedMessage
 
@@ -39,15 +39,25 @@ class RecordFraming:
             assert number is not None, f"{key_type.__name__} has no number"
             assert declaration_of(value_type).key == number, f"{value_type.__name__} belongs to another key"
             self._types[number] = (key_type, value_type)
+        self._key_writers: dict[type, _Writer] = {}
+        self._value_writers: dict[tuple[type, int], _Writer] = {}
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        key_type = type(record.key)
-        key = HEAD.pack(declaration_of(key_type).key) + codec(key_type, 0).encode(record.key)
-        if record.value is None:
-            return key, None
-        value_type = type(record.value)
-        version = declaration_of(value_type).last_version if record.version == NEWEST else record.version
-        return key, HEAD.pack(version) + codec(value_type, version).encode(record.value)
+        key, value, version = record
+        # Looked up once for each type: bench "offset commits".
+        key_writer = self._key_writers.get(type(key))
+        if key_writer is None:
+            number = declaration_of(type(key)).key
+            assert number in self._types, f"{type(key).__name__} is not a key of this log"
+            key_writer = self._key_writers[type(key)] = _writer(type(key), head=number, version=0)
+        if value is None:
+            return key_writer(key), None
+        value_writer = self._value_writers.get((type(value), version))
+        if value_writer is None:
+            written = declaration_of(type(value)).last_version if version == NEWEST else version
+            value_writer = _writer(type(value), head=written, version=written)
+            self._value_writers[type(value), version] = value_writer
+        return key_writer(key), value_writer(value)
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[Any, Any | None]:
         decoded_key: Any
@@ -67,3 +77,18 @@ class RecordFraming:
         except (MalformedMessage, struct.error) as error:
             raise CorruptRecord(f"a record with key {key[:40].hex()} cannot be read: {error}") from error
         return decoded_key, decoded
+
+
+_Writer = Callable[[Any], bytes]
+
+
+def _writer(message_type: type, *, head: int, version: int) -> _Writer:
+    head_bytes = HEAD.pack(head)
+    encode_parts: EncodeParts[Any] = codec(message_type, version).encode_parts
+
+    def write(message: Any) -> bytes:
+        (data,) = encode_parts(message, head_bytes)
+        assert isinstance(data, bytes), "no record of a coordinator has a file in it"
+        return data
+
+    return write

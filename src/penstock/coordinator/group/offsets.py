@@ -106,12 +106,10 @@ class Offsets:
     def _commit(
         self, request: OffsetCommitRequest, image: MetadataImage, version: int, check: PartitionCheck | None
     ) -> Outcome[OffsetCommitResponse]:
-        around = self._context.around
         now_ms = self._context.wall_ms()
         expire_ms, value_version = NO_TIMESTAMP, NEWEST
         if request.retention_time_ms != DEFAULT_RETENTION:
             expire_ms, value_version = now_ms + request.retention_time_ms, EXPIRING_VALUE_VERSION
-        note_length_max: int = around.settings().get("offset.metadata.max.bytes")
         records: list[CoordinatorRecord] = []
         answers: list[OffsetCommitResponseTopic] = []
         for topic in request.topics:
@@ -123,7 +121,7 @@ class Offsets:
                 error = ErrorCode.NONE
                 if found is None or not 0 <= index < partition_count:
                     error = unknown
-                elif note and _length_in_java(note) > note_length_max:
+                elif note and self._is_too_long(note):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     if check is not None:
@@ -148,6 +146,10 @@ class Offsets:
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
             )
         return Outcome(OffsetCommitResponse(topics=answers), records)
+
+    def _is_too_long(self, note: str) -> bool:
+        length_max: int = self._context.around.settings().get("offset.metadata.max.bytes")
+        return _length_in_java(note) > length_max
 
     # -- OffsetFetch
 

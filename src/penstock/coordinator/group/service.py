@@ -42,13 +42,14 @@ class GroupCoordinator:
     ) -> None:
         self._image = image
         around = Surroundings(image, settings, group_settings, rng)
+        compression = Compression(settings().get("offsets.topic.compression.codec"))  # not to be changed
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             log=log,
             framing=RecordFraming(TYPES),
             make_shard=lambda context: _make_shard(context, around),
             wall_ms=wall_ms,
-            compression=lambda: Compression(settings().get("offsets.topic.compression.codec")),
+            compression=lambda: compression,
             commit_timeout_ms=lambda: settings().get("offsets.commit.timeout.ms"),
         )
         self._partition_count = 0
