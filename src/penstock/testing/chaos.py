@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.testing.disk import WRITING
 from penstock.testing.ledger import Ledger
@@ -48,6 +48,8 @@ class Chaos:
         self._cluster_id: str | None = None
         self._last_end: End | None = None
         """How the last life ended; None where it had been disturbed."""
+        self.on_end: list[Callable[[End], None]] = []
+        """Told of every end of the node, after the ledger."""
         simulation.on_end = self._node_ended
         self.weather = Weather(is_over=lambda: self._is_over, is_disk_ailing=lambda: self._is_ailing)
 
@@ -174,6 +176,8 @@ class Chaos:
         else:
             persisted_until = now - START_OFFSETS_MS / 1000 - self._simulation.settle_s
         self._ledger.node_ended(persisted_until=persisted_until, lost_power=end is End.LOST_POWER)
+        for listener in self.on_end:
+            listener(end)
 
     def _settle(self) -> None:
         """See where logs end that may have lost their end."""

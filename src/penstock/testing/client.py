@@ -33,6 +33,8 @@ class SimulatedClient:
         self.random = simulation.generator(f"client/{name}")
         self.connections = 0
         """How many there have been; a new one means that answers may have been lost."""
+        self.sent_at = 0.0
+        """When the last request was sent."""
         self._connection: ClientConnection | None = None
 
     async def connect(self) -> None:
@@ -44,12 +46,13 @@ class SimulatedClient:
             except ConnectionError:
                 await asyncio.sleep(self.random.uniform(0, BACKOFF_S))
 
-    def send(self, request: Any) -> asyncio.Future[Any]:
-        """Send on the present connection; LostConnection if there is none any more."""
+    def send(self, request: Any, *, version: int | None = None) -> asyncio.Future[Any]:
+        """Send on the present connection, in the newest version unless told which; LostConnection if there is none."""
         if self._connection is None:
             raise LostConnection
+        self.sent_at = self.simulation.loop.time()
         try:
-            future = self._connection.send(request)
+            future = self._connection.send(request, version=version)
         except Disconnected as error:
             self._connection = None
             raise LostConnection from error
@@ -71,9 +74,15 @@ class SimulatedClient:
             kind = type(request).__name__
             raise BrokenPromise(f"{self.name} had no answer to {kind} in {ANSWER_S_MAX} s") from None
 
-    async def ask(self, request: Any) -> Any:
+    async def ask(self, request: Any, *, version: int | None = None) -> Any:
         await self.connect()
-        return await self.answer(request, self.send(request))
+        return await self.answer(request, self.send(request, version=version))
+
+    def hang_up(self) -> None:
+        """End the connection; what was sent may still arrive, and is not waited for."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     # What several kinds of client ask
 

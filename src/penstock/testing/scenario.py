@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.testing.administrators import Administrator
@@ -24,18 +25,25 @@ from penstock.testing.catalogue import Catalogue
 from penstock.testing.chaos import START_OFFSETS_MS, Chaos
 from penstock.testing.client import LostConnection
 from penstock.testing.consumers import Reader
+from penstock.testing.groups.cast import cast_groups, draw_group_settings
+from penstock.testing.groups.troupe import Troupe
 from penstock.testing.ledger import Ledger
 from penstock.testing.producers import IdempotentProducer, PlainProducer
 from penstock.testing.simulation import BrokenPromise, End, Simulation
 
 T = TypeVar("T")
+Client = IdempotentProducer | PlainProducer | Reader
 
 STABLE_TOPICS = ("durable-orders", "cached-clicks", "durable-expiring")
 """There from the beginning to the end."""
 PASSING_TOPICS = ("durable-passing", "cached-passing")
 """Made, deleted and made again."""
 
+GROUPS_CHANCE = 0.4
 CHAOS_S_MAX = 9.0
+DELAY_S_MAX_OF_GROUPS = (
+    0.02  # their timeouts are short, and a disk that stalls must not be the only thing they meet
+)
 DRAIN_S_MAX = 300.0  # how long clients may take to finish when nothing goes wrong any more
 RECOVERY_S_MAX = 60.0  # how long a log may hold back what a crash left, until it is synced
 NOT_YET = (
@@ -52,13 +60,24 @@ class Report:
     events: int
     lives: int
     acknowledged: int
+    commits: int
+    """Of offsets, that were acknowledged."""
     virtual_s: float
 
 
-def run_seed(seed: int, *, on_line: Callable[[str], None] | None = None) -> Report:
-    simulation = Simulation(seed, settings=draw_settings(random.Random(f"{seed}/settings")))
+def run_seed(
+    seed: int, *, has_groups: bool | None = None, on_line: Callable[[str], None] | None = None
+) -> Report:
+    """Some seeds have groups in them; `has_groups` decides it instead of the seed."""
+    groups_random = random.Random(f"{seed}/settings of groups")
+    if has_groups is None:
+        has_groups = groups_random.random() < GROUPS_CHANCE
+    settings = draw_settings(random.Random(f"{seed}/settings"))
+    if has_groups:
+        settings |= draw_group_settings(groups_random)
+    simulation = Simulation(seed, settings=settings)
     simulation.trace.on_line = on_line
-    scenario = Scenario(simulation)
+    scenario = Scenario(simulation, has_groups=has_groups)
     try:
         simulation.run(lambda _: scenario.run())
     except Exception as error:
@@ -71,6 +90,7 @@ def run_seed(seed: int, *, on_line: Callable[[str], None] | None = None) -> Repo
         events=simulation.trace.count,
         lives=simulation.lives,
         acknowledged=scenario.ledger.acknowledged_count(),
+        commits=sum(troupe.party.offsets.acknowledged_count for troupe in scenario.troupes),
         virtual_s=simulation.loop.time(),
     )
 
@@ -93,7 +113,7 @@ def draw_settings(rng: random.Random) -> dict[str, str]:
 
 
 class Scenario:
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, *, has_groups: bool) -> None:
         self.simulation = simulation
         self.ledger = Ledger()
         self.catalogue = Catalogue()
@@ -107,20 +127,39 @@ class Scenario:
         self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
         self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
         self._auditor = Auditor(simulation, "auditor", self.ledger)
+        self._clients = self._cast_few() if has_groups else self._cast_many()
+        self.troupes: list[Troupe] = []
+        if has_groups:
+            simulation.worker_delay_s_max = min(simulation.worker_delay_s_max, DELAY_S_MAX_OF_GROUPS)
+            self.troupes = cast_groups(simulation, STABLE_TOPICS, self.ledger, weather)
+        self.chaos.on_end += [troupe.party.node_ended for troupe in self.troupes]
+
+    def _cast_many(self) -> list[Client]:
+        weather = self.chaos.weather
         durable, cached, expiring = STABLE_TOPICS
-        self._clients: list[IdempotentProducer | PlainProducer | Reader] = [
-            IdempotentProducer(simulation, "idempotent-1", durable, self.ledger, weather),
-            IdempotentProducer(simulation, "idempotent-2", durable, self.ledger, weather),
-            IdempotentProducer(simulation, "idempotent-3", cached, self.ledger, weather),
-            PlainProducer(simulation, "plain-all", durable, self.ledger, weather, acks=-1),
-            PlainProducer(simulation, "plain-one", durable, self.ledger, weather, acks=1),
-            PlainProducer(simulation, "plain-none", cached, self.ledger, weather, acks=0),
-            PlainProducer(simulation, "plain-cached", cached, self.ledger, weather, acks=1),
-            PlainProducer(simulation, "plain-expiring", expiring, self.ledger, weather, acks=-1),
-            PlainProducer(simulation, "passing-1", PASSING_TOPICS[0], self.ledger, weather, acks=-1),
-            PlainProducer(simulation, "passing-2", PASSING_TOPICS[1], self.ledger, weather, acks=-1),
-            Reader(simulation, "reader-1", STABLE_TOPICS, self.ledger, weather),
-            Reader(simulation, "reader-2", STABLE_TOPICS + PASSING_TOPICS, self.ledger, weather),
+        return [
+            IdempotentProducer(self.simulation, "idempotent-1", durable, self.ledger, weather),
+            IdempotentProducer(self.simulation, "idempotent-2", durable, self.ledger, weather),
+            IdempotentProducer(self.simulation, "idempotent-3", cached, self.ledger, weather),
+            PlainProducer(self.simulation, "plain-all", durable, self.ledger, weather, acks=-1),
+            PlainProducer(self.simulation, "plain-one", durable, self.ledger, weather, acks=1),
+            PlainProducer(self.simulation, "plain-none", cached, self.ledger, weather, acks=0),
+            PlainProducer(self.simulation, "plain-cached", cached, self.ledger, weather, acks=1),
+            PlainProducer(self.simulation, "plain-expiring", expiring, self.ledger, weather, acks=-1),
+            PlainProducer(self.simulation, "passing-1", PASSING_TOPICS[0], self.ledger, weather, acks=-1),
+            PlainProducer(self.simulation, "passing-2", PASSING_TOPICS[1], self.ledger, weather, acks=-1),
+            Reader(self.simulation, "reader-1", STABLE_TOPICS, self.ledger, weather),
+            Reader(self.simulation, "reader-2", STABLE_TOPICS + PASSING_TOPICS, self.ledger, weather),
+        ]
+
+    def _cast_few(self) -> list[Client]:
+        """Beside groups, which do enough themselves."""
+        weather = self.chaos.weather
+        durable, cached, _ = STABLE_TOPICS
+        return [
+            PlainProducer(self.simulation, "plain-all", durable, self.ledger, weather, acks=-1),
+            PlainProducer(self.simulation, "plain-cached", cached, self.ledger, weather, acks=1),
+            Reader(self.simulation, "reader", STABLE_TOPICS, self.ledger, weather),
         ]
 
     def _administrator(self, name: str, topics: tuple[str, ...], *, deletes: bool) -> Administrator:
@@ -135,6 +174,7 @@ class Scenario:
             self._keeper.run(),
             self._audit_again_and_again(),
             *[client.run() for client in self._clients],
+            *[troupe.run() for troupe in self.troupes],
         )
         try:
             await asyncio.wait_for(work, CHAOS_S_MAX + DRAIN_S_MAX)
@@ -165,10 +205,14 @@ class Scenario:
             for topic in topics:
                 await _insist(administrator.look, topic)
         for found in (await _insist(self._auditor.metadata)).topics:
+            if found.name == OFFSETS_TOPIC and self.troupes:
+                continue
             if found.name not in STABLE_TOPICS + PASSING_TOPICS:
                 raise BrokenPromise(f"there is a topic {found.name} that nobody made")
             for index in range(len(found.partitions)):
                 await self._audit_partition(found.name, found.topic_id, index)
+        for troupe in self.troupes:
+            await troupe.audit_offsets()
 
     async def _audit_partition(self, topic: str, topic_id: Uuid, index: int) -> None:
         until = self.simulation.loop.time() + RECOVERY_S_MAX

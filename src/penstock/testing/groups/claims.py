@@ -1,0 +1,188 @@
+"""Who owns what in one group, and the complaint when a partition is given to two members.
+
+A `Tenure` is one membership: what a member has been told, and until when the coordinator has to stand by it. It may
+put a member out that was silent for its session timeout, or that did not follow a rebalance for its rebalance
+timeout; both count from a request of the member that was accepted, so that `protected_until` is never later than the
+moment at which the coordinator may really do it. A member that stops for long is a zombie: it goes on believing in
+what it was told. From the moment another one was given its partitions, nothing that it sends may be accepted.
+
+Generations and epochs only rise. Where the coordinator's log is not flushed, a power cut may take back the end of
+it, and with it everything that was told; then all books are closed and begun anew (`power_lost`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from penstock.protocol.types import Uuid
+from penstock.testing.simulation import BrokenPromise
+
+Partition = tuple[Uuid, int]
+"""The topic's id and the index."""
+
+
+@dataclass(slots=True, eq=False)
+class Tenure:
+    name: str
+    session_s: float
+    rebalance_s: float
+    instance_id: str | None = None
+    generation: int = -1
+    """The last generation or epoch that the member was told."""
+    held: dict[Partition, int] = field(default_factory=dict)
+    """What it owns, and in which generation it was told so."""
+    is_recorded: bool = False
+    """The coordinator answered in a way that it can only after it wrote the member down."""
+    is_over: bool = False
+    """It left, was replaced or put out; or a power cut may have taken it back."""
+    is_forgotten: bool = False
+    """That was a power cut: it may go on, if the coordinator still knows it."""
+    is_certain: bool = True
+    """Since such a power cut the coordinator has shown that it knows it."""
+    superseded_at: float = math.inf
+    """Since then another member has what this one believes to own."""
+    _session_until: float = -math.inf
+    _rebalance_until: float = -math.inf
+
+    def accepted(self, sent_at: float, *, is_settled: bool) -> None:
+        """The coordinator accepted what was sent then; `is_settled`: and there was no rebalance to follow."""
+        self._session_until = max(self._session_until, sent_at + self.session_s)
+        if is_settled:
+            self._rebalance_until = max(self._rebalance_until, sent_at + self.rebalance_s)
+
+    @property
+    def protected_until(self) -> float:
+        if self.is_over or not self.is_recorded or not self.is_certain:
+            return -math.inf
+        return min(self._session_until, self._rebalance_until)
+
+
+class Claims:
+    """All tenures of one group that may still hold something."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.tenures: list[Tenure] = []
+        self.generation = -1
+        """The highest that anybody was told, with an answer that stands in the coordinator's log."""
+
+    def begin(
+        self, name: str, *, session_s: float, rebalance_s: float, instance_id: str | None = None
+    ) -> Tenure:
+        tenure = Tenure(name, session_s, rebalance_s, instance_id)
+        self.tenures.append(tenure)
+        return tenure
+
+    def end(self, tenure: Tenure) -> None:
+        """The member gives everything up, and goes by its old id no more."""
+        tenure.is_over = True
+        tenure.held.clear()
+        if tenure in self.tenures:
+            self.tenures.remove(tenure)
+
+    def replace(self, instance_id: str) -> None:
+        """Another process is about to join under this instance id: whoever had it is on his own."""
+        for tenure in self.tenures:
+            if tenure.instance_id == instance_id:
+                tenure.is_over = True
+
+    def power_lost(self) -> None:
+        """What was told may be forgotten."""
+        for tenure in self.tenures:
+            tenure.is_over = tenure.is_forgotten = True
+        self.tenures.clear()
+        self.generation = -1
+
+    def revive(self, tenure: Tenure) -> Tenure:
+        """The member goes on as if nothing had happened; whether it may, the next answer will tell."""
+        revived = replace(tenure, is_over=False, is_forgotten=False, is_certain=False, held=dict(tenure.held))
+        self.tenures.append(revived)
+        return revived
+
+    # What members are told
+
+    def told_generation(
+        self, tenure: Tenure, generation: int, *, known_when_asked: int, may_lag: bool = False
+    ) -> None:
+        """A generation or epoch that is on record, and the highest one that was known when the member asked.
+
+        `may_lag`: members of the newer protocol come into a new epoch one after another.
+        """
+        if tenure.is_over:
+            return
+        if generation < tenure.generation and tenure.is_certain:
+            raise self._broken(f"{tenure.name} was in {tenure.generation}, and is now told {generation}")
+        if generation < known_when_asked and not may_lag:
+            raise self._broken(
+                f"{tenure.name} came into {generation}, when others were in {known_when_asked} already"
+            )
+        tenure.generation = generation
+        tenure.is_recorded = tenure.is_certain = True
+        self.generation = max(self.generation, generation)
+
+    def take(self, tenure: Tenure, partitions: list[Partition], *, now: float) -> None:
+        """The member was told that it owns these, in its present generation."""
+        if tenure.is_over:
+            return
+        for partition in partitions:
+            tenure.held[partition] = tenure.generation
+            for other in self.tenures:
+                if other is not tenure and not other.is_over and other.is_certain and partition in other.held:
+                    self._settle_conflict(tenure, other, partition, now=now)
+
+    def _settle_conflict(self, one: Tenure, other: Tenure, partition: Partition, *, now: float) -> None:
+        """Two hold it: right only if the one of the older generation had time to be put out."""
+        if one.held[partition] == other.held[partition]:
+            raise self._broken(
+                f"partition {partition[1]} is given to {one.name} and to {other.name},"
+                f" both in {one.held[partition]}"
+            )
+        older, newer = (one, other) if one.held[partition] < other.held[partition] else (other, one)
+        if now < older.protected_until:
+            raise self._broken(
+                f"{newer.name} is given partition {partition[1]} in {newer.held[partition]}, though {older.name}"
+                f" holds it from {older.held[partition]} and has until {older.protected_until:.3f} to let go"
+            )
+        older.superseded_at = min(older.superseded_at, now)
+
+    def let_go(self, tenure: Tenure, partitions: list[Partition] | None = None) -> None:
+        """The member gives these up, or all."""
+        for partition in list(tenure.held) if partitions is None else partitions:
+            tenure.held.pop(partition, None)
+        if not tenure.held:
+            tenure.superseded_at = math.inf
+
+    # What becomes of their requests
+
+    def accepted(
+        self,
+        tenure: Tenure,
+        what: str,
+        *,
+        sent_at: float,
+        is_settled: bool = False,
+        is_sign_of_life: bool = True,
+    ) -> None:
+        """A request in the name of this member got what it wanted."""
+        if tenure.is_over:
+            return
+        tenure.is_certain = True
+        if sent_at > tenure.superseded_at:
+            raise self._broken(
+                f"{what} of {tenure.name} was accepted at {sent_at:.3f}, though others have had its partitions"
+                f" since {tenure.superseded_at:.3f}"
+            )
+        if is_sign_of_life:
+            tenure.accepted(sent_at, is_settled=is_settled)
+
+    def refused(self, tenure: Tenure, what: str, error: str, *, now: float) -> None:
+        """The coordinator does not know the member, or not in its generation."""
+        if now < tenure.protected_until:
+            raise self._broken(
+                f"{what} of {tenure.name} (generation {tenure.generation}) was answered with {error},"
+                f" though it has until {tenure.protected_until:.3f}"
+            )
+
+    def _broken(self, complaint: str) -> BrokenPromise:
+        return BrokenPromise(f"group {self.group_id}: {complaint}")
