@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.coordinator.group.classic.leave import leave_response, leaving_members
-from penstock.coordinator.group.classic.member import join_refusal, read_protocols, rebalance_timeout_of
+from penstock.coordinator.group.classic.member import (
+    in_version,
+    join_refusal,
+    read_protocols,
+    rebalance_timeout_of,
+)
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.consumer.change import MemberChange
 from penstock.coordinator.group.consumer.embedded import as_reported, read_subscription, write_assignment
@@ -74,7 +79,8 @@ class ClassicMembers:
         check_room(group, member_id, size_max=self._around.size_max)
         _check_protocols(group, request, member_id)
         if is_unknown and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_VERSION:
-            return Outcome(join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            refusal = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id, protocol_name=None)
+            return Outcome(in_version(refusal, version))
         subscription = _read_subscription(request)
         records: list[CoordinatorRecord] = []
         replaced = group.static_member(request.group_instance_id)

@@ -14,8 +14,9 @@ from penstock.coordinator.group.consumer.assignment import read_assignment
 from penstock.coordinator.group.consumer.classic_members import ClassicMembers
 from penstock.coordinator.group.consumer.describe import describe_group
 from penstock.coordinator.group.consumer.group import ConsumerGroup, GroupEpoch, TargetEpoch
-from penstock.coordinator.group.consumer.heartbeat import Heartbeats, not_found
+from penstock.coordinator.group.consumer.heartbeat import Heartbeats
 from penstock.coordinator.group.consumer.member import (
+    JOINING_EPOCH,
     LEAVING_EPOCH,
     LEAVING_FOR_A_WHILE_EPOCH,
     ConsumerMember,
@@ -73,9 +74,7 @@ class ConsumerGroups:
         self._timeouts = Timeouts(context.timers, self._put_out_by_time)
         self._regexes = RegexRefresh(self._around, self._find)
         self._migration = Migration(self._around, classic)
-        self._heartbeats = Heartbeats(
-            self._around, self._timeouts, self._regexes, self._open_group, self._put_out
-        )
+        self._heartbeats = Heartbeats(self._around, self._timeouts, self._regexes, self._put_out)
         self._classic_members = ClassicMembers(
             self._around, self._timeouts, self._regexes, self._migration, self._put_out
         )
@@ -91,12 +90,14 @@ class ConsumerGroups:
             if response is not None:
                 return Outcome(response)
         self._heartbeats.check(request, version=version)
-        found = group if isinstance(group, ConsumerGroup) else None
+        records: list[CoordinatorRecord] = []
+        if request.member_epoch == JOINING_EPOCH:
+            group = self._open_group(request.group_id, records)
+        if not isinstance(group, ConsumerGroup):
+            raise _not_a_group(request.group_id, group)
         if request.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
-            if found is None:
-                raise not_found(request.group_id)
-            return self._heartbeats.leave(found, request)
-        return self._heartbeats.stay(found, request, client)
+            return self._heartbeats.leave(group, request)
+        return self._heartbeats.stay(group, request, client, records)
 
     # -- what classic members send
 
@@ -135,10 +136,8 @@ class ConsumerGroups:
     def describe(self, group_id: str) -> DescribedGroup:
         """Committed state. `Refused` with GROUP_ID_NOT_FOUND."""
         group = self._groups.committed(group_id)
-        if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ConsumerGroup):
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise _not_a_group(group_id, group)
         return describe_group(group, self._around.image, default_assignor=next(iter(self._around.assignors)))
 
     # -- for the shard
@@ -184,7 +183,7 @@ class ConsumerGroups:
         if group is None:
             return ConsumerGroup(group_id, Timeline())
         if not isinstance(group, ClassicGroup):
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise _not_a_group(group_id, group)
         if group.is_empty:
             records += group.tombstones()
             return ConsumerGroup(group_id, Timeline())
@@ -319,6 +318,11 @@ class ConsumerGroups:
             self._find_or_make(key.group_id).resolve(key.regular_expression, resolved)
         elif (found := self._find(key.group_id)) is not None:
             found.resolve(key.regular_expression, None)
+
+
+def _not_a_group(group_id: str, found: Group | None) -> Refused:
+    reason = "not found" if found is None else "is not a consumer group"
+    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def _matters(topic: TopicDelta) -> bool:

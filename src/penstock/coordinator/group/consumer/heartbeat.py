@@ -44,8 +44,6 @@ from penstock.protocol.types import random_uuid, uuid_text
 NO_TIMEOUT = -1
 CLIENT_MAKES_ID_VERSION = 1
 
-OpenGroup = Callable[[str, list[CoordinatorRecord]], ConsumerGroup]
-"""The group that a member joins: there already, or to be made by the records that are added."""
 PutOutMembers = Callable[[ConsumerGroup, Iterable[ConsumerMember]], Outcome[None]]
 
 
@@ -55,13 +53,11 @@ class Heartbeats:
         around: ConsumerSurroundings,
         timeouts: Timeouts,
         regexes: RegexRefresh,
-        open_group: OpenGroup,
         put_out: PutOutMembers,
     ) -> None:
         self._around = around
         self._timeouts = timeouts
         self._regexes = regexes
-        self._open_group = open_group
         self._put_out = put_out
 
     def check(self, request: ConsumerGroupHeartbeatRequest, *, version: int) -> None:
@@ -123,15 +119,14 @@ class Heartbeats:
         )
 
     def stay(
-        self, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, client: Client
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        records: list[CoordinatorRecord],
     ) -> Outcome[ConsumerGroupHeartbeatResponse]:
-        """A member joins (then the group may still have to be made), or goes on."""
-        records: list[CoordinatorRecord] = []
+        """A member joins, or goes on. `records` are those that make the group, where it is to be made."""
         is_joining = request.member_epoch == JOINING_EPOCH
-        if is_joining:
-            group = self._open_group(request.group_id, records)
-        elif group is None:
-            raise not_found(request.group_id)
         check_room(group, request.member_id, size_max=self._around.size_max)
         before = self._find_member(group, request, records)
         change = MemberChange(self._around, self._timeouts, group, before, records)
@@ -194,10 +189,6 @@ class Heartbeats:
         if not existing.is_classic:
             check_released(existing, member_id)
         return replace_member(group, existing, member_id, records)
-
-
-def not_found(group_id: str) -> Refused:
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
