@@ -1,0 +1,178 @@
+"""What a request to a group costs from its frame to its answer, in microseconds: `python bench/micro/groups.py`.
+
+A whole node serves them, with real logs in the temporary folder and everything but the network. The budget is 25 us
+for a commit of one offset, 3 us for each further one, and 12 us for a heartbeat. Time is that of this thread alone, so
+that a busy machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penstock.config.broker import BrokerSettings
+from penstock.net.connection import Connection
+from penstock.net.sockets import SocketNetwork
+from penstock.node.node import Node
+from penstock.protocol.apis import ApiKey, api
+from penstock.protocol.codec import codec
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.runtime import Runtime
+from penstock.runtime.clock import SystemClock
+from penstock.runtime.disk import RealDisk
+from penstock.runtime.workers import ThreadWorkers
+
+GROUP = "readers"
+PARTITIONS = 50
+VERSIONS = {
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.JOIN_GROUP: 3,  # the last in which a member is let in at once
+    ApiKey.SYNC_GROUP: 5,
+}
+ROUNDS = 15
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = BrokerSettings.load(
+            {
+                "log.dirs": folder,
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "group.initial.rebalance.delay.ms": "0",
+            }
+        )
+        workers = ThreadWorkers(2)
+        node = Node(settings, Runtime(SystemClock(), random.Random(1), RealDisk(), SocketNetwork(), workers))
+        await node.start()
+        client = Client(node)
+        await client.prepare()
+        client.report("commit, 1 partition", commit("lonely", 1), 2000)
+        client.report(f"commit, {PARTITIONS} partitions", commit("lonely", PARTITIONS), 100)
+        member_id = await client.join()
+        beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
+        client.report("heartbeat", beat, 5000)
+        client.report("commit of a member, 1 partition", commit(GROUP, 1, member_id), 2000)
+        await node.stop()
+        workers.close()
+
+
+class Client:
+    """Asks the node's dispatcher, as a connection does."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._connection = Connection(
+            NoStream(),
+            node.dispatcher,
+            listener="PLAINTEXT",
+            scratch=memoryview(bytearray(1 << 16)),
+            frame_bytes_max=1 << 20,
+            now=time.monotonic,
+        )
+
+    async def prepare(self) -> None:
+        topic = CreatableTopic(
+            name="orders", num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[]
+        )
+        await self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        where = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+        while (await self.ask(where)).coordinators[0].error_code:
+            await asyncio.sleep(0.01)
+
+    async def join(self) -> str:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+        joined = await self.ask(
+            JoinGroupRequest(
+                group_id=GROUP,
+                session_timeout_ms=300_000,
+                rebalance_timeout_ms=300_000,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[protocol],
+            )
+        )
+        await self.ask(
+            SyncGroupRequest(
+                group_id=GROUP, generation_id=1, member_id=joined.member_id, protocol_type="consumer",
+                protocol_name="range", assignments=[],
+            )
+        )  # fmt: skip
+        return str(joined.member_id)
+
+    async def ask(self, request: Any) -> Any:
+        key = key_of(request)
+        answer = self._node.dispatcher.serve(frame(request), self._connection)
+        parts = await answer if isinstance(answer, asyncio.Future) else answer
+        assert parts is not None
+        head = 9 if api(key).response_header_version(VERSIONS[key]) >= 1 else 8
+        response, _ = codec(api(key).response_class(), VERSIONS[key]).decode(memoryview(parts[0]), head)  # type: ignore[arg-type]
+        return response
+
+    def report(self, name: str, request: Any, number: int) -> None:
+        serve, connection, asked = self._node.dispatcher.serve, self._connection, frame(request)
+        assert type(serve(asked, connection)) is list, "it should be answered at once"
+        best = measure(lambda: serve(asked, connection), number)
+        print(f"{name:<50} {best:>10.2f}")
+
+
+class NoStream:
+    peer, peer_host = "127.0.0.1:1", "127.0.0.1"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"nothing should be sent here, but {name} was called")
+
+
+def commit(group_id: str, count: int, member_id: str = "") -> OffsetCommitRequest:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1000, committed_metadata="")
+        for index in range(count)
+    ]
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=1 if member_id else -1,
+        member_id=member_id,
+        topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)],
+    )
+
+
+def frame(request: Any) -> memoryview:
+    key = key_of(request)
+    head = struct.pack(">hhih", key, VERSIONS[key], 1, 5) + b"bench"
+    if api(key).request_header_version(VERSIONS[key]) >= 2:
+        head += b"\x00"
+    return memoryview(head + codec(type(request), VERSIONS[key]).encode(request))
+
+
+def key_of(request: Any) -> ApiKey:
+    return next(key for key in VERSIONS if api(key).request_class() is type(request))
+
+
+def measure(work: Callable[[], object], number: int) -> float:
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.thread_time()
+        for _ in range(number):
+            work()
+        best = min(best, time.thread_time() - began)
+    return best / number * 1e6
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
