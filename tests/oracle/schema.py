@@ -99,7 +99,8 @@ def kafka_fields(definition: Json, version: int) -> tuple[WireField, ...]:
 def _kafka_fields(definition: Json, fields: list[Json], version: int, flexible: range) -> list[WireField]:
     plain, tagged = [], []
     for field in fields:
-        if version not in versions_in(field["versions"]):
+        # A field that does not say is in every version, as in StreamsGroupMetadataValue.
+        if version not in versions_in(field.get("versions", "0+")):
             continue
         inner = struct_fields(definition, field)
         array, name = field["type"].startswith("[]"), field["type"].removeprefix("[]")
