@@ -14,6 +14,8 @@ from penstock.coordinator.group.streams.group import StreamsGroup
 from penstock.coordinator.group.streams.groups import StreamsGroups
 from penstock.coordinator.group.streams.tasks import Task, in_order
 from penstock.metadata.errors import Refused
+from penstock.metadata.records import ConfigRecord
+from penstock.metadata.resources import group_resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.streams_group_heartbeat import (
     CopartitionGroup,
@@ -117,6 +119,14 @@ class StreamsStage(ConsumerStage):
         super().change_metadata(*records)
         delta = before.apply(records, offset=before.offset + len(records), epoch=1)
         assert self.streams.metadata_changed(delta) == []
+
+    def set_for_group(self, name: str, value: str) -> None:
+        resource = group_resource(GROUP)
+        self.change_metadata(
+            ConfigRecord(
+                resource_type=int(resource.type), resource_name=resource.name, name=name, value=value
+            )
+        )
 
     @property
     def group(self) -> StreamsGroup:
