@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from compat.groups.members import Group
 from harness.admin import WAIT_SECONDS, admin
+from harness.waiting import wait_until
 
 
 def committed_offsets(group: Group) -> dict[int, int]:
@@ -19,14 +20,27 @@ def committed_offsets(group: Group) -> dict[int, int]:
 
 
 def end_offsets(group: Group) -> dict[int, int]:
-    client = admin(group.bootstrap)
-    wanted = {
-        TopicPartition(group.topic, number): OffsetSpec.latest() for number in range(group.partition_count)
-    }
-    return {
-        partition.partition: future.result(WAIT_SECONDS).offset
-        for partition, future in client.list_offsets(wanted).items()
-    }
+    return topic_ends(group.bootstrap, group.topic, group.partition_count)
+
+
+def topic_ends(bootstrap: str, topic: str, partition_count: int) -> dict[int, int]:
+    client = admin(bootstrap)
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partition_count)}
+    ends: dict[int, int] = {}
+
+    def is_led() -> bool:
+        """Kafka says that a topic is made before its leader knows of it."""
+        try:
+            for partition, future in client.list_offsets(wanted).items():
+                ends[partition.partition] = future.result(WAIT_SECONDS).offset
+        except KafkaException as exc:
+            if exc.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:
+                return False
+            raise
+        return True
+
+    wait_until(is_led, f"{topic} has a leader")
+    return ends
 
 
 def group_type(group: Group) -> str:
