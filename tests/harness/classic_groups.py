@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from harness.groups import Stage
+from penstock.broker.handlers.join_group import in_version
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
@@ -49,6 +50,8 @@ class Reply(Generic[R]):
             self._take(response)
 
     def _take(self, response: R) -> None:
+        if isinstance(response, JoinGroupResponse):
+            in_version(response, self._version)
         codec(type(response), self._version).encode(response)  # type: ignore[arg-type]
         self._got.append(response)
 

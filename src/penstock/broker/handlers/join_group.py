@@ -12,27 +12,46 @@ from collections.abc import Awaitable
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.group_answers import answer, client_of
+from penstock.coordinator.group.classic.member import join_refusal
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+NULL_NAME_VERSION = 7  # before it, no protocol is an empty name
 
 
 def handle(
     broker: Broker, request: JoinGroupRequest, context: RequestContext
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    version = context.version
+    response = _ask(broker, request, context)
+    if isinstance(response, JoinGroupResponse):
+        return in_version(response, version)
+    return _in_version_later(response, version)
+
+
+def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    if response.protocol_name is None and version < NULL_NAME_VERSION:
+        response.protocol_name = ""
+    return response
+
+
+async def _in_version_later(response: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
+    return in_version(await response, version)
+
+
+def _ask(
+    broker: Broker, request: JoinGroupRequest, context: RequestContext
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     if not request.group_id:
-        return _refusal(ErrorCode.INVALID_GROUP_ID, request.member_id)
+        return join_refusal(ErrorCode.INVALID_GROUP_ID, request.member_id)
     shortest_ms = broker.settings.get("group.min.session.timeout.ms")
     longest_ms = broker.settings.get("group.max.session.timeout.ms")
     if not shortest_ms <= request.session_timeout_ms <= longest_ms:
-        return _refusal(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        return join_refusal(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
     client, version = client_of(context), context.version
     return answer(
         lambda: broker.groups.write(
             request.group_id, lambda shard: shard.join(request, client=client, version=version)
         ),
-        lambda refused: _refusal(refused.error),
+        lambda refused: join_refusal(refused.error),
     )
-
-
-def _refusal(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, protocol_name="", leader="", member_id=member_id, members=[])

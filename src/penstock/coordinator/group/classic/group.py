@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Self
 
-from penstock.coordinator.group.classic.member import JoinWait, Member, Protocols, join_refusal, sync_refusal
+from penstock.coordinator.group.classic.member import Member, Protocols, join_refusal, sync_refusal
 from penstock.coordinator.group.classic.state import REACHED_FROM, State
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group, GroupType
 from penstock.coordinator.group.records.classic import GroupMetadataKey
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.outcome import Answer, CoordinatorRecord
 from penstock.metadata.errors import Refused
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode, MalformedMessage
@@ -158,7 +158,7 @@ class ClassicGroup(Group):
 
     def replace(self, old: Member, new: Member) -> None:
         """Let a static member go on under a new id. Whoever still waits under the old one is fenced."""
-        self.answer_join(old, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id, protocol_name=None))
+        self.answer_join(old, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
         old.answer_sync(sync_refusal(ErrorCode.FENCED_INSTANCE_ID))
         was_leader = self.leader_id == old.member_id
         was_to_sync = old.member_id in self.pending_syncs
@@ -178,7 +178,7 @@ class ClassicGroup(Group):
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def let_wait(self, member: Member, wait: JoinWait) -> None:
+    def let_wait(self, member: Member, wait: Answer[JoinGroupResponse]) -> None:
         """`member` waits for the others. If it already did, by a connection that it may have lost, that
         ends."""
         self.answer_join(member, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import (
-    JoinWait,
     Member,
     Protocols,
-    in_version,
     join_refusal,
     read_protocols,
     rebalance_timeout_of,
@@ -108,8 +106,7 @@ def join_again(rebalances: Rebalances, group: ClassicGroup, joining: Joining) ->
         return _come_in(rebalances, group, member_id, joining)
     error = group.check_member(member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
-        refusal = join_refusal(error, member_id, protocol_name=None)
-        return Outcome(in_version(refusal, joining.version))
+        return joining.refusal(error)
     member = group.members[member_id]
     state = group.state
     if state is State.PREPARING_REBALANCE:
@@ -134,7 +131,7 @@ def _come_in(
     member = joining.as_member(member_id)
     member.is_new = True
     group.add(member)
-    answer = _wait(group, member, joining)
+    answer = _wait(group, member)
     rebalances.start_session(group, member, NEW_MEMBER_TIMEOUT_MS)
     reason = f"{member_id} joins: {joining.reason}"
     return Outcome(answer, rebalances.start_or_complete(group, reason))
@@ -144,7 +141,7 @@ def _come_back(
     rebalances: Rebalances, group: ClassicGroup, member: Member, joining: Joining
 ) -> Outcome[JoinGroupResponse]:
     _take_over_metadata(group, member, joining)
-    answer = _wait(group, member, joining)
+    answer = _wait(group, member)
     reason = f"{member.member_id} joins again: {joining.reason}"
     return Outcome(answer, rebalances.start_or_complete(group, reason))
 
@@ -158,7 +155,7 @@ def _take_over(
     new = joining.as_member(member_id)
     new.assignment = old.assignment
     group.replace(old, new)
-    answer = _wait(group, new, joining)
+    answer = _wait(group, new)
     rebalances.start_session(group, new)
     reason = f"static member {new.instance_id} joins again: {joining.reason}"
     if group.state is not State.STABLE or group.select_protocol() != group.protocol_name:
@@ -211,7 +208,7 @@ def _take_over_metadata(group: ClassicGroup, member: Member, joining: Joining) -
     )
 
 
-def _wait(group: ClassicGroup, member: Member, joining: Joining) -> Answer[JoinGroupResponse]:
+def _wait(group: ClassicGroup, member: Member) -> Answer[JoinGroupResponse]:
     answer: Answer[JoinGroupResponse] = Answer()
-    group.let_wait(member, JoinWait(answer, joining.version))
+    group.let_wait(member, answer)
     return answer

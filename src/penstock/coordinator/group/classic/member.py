@@ -18,8 +18,6 @@ from penstock.protocol.messages.sync_group import SyncGroupResponse
 Protocols = Mapping[str, bytes]
 """The member's metadata by protocol, in its order of preference."""
 
-NULL_NAME_VERSION = 7  # of JoinGroup: before it, no protocol is an empty name
-
 
 class Member:
     """Compared by identity, which also makes it the key of its own session timer."""
@@ -60,7 +58,7 @@ class Member:
         self.is_new = False
         """It has never been answered since it joined, and can not know its id: a session would be
         pointless."""
-        self.join_wait: JoinWait | None = None
+        self.join_wait: Answer[JoinGroupResponse] | None = None
         self.sync_wait: Answer[SyncGroupResponse] | None = None
         self.expire: Action = _never
         """What happens when its session ends; set with the first session."""
@@ -91,32 +89,8 @@ class Member:
         return True
 
 
-class JoinWait:
-    """A JoinGroup request that waits for the other members."""
-
-    __slots__ = ("answer", "version")
-
-    def __init__(self, answer: Answer[JoinGroupResponse], version: int) -> None:
-        self.answer = answer
-        self.version = version
-
-    def give(self, response: JoinGroupResponse) -> None:
-        self.answer.give(in_version(response, self.version))
-
-
-def in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    if response.protocol_name is None and version < NULL_NAME_VERSION:
-        response.protocol_name = ""
-    return response
-
-
-def join_refusal(
-    error: ErrorCode, member_id: str = "", *, protocol_name: str | None = ""
-) -> JoinGroupResponse:
-    """Kafka writes an empty protocol name in most refusals and none at all in some."""
-    return JoinGroupResponse(
-        error_code=error, member_id=member_id, protocol_name=protocol_name, leader="", members=[]
-    )
+def join_refusal(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None, leader="", members=[])
 
 
 def sync_refusal(error: ErrorCode) -> SyncGroupResponse:

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from penstock.coordinator.group.classic.leave import leave_response, leaving_members
 from penstock.coordinator.group.classic.member import (
-    in_version,
     join_refusal,
     read_protocols,
     rebalance_timeout_of,
@@ -79,8 +78,7 @@ class ClassicMembers:
         check_room(group, member_id, size_max=self._around.size_max)
         _check_protocols(group, request, member_id)
         if is_unknown and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_VERSION:
-            refusal = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id, protocol_name=None)
-            return Outcome(in_version(refusal, version))
+            return Outcome(join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         subscription = _read_subscription(request)
         records: list[CoordinatorRecord] = []
         replaced = group.static_member(request.group_instance_id)
