@@ -89,7 +89,10 @@ class ClassicStage(Stage):
 
     def successor(self, properties: dict[str, str] | None = None) -> ClassicStage:
         """The shard as another node, or this one after a restart, would load it now."""
-        other = ClassicStage(properties, is_loaded=False, seed=self.clock_ms)
+        seed = self.context.around.random.getrandbits(
+            32
+        )  # ids must be new ones, as those of another node would be
+        other = ClassicStage(properties, is_loaded=False, seed=seed)
         other.clock_ms = self.clock_ms
         other.load(self.compacted())
         other.classic.loaded()

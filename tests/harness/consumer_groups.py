@@ -169,7 +169,8 @@ class ConsumerStage(Stage):
 
     def reloaded(self) -> ConsumerStage:
         """What a new coordinator makes of the log."""
-        other = ConsumerStage(image=self.image)
+        # Ids must be new ones, as those of another node would be.
+        other = ConsumerStage(image=self.image, seed=self.context.around.random.getrandbits(32))
         other.settings = self.settings
         other.clock_ms = self.clock_ms
         other._incarnations = dict(self._incarnations)
