@@ -10,7 +10,7 @@ that a log which newer software has written can still be served after going back
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
@@ -19,6 +19,8 @@ from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import MalformedMessage
 
 HEAD = struct.Struct(">h")
+
+Writer = Callable[[Any], bytes]
 
 
 class UnknownRecord(Exception):
@@ -30,32 +32,39 @@ class CorruptRecord(Exception):
 
 
 class RecordFraming:
-    """The record types of one coordinator: pairs of key and value classes, with one number each."""
+    """The record types of one coordinator: pairs of key and value classes, with one number each.
 
-    def __init__(self, types: Iterable[tuple[type, type]]) -> None:
+    `writers` are for what is written often: keys, and values of the newest version. They do what `writer_of` would.
+    """
+
+    def __init__(
+        self, types: Iterable[tuple[type, type]], writers: Mapping[type, Writer] | None = None
+    ) -> None:
         self._types: dict[int, tuple[type, type]] = {}
         for key_type, value_type in types:
             number = declaration_of(key_type).key
             assert number is not None, f"{key_type.__name__} has no number"
             assert declaration_of(value_type).key == number, f"{value_type.__name__} belongs to another key"
             self._types[number] = (key_type, value_type)
-        self._key_writers: dict[type, _Writer] = {}
-        self._value_writers: dict[tuple[type, int], _Writer] = {}
+        self._key_writers: dict[type, Writer] = dict(writers or {})
+        self._value_writers: dict[tuple[type, int], Writer] = {
+            (message_type, NEWEST): writer for message_type, writer in (writers or {}).items()
+        }
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         key, value, version = record
-        # Looked up once for each type: bench "offset commits".
+        # Looked up once for each type: bench `commits`.
         key_writer = self._key_writers.get(type(key))
         if key_writer is None:
             number = declaration_of(type(key)).key
             assert number in self._types, f"{type(key).__name__} is not a key of this log"
-            key_writer = self._key_writers[type(key)] = _writer(type(key), head=number, version=0)
+            key_writer = self._key_writers[type(key)] = writer_of(type(key), head=number, version=0)
         if value is None:
             return key_writer(key), None
         value_writer = self._value_writers.get((type(value), version))
         if value_writer is None:
             written = declaration_of(type(value)).last_version if version == NEWEST else version
-            value_writer = _writer(type(value), head=written, version=written)
+            value_writer = writer_of(type(value), head=written, version=written)
             self._value_writers[type(value), version] = value_writer
         return key_writer(key), value_writer(value)
 
@@ -79,10 +88,8 @@ class RecordFraming:
         return decoded_key, decoded
 
 
-_Writer = Callable[[Any], bytes]
-
-
-def _writer(message_type: type, *, head: int, version: int) -> _Writer:
+def writer_of(message_type: type, *, head: int, version: int) -> Writer:
+    """Writes messages of one type and version, with two bytes before them."""
     head_bytes = HEAD.pack(head)
     encode_parts: EncodeParts[Any] = codec(message_type, version).encode_parts
 

@@ -229,13 +229,15 @@ class CoordinatorRuntime(Generic[S]):
         timestamp = self._wall_ms()
         batches, waiting_bytes = bytearray(), 0
         waiting: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
+        encode = self._framing.encode
         for record in records:
-            key, value = self._framing.encode(record)
-            if waiting and waiting_bytes + len(key) + len(value or b"") > BATCH_BYTES:
+            key, value = encode(record)
+            record_bytes = len(key) if value is None else len(key) + len(value)
+            if waiting and waiting_bytes + record_bytes > BATCH_BYTES:
                 batches += kernel.build_batch(waiting, compression=self._compression())
                 waiting, waiting_bytes = [], 0
             waiting.append((timestamp, key, value, ()))
-            waiting_bytes += len(key) + len(value or b"")
+            waiting_bytes += record_bytes
         last = kernel.build_batch(waiting, compression=self._compression())
         batches = batches + last if batches else last
         held.end_offset = self._log.append(partition, batches)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, MutableMapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 
 _ABSENT: Any = object()
 
@@ -78,6 +79,15 @@ class TimelineMap(MutableMapping[K, V], Generic[K, V]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._newest
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+
+    def get(self, key: K, /, default: Any = None) -> Any:
+        return self._newest.get(key, default)  # the inherited one tries and catches, at four times the cost
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._newest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.coordinator.group.offset_table import StoredOffset
+from penstock.coordinator.group.records.offsets import OffsetCommitValue
 from penstock.metadata.image import TopicsImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_fetch import (
@@ -18,7 +18,7 @@ NO_OFFSET = -1
 
 
 def tell_all(
-    stored: Mapping[str, Mapping[int, StoredOffset]], topics: TopicsImage, *, by_id: bool
+    stored: Mapping[str, Mapping[int, OffsetCommitValue]], topics: TopicsImage, *, by_id: bool
 ) -> list[OffsetFetchResponseTopics]:
     """All that a group has. Where topics go by id, those that are gone cannot be told."""
     answers: list[OffsetFetchResponseTopics] = []
@@ -40,7 +40,7 @@ def tell_some(
     group_id: str,
     topic: OffsetFetchRequestTopics,
     topics: TopicsImage,
-    look_up: Callable[[str, str, int], StoredOffset | None],
+    look_up: Callable[[str, str, int], OffsetCommitValue | None],
 ) -> OffsetFetchResponseTopics:
     """The partitions of a topic that were asked for, by name or by id."""
     name, topic_id = topic.name, topic.topic_id
@@ -59,7 +59,7 @@ def tell_some(
 
 
 def _tell(
-    index: int, stored: StoredOffset | None, error: ErrorCode = ErrorCode.NONE
+    index: int, stored: OffsetCommitValue | None, error: ErrorCode = ErrorCode.NONE
 ) -> OffsetFetchResponsePartitions:
     if stored is None:
         return OffsetFetchResponsePartitions(

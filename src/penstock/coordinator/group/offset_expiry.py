@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
-from penstock.coordinator.group.offset_table import NO_TIMESTAMP, OffsetTable, StoredOffset
-from penstock.coordinator.group.records.offsets import OffsetCommitKey
+from penstock.coordinator.group.offset_table import OffsetTable
+from penstock.coordinator.group.records.offsets import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 
 TIMER = "offset expiry"
@@ -66,13 +66,13 @@ class OffsetExpiry:
             records += group.tombstones()
         return records
 
-    def _is_expired(self, group: Group, topic: str, stored: StoredOffset) -> bool:
-        from_ms = group.offsets_expire_from_ms(stored.commit_timestamp_ms, topic=topic)
+    def _is_expired(self, group: Group, topic: str, stored: OffsetCommitValue) -> bool:
+        from_ms = group.offsets_expire_from_ms(stored.commit_timestamp, topic=topic)
         if from_ms is None:
             return False
         now_ms = self._context.wall_ms()
-        if stored.expire_timestamp_ms != NO_TIMESTAMP:
-            return now_ms >= stored.expire_timestamp_ms
+        if stored.expire_timestamp != NO_TIMESTAMP:
+            return now_ms >= stored.expire_timestamp
         retention_ms: int = self._context.around.settings().get("offsets.retention.minutes") * MINUTE_MS
         return now_ms - from_ms >= retention_ms
 

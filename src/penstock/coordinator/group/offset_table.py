@@ -1,36 +1,18 @@
 """Offsets by group, topic and partition, as they are and as they are committed.
 
-It knows nothing of groups or requests: only `Offsets.replay` changes it, and everybody else reads. A group or
-topic without offsets is not in it.
+It knows nothing of groups or requests: only the replay of `Offsets` changes it, and everybody else reads. A group or
+topic without offsets is not in it. What it holds are the values of the records themselves, because there may be
+millions: nobody may change one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from penstock.coordinator.group.records.offsets import OffsetCommitValue
 from penstock.coordinator.timeline import Timeline, TimelineMap
-from penstock.protocol.types import Uuid
 
-NO_TIMESTAMP = -1
-
-
-class StoredOffset(NamedTuple):
-    """How far a group has read a partition. There may be millions, so it holds nothing twice."""
-
-    offset: int
-    """Of the next record to read."""
-    leader_epoch: int
-    """Of the last record that was read, -1 where the consumer did not tell."""
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    """Where the consumer named a retention time of its own, else -1."""
-    topic_id: Uuid
-    """Zero where it was not known."""
-
-
-ByPartition = TimelineMap[int, StoredOffset]
+ByPartition = TimelineMap[int, OffsetCommitValue]
 ByTopic = TimelineMap[str, ByPartition]
 
 
@@ -43,16 +25,16 @@ class OffsetTable:
 
     # -- as it is, for decisions
 
-    def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, StoredOffset]]:
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
         """By topic and partition. Not to be kept: it changes."""
         return self._groups.get(group_id, {})
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, Mapping[int, StoredOffset]]]:
+    def of_topic(self, topic: str) -> Iterator[tuple[str, Mapping[int, OffsetCommitValue]]]:
         """For each group that has offsets of a topic: its id, and they."""
         for group_id, topics in self._groups.items():
             partitions = topics.get(topic)
@@ -61,12 +43,12 @@ class OffsetTable:
 
     # -- as it is committed, for questions from outside
 
-    def committed(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
+    def committed(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.committed(group_id)
         partitions = None if topics is None else topics.committed(topic)
         return None if partitions is None else partitions.committed(partition)
 
-    def committed_of_group(self, group_id: str) -> dict[str, dict[int, StoredOffset]]:
+    def committed_of_group(self, group_id: str) -> dict[str, dict[int, OffsetCommitValue]]:
         topics = self._groups.committed(group_id)
         if topics is None:
             return {}
@@ -77,7 +59,7 @@ class OffsetTable:
 
     # -- for replay alone
 
-    def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
+    def put(self, group_id: str, topic: str, partition: int, stored: OffsetCommitValue) -> None:
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = TimelineMap(self._timeline)

@@ -20,8 +20,9 @@ from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group, PartitionCheck
 from penstock.coordinator.group.offset_answers import tell_all, tell_some
 from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
-from penstock.coordinator.group.offset_table import NO_TIMESTAMP, OffsetTable, StoredOffset
+from penstock.coordinator.group.offset_table import OffsetTable
 from penstock.coordinator.group.records.offsets import (
+    NO_TIMESTAMP,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -106,7 +107,7 @@ class Offsets:
     def _commit(
         self, request: OffsetCommitRequest, image: MetadataImage, version: int, check: PartitionCheck | None
     ) -> Outcome[OffsetCommitResponse]:
-        now_ms = self._context.wall_ms()
+        group_id, now_ms = request.group_id, self._context.wall_ms()
         expire_ms, value_version = NO_TIMESTAMP, NEWEST
         if request.retention_time_ms != DEFAULT_RETENTION:
             expire_ms, value_version = now_ms + request.retention_time_ms, EXPIRING_VALUE_VERSION
@@ -129,7 +130,7 @@ class Offsets:
                     committed_ms = partition.commit_timestamp
                     records.append(
                         CoordinatorRecord(
-                            OffsetCommitKey(group=request.group_id, topic=found.name, partition=index),
+                            OffsetCommitKey(group=group_id, topic=found.name, partition=index),
                             OffsetCommitValue(
                                 offset=partition.committed_offset,
                                 leader_epoch=partition.committed_leader_epoch,
@@ -220,36 +221,25 @@ class Offsets:
     # -- replay
 
     def _replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        group_id = key.group
         if value is None:
-            self.table.remove(key.group, key.topic, key.partition)
+            self.table.remove(group_id, key.topic, key.partition)
             return
-        self._put(
-            key,
-            StoredOffset(
-                value.offset,
-                value.leader_epoch,
-                value.metadata,
-                value.commit_timestamp,
-                value.expire_timestamp,
-                value.topic_id,
-            ),
-        )
+        groups = self._context.groups
+        if group_id not in groups:
+            groups[group_id] = ClassicGroup(self._context, group_id)
+        # A topic's name comes with every offset, and should not be kept as often.
+        self.table.put(group_id, intern(key.topic), key.partition, value)
 
     def _replay_legacy(self, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> None:
-        if value is None:
-            self.table.remove(key.group, key.topic, key.partition)
-            return
-        self._put(
-            key,
-            StoredOffset(value.offset, -1, value.metadata, value.commit_timestamp, NO_TIMESTAMP, ZERO_UUID),
+        self._replay(
+            OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition),
+            None
+            if value is None
+            else OffsetCommitValue(
+                offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
+            ),
         )
-
-    def _put(self, key: OffsetCommitKey | LegacyOffsetCommitKey, stored: StoredOffset) -> None:
-        groups = self._context.groups
-        if key.group not in groups:
-            groups[key.group] = ClassicGroup(self._context, key.group)
-        # A topic's name comes with every offset, and should not be kept as often.
-        self.table.put(key.group, intern(key.topic), key.partition, stored)
 
 
 def refuse_commit(

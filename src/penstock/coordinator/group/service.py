@@ -12,7 +12,7 @@ from penstock.config.group import GroupSettings
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
 from penstock.coordinator.group.partitioning import partition_of
-from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.group.records import TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Outcome
 from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
@@ -46,7 +46,7 @@ class GroupCoordinator:
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             log=log,
-            framing=RecordFraming(TYPES),
+            framing=RecordFraming(TYPES, WRITERS),
             make_shard=lambda context: _make_shard(context, around),
             wall_ms=wall_ms,
             compression=lambda: compression,

@@ -6,6 +6,7 @@ Records only say what happened; the part of `penstock.coordinator.group` that wr
 
 from __future__ import annotations
 
+from penstock.coordinator.framing import Writer
 from penstock.coordinator.group.records import classic, consumer, offsets, streams
 
 TYPES: tuple[tuple[type, type], ...] = (
@@ -27,3 +28,9 @@ TYPES: tuple[tuple[type, type], ...] = (
     (streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
 )
 """Key and value, in the order of their numbers."""
+
+WRITERS: dict[type, Writer] = {
+    offsets.OffsetCommitKey: offsets.write_key,
+    offsets.OffsetCommitValue: offsets.write_value,
+}
+"""For what is written often."""
