@@ -45,7 +45,10 @@ async def alter(broker: Broker, wanted: Sequence[Wanted], *, validate_only: bool
     for index, each in enumerate(wanted):
         try:
             if counts[each.type, each.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "one request may name a resource once only; put all of its changes together",
+                )
             changes = _read_changes(each)
             resource = ConfigResource(ResourceType.of(each.type), each.name)
             if resource.type in KEPT_BY_CONTROLLER:
@@ -75,7 +78,7 @@ async def _ask_controller(
 def _read_changes(wanted: Wanted) -> list[Change]:
     names = [name for name, _, _ in wanted.changes]
     if len(set(names)) < len(names):
-        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise Refused(ErrorCode.INVALID_REQUEST, "a setting is named twice; say once what it shall be")
     changes = []
     for name, number, value in wanted.changes:
         try:

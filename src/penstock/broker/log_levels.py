@@ -36,10 +36,10 @@ def check_changes(changes: list[Change]) -> None:
         if change.operation not in (Operation.SET, Operation.DELETE):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource",
+                f"the level of a logger can be set or reset; {change.operation.name} is for lists",
             )
         if change.name != ROOT and change.name not in logging.root.manager.loggerDict:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+            raise Refused(ErrorCode.INVALID_CONFIG, f"there is no logger {change.name}")
         if change.operation is Operation.DELETE and change.name == ROOT:
             raise Refused(ErrorCode.INVALID_REQUEST, "The root logger must have a level.")
         if change.operation is Operation.SET and change.value not in LEVELS:

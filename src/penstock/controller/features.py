@@ -72,7 +72,7 @@ def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, 
     if update.upgrade_type not in _UPGRADE_TYPES:
         raise _bad_update(update, "The controller does not know this upgrade type.")
     if wanted < 0:
-        raise _bad_update(update, "A feature version cannot be less than 0.")
+        raise _bad_update(update, "The lowest version of a feature is 0.")
     if update.feature not in SUPPORTED:
         raise _bad_update(update, f"Controller {node_id} does not support this feature.")
     for who, supported in _supporters(image, update.feature, node_id):
@@ -81,9 +81,9 @@ def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, 
     if wanted < current and update.upgrade_type == UpgradeType.UPGRADE:
         raise _bad_update(update, "A downgrade needs the upgrade type to be a safe or unsafe downgrade.")
     if wanted > current and update.upgrade_type != UpgradeType.UPGRADE:
-        raise _bad_update(update, "Can't downgrade to a newer version.")
+        raise _bad_update(update, "The wanted version is newer, and the upgrade type says downgrade.")
     if wanted < current and update.feature in (METADATA_VERSION, KRAFT_VERSION):
-        raise _bad_update(update, "Can't downgrade the version of this feature.")
+        raise _bad_update(update, "This feature only goes up.")
 
 
 def _supporters(image: MetadataImage, feature: str, node_id: int) -> Iterator[tuple[str, FeatureRange]]:

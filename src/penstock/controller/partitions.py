@@ -32,7 +32,7 @@ def create_partitions(
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                raise Refused(ErrorCode.INVALID_REQUEST, "This topic is named twice in one request.")
             added = _grow_topic(image, topic, rng)
             if len(records) + len(added) > RECORDS_MAX:
                 raise too_many_partitions()
@@ -70,11 +70,11 @@ def _grow_topic(
 def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
     current = len(topic.partitions)
     if wanted.count == current:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {current} partitions already.")
     if wanted.count < current:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} has {current} partition(s); {wanted.count} would not be an increase.",
+            f"{topic.name} has {current} partitions, and partitions cannot be taken away: {wanted.count} is less.",
         )
     additional = wanted.count - current
     if additional > RECORDS_MAX:
@@ -93,12 +93,12 @@ def check_assignment(
     """Refuse replicas that a client chose where they can not be; `replication_factor` is that of the topic's
     others."""
     if not replicas:
-        raise _bad_assignment("includes an empty replica list")
+        raise _bad_assignment("names no replica for a partition")
     for position, node_id in enumerate(replicas):
         if node_id not in image.brokers:
-            raise _bad_assignment(f"includes broker {node_id}, but no such broker is registered")
+            raise _bad_assignment(f"names broker {node_id}, which this cluster does not have")
         if node_id in replicas[:position]:
-            raise _bad_assignment(f"includes broker {node_id} more than once")
+            raise _bad_assignment(f"names broker {node_id} twice")
     if replication_factor is not None and len(replicas) != replication_factor:
         raise _bad_assignment(
             f"has {len(replicas)} replica(s) of one partition, but {replication_factor} of the others"
@@ -114,7 +114,7 @@ def new_partition(
     if not isr:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All brokers that partition {index} is assigned to are fenced or in controlled shutdown.",
+            f"Partition {index} would have no leader: none of its brokers is in service.",
         )
     return PartitionRecord(
         partition_id=index,

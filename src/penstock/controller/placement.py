@@ -30,13 +30,13 @@ def place_replicas(
     if replication_factor > len(usable):
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): "
-            f"only {len(usable)} broker(s) are registered and have room.",
+            f"{replication_factor} replicas need as many brokers; "
+            f"{len(usable)} are registered and have room.",
         )
     if not active:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): all brokers are fenced.",
+            f"{replication_factor} replicas need brokers in service, and none is.",
         )
     circle = _alternate_racks(active, rng)
     placements = []

@@ -60,7 +60,7 @@ def create_topics(
         result = CreatableTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                raise Refused(ErrorCode.INVALID_REQUEST, "This topic is named twice in one request.")
             created = _create_topic(image, topic, settings, rng)
             if len(records) + len(created.records) > RECORDS_MAX:
                 raise too_many_partitions()
@@ -150,7 +150,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
         )
     check_topic_name(name)
     if name in image.topics:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already.")
     unified = unified_name(name)
     if unified is not None and unified in image.topics.by_unified_name:
         other = image.topics.by_unified_name[unified][0]
@@ -176,11 +176,12 @@ def _place(
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "The replication factor must be positive, or -1 for the default.",
+            "Say how many replicas: 1 or more, or -1 for as many as the broker's default.",
         )
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         raise Refused(
-            ErrorCode.INVALID_PARTITIONS, "The number of partitions must be positive, or -1 for the default."
+            ErrorCode.INVALID_PARTITIONS,
+            "Say how many partitions: 1 or more, or -1 for the broker's default.",
         )
     partition_count = topic.num_partitions
     if partition_count == DEFAULT:
@@ -261,7 +262,7 @@ def _meant(image: MetadataImage, wanted: DeleteTopicState) -> Uuid | str | None:
 
 def _find_topic(image: MetadataImage, wanted: DeleteTopicState, *, is_repeated: bool) -> TopicImage:
     if wanted.name is None and wanted.topic_id == ZERO_UUID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        raise Refused(ErrorCode.INVALID_REQUEST, "Which topic? Neither a name nor an id is given.")
     if wanted.name is not None and wanted.topic_id != ZERO_UUID:
         raise Refused(ErrorCode.INVALID_REQUEST, "A topic is named or given by its id, not both.")
     if is_repeated:

@@ -33,9 +33,9 @@ def check_topic_name(name: str) -> None:
 
 def fault_of_topic_name(name: str) -> str | None:
     if not name:
-        return "the empty string is not allowed"
+        return "it is empty"
     if name in (".", ".."):
-        return f"'{name}' is not allowed"
+        return f"'{name}' means a folder"
     if len(name) > NAME_LENGTH_MAX:
         return f"'{name[:40]}...' has {len(name)} characters, {NAME_LENGTH_MAX} are allowed"
     if not _VALID.fullmatch(name):

@@ -232,7 +232,7 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
     attributes = header.attributes
     if attributes & UNUSUAL_MASK:
         if attributes & CONTROL_MASK:
-            raise Refused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
+            raise Refused(ErrorCode.INVALID_RECORD, "control records are the broker's alone to write")
         if attributes & TIMESTAMP_TYPE_MASK:
             raise Refused(
                 ErrorCode.INVALID_TIMESTAMP,

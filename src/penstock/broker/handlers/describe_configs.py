@@ -104,9 +104,9 @@ class Description:
             case ResourceType.BROKER_LOGGER:
                 check_own_node(self._broker, resource.name)
             case ResourceType.GROUP:
-                _check_named(resource.name, "Group name must not be empty")
+                _check_named(resource.name, "which group? its name is empty")
             case ResourceType.CLIENT_METRICS:
-                _check_named(resource.name, "Client metrics subscription name must not be empty")
+                _check_named(resource.name, "which subscription of client metrics? its name is empty")
             case _:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}")
 
