@@ -150,7 +150,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
         )
     check_topic_name(name)
     if name in image.topics:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already.")
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"A topic named '{name}' already exists.")
     unified = unified_name(name)
     if unified is not None and unified in image.topics.by_unified_name:
         other = image.topics.by_unified_name[unified][0]
