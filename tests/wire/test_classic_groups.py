@@ -364,7 +364,7 @@ def test_the_second_generation_has_both(pair: tuple[Member, Member]) -> None:
 
 def test_a_protocol_is_chosen_that_all_support(client: NewClient) -> None:
     leader, follower = client(), client()
-    both = [JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in ("sticky", "range")]
+    both = [JoinGroupRequestProtocol(name=name, metadata=b"meta") for name in ("sticky", "range")]
     leader.join(protocols=both)
     assert leader.joined.protocol_name == "sticky"
     leader.sync(protocol_name="sticky")
