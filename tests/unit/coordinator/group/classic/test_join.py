@@ -240,6 +240,19 @@ def test_the_initial_delays_never_take_longer_than_the_rebalance_timeout(stage: 
     assert len(first.value.members) == 10
 
 
+def test_each_initial_rebalance_counts_its_own_members(stage: ClassicStage) -> None:
+    """Who came to the one before is no reason to wait longer for this one."""
+    short = {"rebalance_timeout_ms": INITIAL_DELAY_MS}
+    one, two = stage.stabilize(short, short)
+    stage.leave(one.member_id, two.member_id)
+    assert stage.group().state is State.EMPTY
+
+    reply = stage.enter()
+    stage.advance(INITIAL_DELAY_MS)
+
+    assert not reply.is_waiting
+
+
 def test_an_initial_rebalance_does_not_end_early_because_all_have_joined(stage: ClassicStage) -> None:
     first, second = stage.enter(), stage.enter()
 
