@@ -122,6 +122,7 @@ class CoordinatorRuntime(Generic[S]):
         self._held: dict[int, _Held[S]] = {}
         self._to_load: deque[_Held[S]] = deque()
         self._loading: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- who leads
 
@@ -305,7 +306,11 @@ class CoordinatorRuntime(Generic[S]):
     # -- timers
 
     def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
+        # Kept, because asking which loop runs is a system call: bench "classic group", "groups heartbeating".
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return round(loop.time() * 1000)
 
     def _set_alarm(self, partition: int) -> None:
         held = self._held.get(partition)
@@ -317,7 +322,7 @@ class CoordinatorRuntime(Generic[S]):
             held.alarm = None
         if next_ms is not None:
             loop = asyncio.get_running_loop()
-            held.alarm = loop.call_at(next_ms / 1000 + 0.001, self._fire, held)
+            held.alarm = loop.call_at(next_ms / 1000, self._fire, held)
 
     def _fire(self, held: _Held[S]) -> None:
         held.alarm = None
