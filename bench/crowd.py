@@ -23,17 +23,23 @@ LENGTH = struct.Struct(">i")
 class Link:
     """One connection. `on_answer` gets each answer without its length; the view is valid until it returns."""
 
-    __slots__ = ("_pending", "_socket", "fd", "on_answer", "on_read", "send")
+    __slots__ = ("_pending", "_send", "_socket", "fd", "on_answer", "on_read", "owed")
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.fd = self._socket.fileno()
-        self.send = self._socket.sendall
+        self._send = self._socket.sendall
+        self.owed = 0
+        """Answers that are still to come."""
         self.on_answer: Callable[[memoryview], None] | None = None
         self.on_read: Callable[[], None] | None = None
         """After the answers of one read: whoever sends something for each of them sends it in one go."""
         self._pending = b""
+
+    def send(self, frames: bytes | bytearray, count: int = 1) -> None:
+        self.owed += count
+        self._send(frames)
 
     def readable(self) -> None:
         data = self._socket.recv(READ_BYTES)
@@ -46,6 +52,7 @@ class Link:
             frame_end = position + 4 + LENGTH.unpack_from(data, position)[0]
             if frame_end > end:
                 break
+            self.owed -= 1
             if self.on_answer is not None:
                 self.on_answer(view[position + 4 : frame_end])
             position = frame_end
@@ -88,8 +95,12 @@ class Crowd:
         """Do `action` in `pace_s`, which is the same for everybody: what was asked for first comes first."""
         self._later.append((time.perf_counter() + pace_s, action))
 
-    def forget_plans(self) -> None:
+    def fall_silent(self) -> None:
+        """Say nothing more, and let the answers that are under way come in."""
         self._later.clear()
+        for link in self.links:
+            link.on_answer = link.on_read = None
+        self.run_until(lambda: not any(link.owed for link in self.links))
 
     def turn(self, wait_s: float) -> None:
         """Take the answers that are there, or come within `wait_s`, and do what is due."""

@@ -51,7 +51,7 @@ def classic_rebalance(peer: Peer) -> dict[str, float]:
             group.start()
             crowd.run_until(lambda group=group: group.is_settled)  # type: ignore[misc]
             times.append(time.perf_counter() - began)
-            _fall_silent(crowd)
+            crowd.fall_silent()
             _leave(wire, group)
         wire.delete_topic(topic)
     return {"classic group, 100 members assigned": statistics.median(times) * 1000}
@@ -69,7 +69,7 @@ def consumer_rebalance(peer: Peer) -> dict[str, float]:
             group.start()
             crowd.run_until(lambda group=group: group.is_stable)  # type: ignore[misc]
             times.append(time.perf_counter() - began)
-            _fall_silent(crowd)
+            crowd.fall_silent()
             state = wire.ask(
                 ConsumerGroupDescribeRequest(group_ids=[group.group_id], include_authorized_operations=False),
                 ApiKey.CONSUMER_GROUP_DESCRIBE,
@@ -96,9 +96,7 @@ def offset_commits(partitions: int, label: str) -> Callable[[Peer], dict[str, fl
             _run_for(crowd, COMMIT_S)
             done = sum(committer.count for committer in committers) - before
             seconds = time.perf_counter() - began
-            for committer in committers:
-                committer.is_stopping = True
-            crowd.run_until(lambda: not any(committer.in_flight for committer in committers))
+            crowd.fall_silent()
             wire.delete_topic(topic)
         return {label: done / seconds}
 
@@ -129,13 +127,10 @@ class Committer:
         )
         self.count = 0
         self._answered = 0
-        self.in_flight = 0
-        self.is_stopping = False
 
     def start(self) -> None:
         self._link.on_answer = self._checked
         self._link.send(self.frame)
-        self.in_flight = 1
 
     def _checked(self, answer: memoryview) -> None:
         """The first answer is looked at; the others are the same."""
@@ -145,8 +140,7 @@ class Committer:
             raise RuntimeError(f"a commit was refused: {ErrorCode(int.from_bytes(answer[-5:-3], 'big'))!r}")
         self._link.on_answer = self._committed
         self._link.on_read = self._go_on
-        self._link.send(self.frame * COMMITS_IN_FLIGHT)
-        self.in_flight = COMMITS_IN_FLIGHT
+        self._link.send(self.frame * COMMITS_IN_FLIGHT, COMMITS_IN_FLIGHT)
 
     def _committed(self, answer: memoryview) -> None:
         if answer != self._good:
@@ -156,10 +150,8 @@ class Committer:
     def _go_on(self) -> None:
         answered, self._answered = self._answered, 0
         self.count += answered
-        if self.is_stopping:
-            self.in_flight -= answered
-        elif answered:
-            self._link.send(self.frame * answered)
+        if answered:
+            self._link.send(self.frame * answered, answered)
 
 
 _hearts: dict[Peer, Heartbeats] = {}
@@ -197,7 +189,7 @@ class Heartbeats:
         for group in groups:
             group.start()
         crowd.run_until(lambda: all(group.is_settled for group in groups))
-        _fall_silent(crowd)
+        crowd.fall_silent()
         for group in groups:
             self._frames += [member.heartbeat_frame() for member in group.members]
 
@@ -239,16 +231,6 @@ def _ready(peer: Peer, *, partitions: int) -> str:
 def _leave(wire: Wire, group: ClassicGroup) -> None:
     members = [MemberIdentity(member_id=member.member_id) for member in group.members]
     wire.ask(LeaveGroupRequest(group_id=group.group_id, members=members), ApiKey.LEAVE_GROUP)
-
-
-def _fall_silent(crowd: Crowd) -> None:
-    """Let answers under way come in, and nobody say anything more."""
-    crowd.forget_plans()
-    for link in crowd.links:
-        link.on_answer = None
-    limit = time.perf_counter() + 0.1
-    while time.perf_counter() < limit:
-        crowd.turn(0.02)
 
 
 def _run_for(crowd: Crowd, seconds: float) -> None:
