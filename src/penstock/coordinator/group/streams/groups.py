@@ -142,7 +142,14 @@ class StreamsGroups:
         self._expect_heartbeat(group.group_id, member.member_id)
         if request.shutdown_application and group.shutdown_requested_by is None:
             group.shutdown_requested_by = member.member_id
-        response = self._answer(group, before, reconciled, configured, request, draft)
+        # A member that has other tasks than it should know of has missed an answer. Kafka does not tell it again, and
+        # puts it out in the end, or leaves it without its tasks.
+        is_news = (
+            request.member_epoch == JOINING_EPOCH
+            or reconciled.assigned != before.assigned
+            or (owned is not None and not reconciled.assigned.holds_just(owned))
+        )
+        response = self._answer(group, reconciled, configured, request, draft, with_tasks=is_news)
         return Outcome(StreamsHeartbeat(response, configured.missing), draft.records)
 
     # -- the steps of a heartbeat
@@ -246,13 +253,13 @@ class StreamsGroups:
     def _answer(
         self,
         group: StreamsGroup,
-        before: StreamsMember,
         member: StreamsMember,
         configured: ConfiguredTopology,
         request: StreamsGroupHeartbeatRequest,
         draft: _Draft,
+        *,
+        with_tasks: bool,
     ) -> StreamsGroupHeartbeatResponse:
-        with_tasks = request.member_epoch == JOINING_EPOCH or member.assigned != before.assigned
         if with_tasks and member.user_endpoint is not None:
             group.endpoint_epoch += 1
         endpoints = None

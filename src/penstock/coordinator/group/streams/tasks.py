@@ -70,6 +70,9 @@ class HeldTasks:
             and tasks.warmup <= self.warmup
         )
 
+    def holds_just(self, tasks: Tasks) -> bool:
+        return tasks == Tasks(frozenset(self.active), self.standby, self.warmup)
+
     def holds_any(self, tasks: Tasks) -> bool:
         return not (
             tasks.active.isdisjoint(self.active)

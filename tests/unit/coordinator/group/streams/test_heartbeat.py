@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.consumer_groups import ConsumerStage
 from harness.streams_groups import (
     GROUP,
     StreamsApp,
@@ -95,6 +96,31 @@ def test_who_lost_an_answer_may_come_with_the_epoch_before(stage: StreamsStage) 
     assert response.member_epoch == 3
 
 
+def test_who_missed_that_it_has_to_give_up_tasks_is_told_again(stage: StreamsStage) -> None:
+    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+    settle(one)
+    two.beat()
+    lost = stage.heartbeat("one", one.epoch, owned=one.owned)
+    assert len(tasks_of(lost.active_tasks)) == 2
+
+    again = stage.heartbeat("one", one.epoch, owned=one.owned)
+
+    assert again.active_tasks == lost.active_tasks
+
+
+def test_who_missed_what_it_was_given_is_told_again(stage: StreamsStage) -> None:
+    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+    settle(one)
+    two.beat()
+    one.beat()
+    one.beat()
+    stage.heartbeat("two", two.epoch, owned=two.owned)
+
+    two.beat()
+
+    assert two.active == ALL - one.active
+
+
 @pytest.mark.parametrize(
     ("epoch", "owned"),
     [(2, None), (2, {**nothing(), "active": ALL}), (1, nothing()), (4, nothing())],
@@ -117,8 +143,7 @@ def test_unknown_groups_and_members(stage: StreamsStage) -> None:
 
 
 def test_a_group_of_another_type_is_left_alone_while_it_has_members(stage: StreamsStage) -> None:
-    ConsumerMember = super(StreamsStage, stage).heartbeat
-    assert ConsumerMember("reader", topics=["in"], group_id=GROUP).error_code is ErrorCode.NONE
+    ConsumerStage.heartbeat(stage, "reader", topics=["in"], group_id=GROUP)
 
     response = stage.heartbeat("one")
 

@@ -15,6 +15,7 @@ from harness.streams_groups import (
     settle,
     statuses,
 )
+from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.streams.configuring import StatusCode
 from penstock.coordinator.group.streams.tasks import Task
 from penstock.metadata.errors import Refused
@@ -107,8 +108,6 @@ def test_a_deleted_group_is_gone(stage: StreamsStage) -> None:
 
 
 def test_an_empty_classic_group_gives_way(stage: StreamsStage) -> None:
-    from penstock.coordinator.group.classic.group import ClassicGroup
-
     stage.context.groups[GROUP] = ClassicGroup(stage.context, GROUP)
 
     assert stage.heartbeat("one").error_code is ErrorCode.NONE
