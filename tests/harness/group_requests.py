@@ -1,4 +1,4 @@
-"""Group requests over a plain socket: find a coordinator, be a member of a classic group."""
+"""Group requests over a plain socket: find a coordinator, be a member of a classic or of a newer group."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from harness.waiting import wait_until
 from harness.wire import WireConnection
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -82,3 +83,37 @@ def join(
     )
     assert synced.error_code is ErrorCode.NONE
     return JoinedMember(group, joined.member_id, joined.generation_id)
+
+
+LEAVING_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochMember:
+    """Of a group of the newer protocol (KIP-848)."""
+
+    group: str
+    member_id: str
+    epoch: int
+
+    def leave(self, connection: WireConnection) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self.member_id, member_epoch=LEAVING_EPOCH
+        )
+        assert ask(connection, request, 1).error_code is ErrorCode.NONE
+
+
+def join_newer(connection: WireConnection, group: str, *topics: str) -> EpochMember:
+    """The only member of a consumer group."""
+    await_coordinator(connection, group)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=f"member of {group}",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=list(topics),
+        topic_partitions=[],
+    )
+    joined = ask(connection, request, 1)
+    assert joined.error_code is ErrorCode.NONE, joined.error_message
+    return EpochMember(group, request.member_id, joined.member_epoch)

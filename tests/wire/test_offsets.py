@@ -12,7 +12,7 @@ import pytest
 
 from harness.admin import new_name
 from harness.brokers import Broker
-from harness.group_requests import JoinedMember, await_coordinator, join
+from harness.group_requests import EpochMember, JoinedMember, await_coordinator, join, join_newer
 from harness.requests import ask, create_topic
 from harness.waiting import wait_until
 from harness.wire import WireConnection
@@ -525,6 +525,90 @@ def test_offsets_go_with_their_topic(connection: WireConnection, group: str, top
     wait_until(lambda: fetch(connection, group, None) == {}, "the offsets are gone")
 
 
+# -- groups of the newer protocol
+
+
+@pytest.fixture
+def newer(connection: WireConnection, group: str, topic: str) -> Iterator[EpochMember]:
+    """The only member of a consumer group that reads the topic."""
+    member = join_newer(connection, group, topic)
+    yield member
+    member.leave(connection)
+
+
+def test_who_commits_must_be_in_the_epoch_of_the_group(
+    connection: WireConnection, topic: str, newer: EpochMember
+) -> None:
+    def attempt(member_id: str, epoch: int, version: int = 9) -> ErrorCode:
+        (error,) = commit(
+            connection,
+            newer.group,
+            {topic: {0: 7}},
+            version=version,
+            member_id=member_id,
+            generation_id_or_member_epoch=epoch,
+        )
+        return error
+
+    me, now = newer.member_id, newer.epoch
+    assert attempt(me, now) is ErrorCode.NONE
+    assert attempt(me, now, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert attempt(me, now + 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert attempt(me, now - 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert attempt(me, -1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert attempt("someone else", now) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert attempt("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_asks_and_says_who_it_is_must_be_in_the_epoch_of_the_group(
+    connection: WireConnection, topic: str, newer: EpochMember
+) -> None:
+    commit(
+        connection,
+        newer.group,
+        {topic: {0: 7}},
+        member_id=newer.member_id,
+        generation_id_or_member_epoch=newer.epoch,
+    )
+
+    def attempt(member: tuple[str, int] | None, *, require_stable: bool = False) -> object:
+        return fetch(connection, newer.group, {topic: [0]}, member=member, require_stable=require_stable)
+
+    seven = {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+    assert attempt(None) == seven
+    for is_stable in (False, True):
+        assert attempt((newer.member_id, newer.epoch), require_stable=is_stable) == seven
+        assert (
+            attempt((newer.member_id, newer.epoch + 1), require_stable=is_stable)
+            is ErrorCode.STALE_MEMBER_EPOCH
+        )
+        assert attempt(("someone else", 1), require_stable=is_stable) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert attempt(("", -1), require_stable=is_stable) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_newer_group_is_administered_like_the_others(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    commit(connection, group, {topic: {0: 7}})
+    member = join_newer(connection, group, topic)
+
+    assert listed(connection, group, types_filter=["consumer"]) == [group]
+    assert listed(connection, group, types_filter=["classic"]) == []
+    assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+    described = describe(connection, group)
+    assert described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert described.error_message == f"Group {group} is not a classic group."
+    assert describe(connection, group, version=5).group_state == "Dead"
+    assert delete_offsets(connection, group, {topic: [0]}) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    assert delete_groups(connection, group) == {group: ErrorCode.NON_EMPTY_GROUP}
+
+    member.leave(connection)
+    assert listed(connection, group, states_filter=["empty"]) == [group]
+    assert delete_offsets(connection, group, {topic: [0]}) == [ErrorCode.NONE]
+    assert delete_groups(connection, group) == {group: ErrorCode.NONE}
+    assert listed(connection, group) == []
+
+
 # -- administration
 
 
@@ -634,6 +718,8 @@ def test_offsets_and_groups_survive_a_crash(broker: Broker) -> None:
         assert delete_groups(connection, "deleted") == {"deleted": ErrorCode.NONE}
         assert delete_offsets(connection, "kept", {"orders": [1]}) == [ErrorCode.NONE]
         join(connection, "left", "orders").leave(connection)
+        commit(connection, "newer", {"orders": {0: 5}})
+        join_newer(connection, "newer", "orders").leave(connection)
 
     broker.kill()
     broker.start()
@@ -647,5 +733,7 @@ def test_offsets_and_groups_survive_a_crash(broker: Broker) -> None:
             ),
             "all groups are loaded",
         )
-        assert listed(connection, "kept", "deleted", "left") == ["kept", "left"]
+        assert listed(connection, "kept", "deleted", "left", "newer") == ["kept", "left", "newer"]
+        assert listed(connection, "newer", types_filter=["consumer"]) == ["newer"]
+        assert fetch(connection, "newer", None) == {("orders", 0): (5, -1, "", ErrorCode.NONE)}
         assert fetch(connection, "kept", None) == {("orders", 0): (9, -1, "", ErrorCode.NONE)}
