@@ -11,14 +11,19 @@ import contextlib
 import errno
 from collections.abc import Callable, Sequence
 
+from penstock.runtime.network import Listening
 from penstock.testing.disk import WRITING
+from penstock.testing.inspection import check_time_indexes
 from penstock.testing.ledger import Ledger
 from penstock.testing.producers import Weather
-from penstock.testing.simulation import BrokenPromise, Crashed, End, Simulation
+from penstock.testing.simulation import HOST, PORT, BrokenPromise, Crashed, End, Simulation
 
 START_OFFSETS_MS = 500  # so often the node notes where logs start
 DOWN_S = 0.2  # what was on the wire has arrived before the node is up again
 CHANGES_MAX = 150
+RARE_CHANGES: Sequence[str] = (".timeindex", ".snapshot", "leader-epoch", "recovery-point", ".deleted")
+"""What happens seldom, and so hardly ever just before a power cut that comes at any time."""
+RARE_CHANGES_MAX = 12  # between the one that was waited for and the power cut
 SKEW_MS_MAX = 60_000  # what a clock may jump by in a restart
 FAULTY_OPERATIONS: Sequence[frozenset[str]] = (
     frozenset({"append"}),
@@ -82,23 +87,36 @@ class Chaos:
             self._is_ailing = self._has_fault
             if rng.random() < 0.2:
                 simulation.clock.skew_ms += rng.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+            squatter = await self._squat() if rng.random() < 0.1 else None
             try:
                 ready = await simulation.start(dies_after=rng.randint(0, 80) if rng.random() < 0.2 else None)
             except Crashed:
                 continue
             except Exception as error:
+                if squatter is not None and "cannot listen" in str(error):
+                    continue
                 if not self._has_fault:
                     raise BrokenPromise(f"the node does not start: {error}") from error
                 self._heal()
                 continue
+            finally:
+                if squatter is not None:
+                    squatter.close()
             break
         simulation.crash_after(1 << 60)
         if self._last_end is End.STOPPED and any("was cut" in line for line in simulation.said):
             raise BrokenPromise(f"after a clean stop there was something to recover: {simulation.said}")
         self._settle()
+        self._inspect()
         if self._cluster_id not in (None, ready.cluster_id):
             raise BrokenPromise(f"cluster {self._cluster_id} is now called {ready.cluster_id}")
         self._cluster_id = ready.cluster_id
+
+    async def _squat(self) -> Listening:
+        """Take the node's address, so that it can not start."""
+        listening = await self._simulation.network.listen(HOST, PORT, lambda stream: None)
+        listening.start()
+        return listening
 
     # What happens to it
 
@@ -123,8 +141,12 @@ class Chaos:
         await self.bring_up()
 
     async def _cut_power_within(self) -> None:
-        """Somewhere between two of the next changes of the disk."""
-        self._simulation.crash_after(self._random.randint(0, CHANGES_MAX))
+        """Somewhere between two of the next changes of the disk, or of those round a rare one."""
+        rng = self._random
+        if rng.random() < 0.5:
+            self._simulation.crash_after(rng.randint(0, CHANGES_MAX))
+        else:
+            self._simulation.crash_after(rng.randint(0, RARE_CHANGES_MAX), since=rng.choice(RARE_CHANGES))
 
     async def _kill(self) -> None:
         self._simulation.crash(loses_power=False)
@@ -178,6 +200,12 @@ class Chaos:
         self._ledger.node_ended(persisted_until=persisted_until, lost_power=end is End.LOST_POWER)
         for listener in self.on_end:
             listener(end)
+
+    def _inspect(self) -> None:
+        """See whether the node believes nothing that is not so."""
+        for partition in self._simulation.node.partitions.all():
+            if not partition.is_offline and not self._has_fault:
+                check_time_indexes(self._simulation.disk, partition.log.folder)
 
     def _settle(self) -> None:
         """See where logs end that may have lost their end."""

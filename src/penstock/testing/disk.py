@@ -86,6 +86,8 @@ class _FileNode:
                     part = bytes(len(part))
                 elif fate < 0.5:
                     part += bytes(len(torn.data) - len(part))
+                elif fate > 0.8:
+                    part = b""  # a new file is often found empty: its blocks were still to be allocated
                 _apply(found, _Write(torn.position, part))
         self.data = found
         self.sync()

@@ -32,6 +32,8 @@ class Mount:
         self._die = die
         self.fuse: int | None = None
         """How many more changes go through before the process dies; None for as many as it likes."""
+        self.fuse_lit_by = ""
+        """The countdown waits for the first change that has this in its description."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.check()
@@ -105,7 +107,8 @@ class Mount:
     def change(self, what: str) -> None:
         """About to change the disk: the last moment to die before it."""
         self.check()
-        if self.fuse is not None:
+        if self.fuse is not None and self.fuse_lit_by in what:
+            self.fuse_lit_by = ""
             self.fuse -= 1
             if self.fuse < 0:
                 self._note(f"{self._process.name} dies before: {what}")

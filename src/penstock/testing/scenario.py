@@ -102,7 +102,7 @@ def draw_settings(rng: random.Random) -> dict[str, str]:
         "auto.create.topics.enable": "false",
         "log.initial.task.delay.ms": "100",
         "log.retention.check.interval.ms": "400",
-        "log.flush.offset.checkpoint.interval.ms": rng.choice(("200", "2000")),
+        "log.flush.offset.checkpoint.interval.ms": rng.choice(("50", "200", "2000")),
         "log.flush.start.offset.checkpoint.interval.ms": str(START_OFFSETS_MS),
         "replica.high.watermark.checkpoint.interval.ms": rng.choice(("200", "5000")),
         "num.recovery.threads.per.data.dir": rng.choice(("1", "2")),

@@ -172,9 +172,12 @@ class Simulation:
         assert process is not None, "the node does not run"
         self._end(process, End.LOST_POWER if loses_power else End.KILLED)
 
-    def crash_after(self, changes: int) -> None:
-        """Lose power just before the disk is changed once more after `changes` changes."""
+    def crash_after(self, changes: int, *, since: str = "") -> None:
+        """Lose power just before the disk is changed once more after `changes` changes, which are counted from the
+        first whose description holds `since`.
+        """
         self._mount.fuse = changes
+        self._mount.fuse_lit_by = since
 
     async def wait_until_down(self) -> None:
         """Return when the node is dead, or has stopped serving for want of a disk to keep its metadata on."""

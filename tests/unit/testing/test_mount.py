@@ -71,6 +71,15 @@ def test_a_fuse_ends_the_process_before_the_next_change(world: World, changes: i
     assert world.notes[-1].startswith("one dies before: ")
 
 
+def test_a_fuse_can_wait_for_a_change_of_some_kind(world: World) -> None:
+    world.mount.fuse, world.mount.fuse_lit_by = 1, "sync"
+
+    with pytest.raises(Died):
+        save(world.mount)
+
+    assert world.notes[2:] == [f"sync {PATH}", "one dies before: sync names in /data"]
+
+
 def test_a_small_file_is_replaced_in_steps_and_is_the_old_or_the_new_one_after_any_of_them() -> None:
     for changes in range(7):
         world = make_world()
