@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.fetch_session import FetchSessions
+from penstock.broker.lag import Lags
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.slow_lane import SlowLane
 from penstock.metadata.cache import MetadataCache
@@ -26,6 +27,7 @@ class Broker:
         "fetch_max_bytes",
         "fetch_sessions",
         "groups",
+        "lags",
         "logs",
         "metadata",
         "node_id",
@@ -58,6 +60,7 @@ class Broker:
         self.logs = logs
         self.controller = controller
         self.groups = groups
+        self.lags = Lags(groups, partitions, runtime.clock)
         self.fetch_sessions = FetchSessions(
             settings.get("max.incremental.fetch.session.cache.slots"), runtime.random
         )

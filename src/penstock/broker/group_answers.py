@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from penstock.broker.context import RequestContext
 from penstock.coordinator.group.client import Client
@@ -33,3 +33,8 @@ async def answer_later(waiting: asyncio.Future[R], refuse: Callable[[Refused], R
         return await waiting
     except Refused as refusal:
         return refuse(refusal)
+
+
+async def settled(waiting: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait until each has its answer or its refusal; where the peer goes away, nobody waits for any of them."""
+    await asyncio.gather(*waiting, return_exceptions=True)

@@ -9,6 +9,7 @@ import asyncio
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.group_answers import settled
 from penstock.metadata.errors import Refused
 from penstock.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -27,12 +28,12 @@ async def handle(
         batches = _by_shard(broker, group_ids)
     except Refused as refusal:
         return DeleteGroupsResponse(results=_refuse(group_ids, refusal))
-    # All are written before the first is waited for.
     pending = [(batch, _delete(broker, batch)) for batch in batches]
+    await settled(answer for _, answer in pending if isinstance(answer, asyncio.Future))
     results: Results = []
     for batch, answer in pending:
         try:
-            results += answer if isinstance(answer, list) else await answer
+            results += answer if isinstance(answer, list) else answer.result()
         except Refused as refusal:
             results += _refuse(batch, refusal)
     return DeleteGroupsResponse(results=results)

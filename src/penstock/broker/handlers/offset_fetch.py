@@ -15,6 +15,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.group_answers import settled
 from penstock.coordinator.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -79,10 +80,11 @@ def _fetch(broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool,
 async def _respond_later(
     groups: list[OffsetFetchRequestGroup], answers: list[Answer], version: int
 ) -> OffsetFetchResponse:
+    await settled(answer for answer in answers if isinstance(answer, asyncio.Future))
     given: list[OffsetFetchResponseGroup] = []
     for group, answer in zip(groups, answers, strict=True):
         try:
-            given.append(answer if isinstance(answer, OffsetFetchResponseGroup) else await answer)
+            given.append(answer.result() if isinstance(answer, asyncio.Future) else answer)
         except Refused as refusal:
             given.append(_refuse(group, refusal, version))
     return _respond(given, version)
