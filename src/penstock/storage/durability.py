@@ -163,6 +163,15 @@ class Durability:
         if self.on_advance is not None:
             self.on_advance()
 
+    def sync_now(self) -> None:
+        """Make all that is there safe before returning, what was handed to a worker included: nobody knows when that
+        one gets round to it."""
+        work = self.begin_sync(self._tail.end_offset)
+        if self._flusher.under_way is not None:
+            self._flusher.under_way.run()
+        work.run()
+        self.end_sync(work)
+
     def begin_sync(self, offset: int) -> SyncWork:
         """For `Flusher`: hand over what makes everything below `offset` safe, and all that is owed."""
         tail = self._tail

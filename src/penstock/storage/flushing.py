@@ -83,16 +83,17 @@ class Flusher:
         "_name",
         "_served",
         "_syncing",
-        "_under_way",
         "_volume",
         "_wanted_offset",
+        "under_way",
     )
 
     def __init__(self, syncing: Syncing, volume: Volume, name: str) -> None:
         self._syncing = syncing
         self._volume = volume
         self._name = name
-        self._under_way: SyncWork | None = None
+        self.under_way: SyncWork | None = None
+        """The trip that a worker is on, or will set out on."""
         self._is_retired = False
         self._wanted_offset = 0
         self._arrived: list[asyncio.Future[None]] = []
@@ -104,7 +105,7 @@ class Flusher:
         """See to it that everything below `offset` becomes durable."""
         if offset > self._wanted_offset:
             self._wanted_offset = offset
-        if self._under_way is None and not self._is_retired:
+        if self.under_way is None and not self._is_retired:
             self._start()
 
     async def wait(self, offset: int) -> None:
@@ -125,8 +126,8 @@ class Flusher:
     def retire(self, reason: Callable[[], StorageError]) -> None:
         """The log is deleted: whatever is under way matters to nobody any more, and nothing follows it."""
         self._is_retired = True
-        if self._under_way is not None:
-            self._under_way.abandon()
+        if self.under_way is not None:
+            self.under_way.abandon()
         self._tell(reason)
 
     def _tell(self, reason: Callable[[], StorageError]) -> None:
@@ -143,12 +144,12 @@ class Flusher:
             self._volume.fail(error, f"flushing {self._name}")
             self.fail()
             return
-        self._under_way = work
+        self.under_way = work
         self._served, self._arrived = self._arrived, []
         self._volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
 
     def _finish(self, work: SyncWork, future: asyncio.Future[None]) -> None:
-        self._under_way = None
+        self.under_way = None
         if future.cancelled():
             return  # the event loop is being torn down
         error = future.exception()

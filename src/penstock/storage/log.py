@@ -485,9 +485,7 @@ class Log:
     def sync_now(self) -> None:
         """Make everything safe on the event loop, for one who can not let go of it just now."""
         with self._working("syncing"):
-            work = self._durability.begin_sync(self.end_offset)
-            work.run()
-            self._durability.end_sync(work)
+            self._durability.sync_now()
 
     def continue_in(self, copy: Log, folder: str) -> None:
         """Go on in the files of `copy`, which holds the same and is all synced, and whose folder now is

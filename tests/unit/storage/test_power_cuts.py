@@ -106,3 +106,21 @@ async def finish(workers: HeldWorkers, work: Coroutine[Any, Any, T]) -> T:
     while not task.done():
         await workers.release()
     return task.result()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_sync_on_the_loop_covers_what_a_worker_has_not_got_round_to(seed: int) -> None:
+    batch_bytes = len(make_batch(1))
+    workers = HeldWorkers()
+    place = Place(settings=LogSettings(segment_bytes=2 * batch_bytes), workers=workers, seed=seed)
+    log = place.create()
+    for _ in range(3):
+        append(log, make_batch(1))
+    assert len(workers.held) == 1, "the sync of the sealed segment is under way"
+
+    log.sync_now()
+    assert log.recovery_point == log.end_offset == 3
+    workers.held.clear()
+    log = await finish(workers, place.crash())
+
+    assert log.end_offset == 3
