@@ -44,6 +44,7 @@ class OffsetStage(Stage):
     """Topics "orders" of 3 partitions and "payments" of 1; every record makes the way through its bytes."""
 
     def __init__(self, properties: dict[str, str] | None = None) -> None:
+        self._properties = properties
         self.cluster = Cluster()
         self.cluster.add_topic("orders", partitions=3)
         self.cluster.add_topic("payments")
@@ -59,7 +60,7 @@ class OffsetStage(Stage):
 
     def reloaded(self) -> OffsetStage:
         """Another node that has taken over from the log, as compaction left it."""
-        other = OffsetStage()
+        other = OffsetStage(self._properties)
         other.cluster, other.image, other.clock_ms = self.cluster, self.image, self.clock_ms
         other.load(self.compacted())
         return other

@@ -3,15 +3,21 @@
 Looked for every `offsets.retention.check.interval.ms`. What the retention counts from is the group's to say
 (`Group.offsets_expire_from_ms`): a consumer that is away for the weekend must find its offsets on Monday. A
 group that has neither members nor offsets left is removed.
+
+Before the first round, right after loading, offsets are removed whose topics are gone: usually they go with their
+topic (`Offsets.metadata_changed`), but a node may have been down, or still loading, when that was deleted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
 from penstock.coordinator.group.offset_table import OffsetTable
 from penstock.coordinator.group.records.offsets import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.protocol.types import ZERO_UUID
 
 TIMER = "offset expiry"
 
@@ -26,14 +32,17 @@ class OffsetExpiry:
     def __init__(self, context: GroupContext, table: OffsetTable) -> None:
         self._context = context
         self._table = table
+        self._look: Callable[[Group], list[CoordinatorRecord]] = self.expire
+        """What this round does with each group."""
         self._to_see: list[str] = []
-        """Groups that this round has still to look at."""
+        """Groups that it has still to look at."""
 
     def start(self) -> None:
-        interval_ms: int = self._context.around.settings().get("offsets.retention.check.interval.ms")
-        self._context.timers.set(TIMER, interval_ms, self._begin)
+        """Groups are loaded: see which topics were deleted while nobody was here to remove their offsets."""
+        self._context.timers.set(TIMER, 0, lambda: self._begin(self.remove_orphans))
 
-    def _begin(self) -> Outcome[None]:
+    def _begin(self, look: Callable[[Group], list[CoordinatorRecord]]) -> Outcome[None]:
+        self._look = look
         self._to_see = list(self._context.groups)
         return self._go_on()
 
@@ -44,12 +53,24 @@ class OffsetExpiry:
                 break
             group = self._context.groups.get(self._to_see.pop())
             if group is not None:
-                records += self.expire(group)
+                records += self._look(group)
         if self._to_see:
             self._context.timers.set(TIMER, 0, self._go_on)
         else:
-            self.start()
+            interval_ms: int = self._context.around.settings().get("offsets.retention.check.interval.ms")
+            self._context.timers.set(TIMER, interval_ms, lambda: self._begin(self.expire))
         return Outcome(None, records)
+
+    def remove_orphans(self, group: Group) -> list[CoordinatorRecord]:
+        """The records that remove offsets of topics that are no more. Kafka leaves them to expire, and a consumer of
+        a new topic of the same name finds them."""
+        known_ids = self._context.around.image().topics.names_by_id
+        return [
+            tombstone(group.group_id, topic, partition)
+            for topic, partitions in self._table.of_group(group.group_id).items()
+            for partition, stored in partitions.items()
+            if stored.topic_id != ZERO_UUID and stored.topic_id not in known_ids
+        ]
 
     def expire(self, group: Group) -> list[CoordinatorRecord]:
         """The records that remove what has had its time: offsets, or the group with all of them."""

@@ -164,3 +164,30 @@ def test_a_new_owner_counts_from_the_commit_too(stage: OffsetStage) -> None:
     assert stored(stage) == {("orders", 0): 7}
     stage.advance(1)
     assert stored(stage) == {}
+
+
+def test_offsets_of_topics_that_were_deleted_meanwhile_are_removed_after_loading() -> None:
+    before = OffsetStage()
+    commit(before, {"orders": {0: 7}, "payments": {0: 1}})
+    before.cluster.delete_topic("payments")
+    unknown = OffsetCommitValue(offset=3, metadata="", commit_timestamp=0)
+    before.load([CoordinatorRecord(OffsetCommitKey(group=GROUP, topic="old", partition=0), unknown)])
+
+    after = before.reloaded()
+    after.offsets.loaded()
+    after.advance(0)
+
+    assert stored(after) == {("orders", 0): 7, ("old", 0): 3}, "what has no id cannot be told to be gone"
+
+
+def test_nothing_expires_right_after_loading(stage: OffsetStage) -> None:
+    commit(stage, {"orders": {0: 7}})
+    stage.clock_ms += 10 * RETENTION_MS
+
+    after = stage.reloaded()
+    after.offsets.loaded()
+    after.classic.loaded()
+    after.advance(CHECK_MS - 1)
+    assert stored(after) == {("orders", 0): 7}
+    after.advance(1)
+    assert stored(after) == {}
