@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from harness.classic_groups import CLIENT, GROUP, REBALANCE_MS, SESSION_MS, ClassicStage, subscription
@@ -169,6 +172,43 @@ def test_what_is_committed_after_that_matters_to_nobody(stage: ClassicStage) -> 
 
 
 # -- groups that change their type
+
+
+def other_group(state: str) -> Any:
+    """A group of another type: only its state and its tombstones matter to someone who joins."""
+    tombstone = CoordinatorRecord(GroupMetadataKey(group="its own record"), None)
+    return SimpleNamespace(is_empty=state == "Empty", tombstones=lambda: [tombstone])
+
+
+def test_an_empty_group_of_another_type_gives_way(stage: ClassicStage) -> None:
+    stage.context.groups[GROUP] = other_group("Empty")
+
+    reply = stage.join(version=3)
+
+    assert reply.is_waiting
+    assert [(record.key.group, record.value is None) for record in stage.log] == [
+        ("its own record", True),
+        (GROUP, False),
+    ]
+    assert list(stage.group().members)
+
+
+def test_if_that_can_not_be_written_it_stays(stage: ClassicStage) -> None:
+    other = stage.context.groups[GROUP] = other_group("Empty")
+    stage.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    assert stage.join(version=3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.context.groups[GROUP] is other
+    assert not len(stage.context.timers)
+
+
+def test_a_group_of_another_type_with_members_is_inconsistent(stage: ClassicStage) -> None:
+    stage.context.groups[GROUP] = other_group("Stable")
+
+    assert stage.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.join("somebody").value.member_id == ""
+    assert stage.heartbeat("somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.leave("somebody").members[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def make_member(member_id: str) -> Member:
