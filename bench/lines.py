@@ -11,7 +11,6 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
@@ -19,7 +18,6 @@ from bench.memory import back_page_cache
 from bench.peers import Peer, java
 from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
 
-JAVA_FOLDER = Path(__file__).parent / "java"
 GIB = 1 << 30
 
 
@@ -93,16 +91,23 @@ def java_tools(peer: Peer) -> dict[str, float]:
     )  # fmt: skip
     summary = [line for line in printed.splitlines() if "records sent" in line and "99.9th" in line][-1]
     produced = re.search(r"\(([\d.]+) MB/sec\)", summary)
+    with Wire(peer.port) as wire:
+        wire.await_coordinator()
     printed = java(
-        [str(JAVA_FOLDER / "AssignedConsumer.java"), f"127.0.0.1:{peer.port}", topic, str(records)],
+        [
+            "org.apache.kafka.tools.ConsumerPerformance", "--topic", topic, "--num-records", str(records),
+            "--group", topic, "--hide-header", "--bootstrap-server", f"127.0.0.1:{peer.port}",
+        ],
         capture=True,
-    )
-    consumed = re.search(r"([\d.]+) MB/s", printed)
+    )  # fmt: skip
+    columns = printed.splitlines()[-1].split(
+        ", "
+    )  # start, end, MB, MB/s with joining the group, records, ...
     assert produced is not None, summary
-    assert consumed is not None, printed
+    assert int(columns[4]) >= records, printed
     return {
         "Java producer (ProducerPerformance)": float(produced[1]) * 1.048576,
-        "Java consumer, assigned": float(consumed[1]),
+        "Java consumer (ConsumerPerformance)": float(columns[3]) * 1.048576,
     }
 
 
@@ -223,7 +228,7 @@ GROUPS = [
         java_tools,
         [
             Line("Java producer (ProducerPerformance)", "MB/s", True, 1.0),
-            Line("Java consumer, assigned", "MB/s", True, 1.0),
+            Line("Java consumer (ConsumerPerformance)", "MB/s", True, 1.0),
         ],
     ),
     *CONSUMER_GROUP_LINES,
