@@ -60,26 +60,24 @@ def answer(
 
 
 def farewell(member_id: str, *, epoch: int) -> StreamsGroupHeartbeatResponse:
-    return _bare(member_id=member_id, member_epoch=epoch, status=[])
+    return _bare(member_id, epoch)
 
 
 def refusal(refused: Refused) -> StreamsGroupHeartbeatResponse:
-    response = _bare()
+    response = _bare("", 0)
     response.error_code, response.error_message = refused.error, refused.message
     return response
 
 
-def _bare(
-    *, member_id: str = "", member_epoch: int = 0, status: list[Status] | None = None
-) -> StreamsGroupHeartbeatResponse:
+def _bare(member_id: str, epoch: int) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(
         member_id=member_id,
-        member_epoch=member_epoch,
-        heartbeat_interval_ms=0,
+        member_epoch=epoch,
+        heartbeat_interval_ms=NOT_GIVEN,
         acceptable_recovery_lag=NOT_GIVEN,
         task_offset_interval_ms=NOT_GIVEN,
-        status=status,
-        endpoint_information_epoch=0,
+        status=[],
+        endpoint_information_epoch=NOT_GIVEN,
     )
 
 
