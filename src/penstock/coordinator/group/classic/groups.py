@@ -73,7 +73,7 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
             return Outcome(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        # Almost every request that a coordinator sees: bench "groups, heartbeats".
+        # Almost every request that a coordinator sees: bench "2,000 groups heartbeating, CPU".
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
             error = group.check_member(request.member_id, request.group_instance_id)
