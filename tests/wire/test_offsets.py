@@ -1,232 +1,56 @@
-"""Offsets and the administration of groups, in every version, with good and bad input.
+"""Offsets on the wire: committed, asked for and deleted, in every version, with good and bad input.
 
 Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from harness.admin import new_name
 from harness.brokers import Broker
 from harness.group_requests import EpochMember, JoinedMember, await_coordinator, join, join_newer
+from harness.offset_requests import (
+    BY_ID_VERSION,
+    NOTHING,
+    commit,
+    delete_groups,
+    delete_offsets,
+    describe,
+    fetch,
+    listed,
+    topic_id_of,
+)
 from harness.requests import ask, create_topic
 from harness.waiting import wait_until
 from harness.wire import WireConnection
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from penstock.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.types import Uuid
-
-BY_ID_VERSION = 10
-SEVERAL_GROUPS_VERSION = 8
 
 old_version = pytest.mark.penstock_only("Kafka 4.0 dropped it")
 COMMIT_VERSIONS = [pytest.param(0, marks=old_version), pytest.param(1, marks=old_version), *range(2, 11)]
 FETCH_VERSIONS = [pytest.param(0, marks=old_version), *range(1, 11)]
 
 NOWHERE = Uuid(b"no such topic id")
-NOTHING = (-1, -1, "", ErrorCode.NONE)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, make_broker: Any) -> Iterator[Broker]:
-    """One broker for all, in which the first member of a group need not wait for others."""
-    settings = {"group.initial.rebalance.delay.ms": "0"}
-    broker: Broker = make_broker(tmp_path_factory.mktemp("groups"), settings=settings)
-    broker.start()
-    yield broker
-    broker.close()
-    broker.check_output()
 
 
 @pytest.fixture
-def connection(cluster: Broker) -> Iterator[WireConnection]:
-    with WireConnection(cluster.port) as connection:
-        yield connection
+def connection(group_connection: WireConnection) -> WireConnection:
+    return group_connection
 
 
 @pytest.fixture
-def topic(connection: WireConnection) -> str:
-    name = new_name("committed")
-    create_topic(connection, name, partitions=3)
-    return name
-
-
-@pytest.fixture
-def group(connection: WireConnection) -> str:
-    name = new_name("readers")
-    await_coordinator(connection, name)
-    return name
-
-
-def topic_id_of(connection: WireConnection, topic: str) -> Uuid:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    (found,) = ask(connection, request, 10).topics
-    topic_id: Uuid = found.topic_id
-    return topic_id
-
-
-# -- requests in any version
-
-
-def commit(
-    connection: WireConnection,
-    group: str,
-    offsets: Mapping[str | Uuid, Mapping[int, int]],
-    *,
-    version: int = 9,
-    metadata: str | None = "",
-    leader_epoch: int = -1,
-    **fields: Any,
-) -> list[ErrorCode]:
-    request = OffsetCommitRequest(
-        group_id=group,
-        topics=[
-            OffsetCommitRequestTopic(
-                **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=index,
-                        committed_offset=offset,
-                        committed_metadata=metadata,
-                        committed_leader_epoch=leader_epoch,
-                    )
-                    for index, offset in partitions.items()
-                ],
-            )
-            for topic, partitions in offsets.items()
-        ],
-        **fields,
-    )
-    answered = ask(connection, request, version).topics
-    errors = {
-        (topic.name or topic.topic_id, partition.partition_index): partition.error_code
-        for topic in answered
-        for partition in topic.partitions
-    }
-    return [errors[topic, index] for topic, partitions in offsets.items() for index in partitions]
-
-
-def fetch(
-    connection: WireConnection,
-    group: str,
-    partitions: Mapping[str | Uuid, Sequence[int]] | None,
-    *,
-    version: int = 9,
-    require_stable: bool = False,
-    member: tuple[str, int] | None = None,
-) -> dict[tuple[str | Uuid, int], tuple[int, int, str, ErrorCode]] | ErrorCode:
-    """What is told of each partition, or the error of the whole group."""
-    if version < SEVERAL_GROUPS_VERSION:
-        topics = None
-        if partitions is not None:
-            topics = [
-                OffsetFetchRequestTopic(name=str(topic), partition_indexes=list(indexes))
-                for topic, indexes in partitions.items()
-            ]
-        answered = ask(
-            connection,
-            OffsetFetchRequest(group_id=group, topics=topics, require_stable=require_stable),
-            version,
-        )
-    else:
-        wanted = None
-        if partitions is not None:
-            wanted = [
-                OffsetFetchRequestTopics(
-                    **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
-                    partition_indexes=list(indexes),
-                )
-                for topic, indexes in partitions.items()
-            ]
-        asked = OffsetFetchRequestGroup(group_id=group, topics=wanted)
-        if member is not None:
-            asked.member_id, asked.member_epoch = member
-        request = OffsetFetchRequest(groups=[asked], require_stable=require_stable)
-        (answered,) = ask(connection, request, version).groups
-    if answered.error_code is not ErrorCode.NONE:
-        assert not answered.topics
-        return ErrorCode(answered.error_code)
-    return {
-        (
-            getattr(topic, "topic_id", None) if version >= BY_ID_VERSION else topic.name,
-            each.partition_index,
-        ): (
-            each.committed_offset,
-            each.committed_leader_epoch,
-            each.metadata,
-            each.error_code,
-        )
-        for topic in answered.topics
-        for each in topic.partitions
-    }
-
-
-def delete_offsets(
-    connection: WireConnection, group: str, partitions: Mapping[str, Sequence[int]]
-) -> list[ErrorCode] | ErrorCode:
-    request = OffsetDeleteRequest(
-        group_id=group,
-        topics=[
-            OffsetDeleteRequestTopic(
-                name=topic,
-                partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
-            )
-            for topic, indexes in partitions.items()
-        ],
-    )
-    answered = ask(connection, request, 0)
-    if answered.error_code is not ErrorCode.NONE:
-        assert not answered.topics
-        return ErrorCode(answered.error_code)
-    errors = {
-        (topic.name, partition.partition_index): partition.error_code
-        for topic in answered.topics
-        for partition in topic.partitions
-    }
-    return [errors[topic, index] for topic, indexes in partitions.items() for index in indexes]
-
-
-def delete_groups(connection: WireConnection, *groups: str, version: int = 2) -> dict[str, ErrorCode]:
-    results = ask(connection, DeleteGroupsRequest(groups_names=list(groups)), version).results
-    assert len(results) == len({result.group_id for result in results})
-    return {result.group_id: result.error_code for result in results}
-
-
-def describe(connection: WireConnection, group: str, *, version: int = 6, **fields: Any) -> DescribedGroup:
-    (described,) = ask(connection, DescribeGroupsRequest(groups=[group], **fields), version).groups
-    assert isinstance(described, DescribedGroup)
-    return described
-
-
-def listed(connection: WireConnection, *groups: str, version: int = 5, **filters: list[str]) -> list[str]:
-    """Those of `groups` that are in the list."""
-    answered = ask(connection, ListGroupsRequest(**filters), version)
-    assert answered.error_code is ErrorCode.NONE
-    return [group for group in groups if group in {each.group_id for each in answered.groups}]
+def topic(topic_read: str) -> str:
+    return topic_read
 
 
 # -- commits and questions
@@ -413,14 +237,6 @@ def test_a_retention_time_is_taken_in_versions_2_to_4(
 # -- groups with members
 
 
-@pytest.fixture
-def member(connection: WireConnection, group: str, topic: str) -> Iterator[JoinedMember]:
-    """The only member of a stable classic group that reads the topic."""
-    member = join(connection, group, topic)
-    yield member
-    member.leave(connection)
-
-
 def test_who_commits_must_be_a_member_of_this_generation(
     connection: WireConnection, topic: str, member: JoinedMember
 ) -> None:
@@ -584,125 +400,6 @@ def test_who_asks_and_says_who_it_is_must_be_in_the_epoch_of_the_group(
         )
         assert attempt(("someone else", 1), require_stable=is_stable) is ErrorCode.UNKNOWN_MEMBER_ID
         assert attempt(("", -1), require_stable=is_stable) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_newer_group_is_administered_like_the_others(
-    connection: WireConnection, group: str, topic: str
-) -> None:
-    commit(connection, group, {topic: {0: 7}})
-    member = join_newer(connection, group, topic)
-
-    assert listed(connection, group, types_filter=["consumer"]) == [group]
-    assert listed(connection, group, types_filter=["classic"]) == []
-    assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
-    described = describe(connection, group)
-    assert described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert described.error_message == f"Group {group} is not a classic group."
-    assert describe(connection, group, version=5).group_state == "Dead"
-    assert delete_offsets(connection, group, {topic: [0]}) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
-    assert delete_groups(connection, group) == {group: ErrorCode.NON_EMPTY_GROUP}
-
-    member.leave(connection)
-    assert listed(connection, group, states_filter=["empty"]) == [group]
-    assert delete_offsets(connection, group, {topic: [0]}) == [ErrorCode.NONE]
-    assert delete_groups(connection, group) == {group: ErrorCode.NONE}
-    assert listed(connection, group) == []
-
-
-# -- administration
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_groups_are_listed_in_any_version(
-    connection: WireConnection, group: str, topic: str, version: int
-) -> None:
-    commit(connection, group, {topic: {0: 7}})
-
-    answered = ask(connection, ListGroupsRequest(), version)
-    (found,) = (each for each in answered.groups if each.group_id == group)
-
-    assert found.protocol_type == ""
-    assert found.group_state == ("Empty" if version >= 4 else "")
-    assert found.group_type == ("classic" if version >= 5 else "")
-
-
-def test_groups_are_filtered_by_state_and_type(
-    connection: WireConnection, topic: str, member: JoinedMember
-) -> None:
-    stable, empty = member.group, new_name("readers")
-    commit(connection, empty, {topic: {0: 7}})
-
-    def found(**filters: list[str]) -> list[str]:
-        return listed(connection, stable, empty, **filters)
-
-    assert found() == [stable, empty]
-    assert found(states_filter=["Stable"]) == [stable]
-    assert found(states_filter=["eMPTY"]) == [empty]
-    assert found(states_filter=[" empty "]) == [empty]
-    assert found(states_filter=["Stable", "Empty", "Dancing"]) == [stable, empty]
-    assert found(states_filter=["Dancing"]) == []
-    assert found(types_filter=["cLASSIC"]) == [stable, empty]
-    assert found(types_filter=[" classic "]) == []
-    assert found(types_filter=["consumer"]) == []
-    assert found(types_filter=["dance"]) == []
-    assert found(types_filter=["dance", "classic"], states_filter=["empty"]) == [empty]
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_a_group_is_described_in_any_version(
-    connection: WireConnection, member: JoinedMember, version: int
-) -> None:
-    described = describe(connection, member.group, version=version)
-
-    assert (described.error_code, described.error_message) == (ErrorCode.NONE, None)
-    assert (described.group_id, described.group_state) == (member.group, "Stable")
-    assert (described.protocol_type, described.protocol_data) == ("consumer", "range")
-    (told,) = described.members
-    assert (told.member_id, told.client_id, told.client_host) == (member.member_id, "wire", "/127.0.0.1")
-    assert (told.member_metadata[:2], told.member_assignment) == (b"\0\0", b"mine")
-    assert described.authorized_operations == -(2**31)
-
-
-def test_authorized_operations_are_told_if_asked_for(
-    connection: WireConnection, group: str, topic: str
-) -> None:
-    commit(connection, group, {topic: {0: 7}})
-
-    described = describe(connection, group, version=3, include_authorized_operations=True)
-
-    assert (described.group_state, described.protocol_type, described.protocol_data) == ("Empty", "", "")
-    bits = {bit for bit in range(32) if described.authorized_operations >> bit & 1}
-    assert bits == {3, 6, 8, 10, 11}, "read, delete, describe, describe and alter configs"
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_a_group_that_is_not_there_is_dead_or_not_found(
-    connection: WireConnection, group: str, version: int
-) -> None:
-    described = describe(connection, group, version=version)
-
-    assert (described.group_state, described.protocol_type, described.members) == ("Dead", "", [])
-    if version < 6:
-        assert described.error_code is ErrorCode.NONE
-    else:
-        assert described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-        assert described.error_message == f"Group {group} not found."
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_groups_are_deleted_with_their_offsets(
-    connection: WireConnection, topic: str, member: JoinedMember, version: int
-) -> None:
-    empty = new_name("readers")
-    commit(connection, empty, {topic: {0: 7, 1: 8}})
-
-    assert delete_groups(connection, empty, member.group, "nobody", empty, version=version) == {
-        empty: ErrorCode.NONE,
-        member.group: ErrorCode.NON_EMPTY_GROUP,
-        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
-    }
-    assert listed(connection, empty, member.group) == [member.group]
-    assert fetch(connection, empty, {topic: [0]}) == {(topic, 0): NOTHING}
 
 
 # -- a broker that comes back
