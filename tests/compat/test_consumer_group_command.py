@@ -11,11 +11,11 @@ import pytest
 from compat.clients.java import JavaTools
 from compat.conftest import StartHost
 from compat.groups import members
-from compat.groups.load import Load
 from compat.groups.members import Client, Group
 from compat.groups.state import committed_offsets, end_offsets
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
+from harness.load import Load
 from harness.waiting import wait_until
 
 COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -23,11 +23,11 @@ from confluent_kafka.admin import AdminClient
 
 from compat.conftest import StartHost
 from compat.groups import members
-from compat.groups.load import Load
 from compat.groups.members import Client, Group
 from compat.groups.state import committed_offsets, end_offsets
 from harness.admin import WAIT_SECONDS, admin, create_topic, new_name
 from harness.brokers import Broker
+from harness.load import Load
 from harness.waiting import wait_until
 
 PARTITIONS = (0, 1, 2)

@@ -10,11 +10,11 @@ import pytest
 from compat.conftest import StartHost
 from compat.groups import members
 from compat.groups.history import faults
-from compat.groups.load import Load
 from compat.groups.members import Client, Group, Host
 from compat.groups.state import committed_offsets, end_offsets
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
+from harness.load import Load
 
 PARTITION_COUNT = 6
 CLIENTS = [

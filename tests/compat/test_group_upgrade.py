@@ -7,11 +7,11 @@ import pytest
 from compat.conftest import StartHost
 from compat.groups import members
 from compat.groups.history import faults
-from compat.groups.load import Load
 from compat.groups.members import Client, Group
 from compat.groups.state import committed_offsets, end_offsets, group_type
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
+from harness.load import Load
 
 PARTITION_COUNT = 6
 

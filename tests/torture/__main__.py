@@ -1,4 +1,7 @@
-"""`make torture`: kill -9 under load, ROUNDS times. Prints the seed; the same seed kills at the same moments."""
+"""`make torture`: kill -9 under load, ROUNDS times, first of records, then of groups.
+
+Prints the seed; the same seed kills at the same moments.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import time
 from pathlib import Path
 
 from harness.brokers import Broker, KafkaBroker, PenstockBroker
+from torture.groups import SETTINGS as GROUP_SETTINGS
+from torture.groups import torture_groups
 from torture.run import SETTINGS, torture
 
 
@@ -19,42 +24,70 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--broker", choices=("penstock", "kafka"), default="penstock")
+    parser.add_argument("--of", choices=("records", "groups", "both"), default="both")
     parser.add_argument("--no-damage", action="store_true", help="kill only, and leave the files as they are")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(32)
-    folder = Path(tempfile.mkdtemp(prefix="torture-"))
-    print(f"seed {seed}, data in {folder}", flush=True)
-    started = time.monotonic()
-    broker = _broker(arguments.broker, folder)
-    try:
-        report = torture(
-            broker,
-            rounds=arguments.rounds,
-            seed=seed,
-            is_damaging=not arguments.no_damage,
-            say=lambda line: print(line, flush=True),
-        )
-    finally:
-        broker.close()
-    seconds = time.monotonic() - started
-    print(
-        f"{report.kills} kills in {report.rounds} rounds and {seconds:.0f} s: "
-        f"{report.acknowledged:,} records acknowledged, {report.found:,} found"
-    )
-    if report.faults:
-        print("\n".join(["FAILED", *report.faults]))
-        print(f"again: make torture ROUNDS={arguments.rounds} SEED={seed}; the data stays in {folder}")
-        return 1
-    print("nothing acknowledged is missing, nothing is there twice, all is in order")
-    shutil.rmtree(folder)
+    parts = {"records": _records, "groups": _groups}
+    wanted = parts if arguments.of == "both" else [arguments.of]
+    for name in wanted:
+        folder = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
+        print(f"{name}: seed {seed}, data in {folder}", flush=True)
+        faults = parts[name](arguments, folder, seed)
+        if faults:
+            print("\n".join(["FAILED", *faults]))
+            print(f"again: make torture ROUNDS={arguments.rounds} SEED={seed}; the data stays in {folder}")
+            return 1
+        shutil.rmtree(folder)
     return 0
 
 
-def _broker(kind: str, folder: Path) -> Broker:
+def _records(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
+    started = time.monotonic()
+    broker = _broker(arguments.broker, folder, SETTINGS)
+    try:
+        report = torture(
+            broker, rounds=arguments.rounds, seed=seed, is_damaging=not arguments.no_damage, say=_say
+        )
+    finally:
+        broker.close()
+    print(
+        f"{report.kills} kills in {report.rounds} rounds and {time.monotonic() - started:.0f} s: "
+        f"{report.acknowledged:,} records acknowledged, {report.found:,} found"
+    )
+    if not report.faults:
+        print("nothing acknowledged is missing, nothing is there twice, all is in order")
+    return report.faults
+
+
+def _groups(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
+    started = time.monotonic()
+    broker = _broker(arguments.broker, folder, GROUP_SETTINGS)
+    try:
+        report = torture_groups(
+            broker, rounds=arguments.rounds, seed=seed, is_damaging=not arguments.no_damage, say=_say
+        )
+    finally:
+        broker.close()
+    print(
+        f"{report.kills} kills in {report.rounds} rounds and {time.monotonic() - started:.0f} s: "
+        f"{report.commits:,} commits acknowledged"
+    )
+    if not report.faults:
+        print("no committed offset went back, and every record was handed to its groups")
+    return report.faults
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _broker(kind: str, folder: Path, settings: dict[str, str]) -> Broker:
     if kind == "penstock":
-        return PenstockBroker(folder, settings=SETTINGS)
+        return PenstockBroker(folder, settings=settings)
     # A KRaft broker that was killed is not let in again before its old session ends.
-    return KafkaBroker(folder, settings={**SETTINGS, "broker.session.timeout.ms": "1000"})
+    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+    return KafkaBroker(folder, settings={**settings, **session})
 
 
 if __name__ == "__main__":

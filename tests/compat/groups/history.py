@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-Offset = tuple[int, int]
-"""A partition and an offset in it."""
+from harness.load import Offset
+
 SHOWN_COUNT = 5
 GONE = {"left", "vanished"}
 OWNERSHIP = {"assigned", "revoked", "lost"} | GONE

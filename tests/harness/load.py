@@ -1,4 +1,4 @@
-"""The load under which members come and go: keyed, numbered records, written the whole time, and a ledger of them."""
+"""The load under which members of groups come and go: keyed, numbered records, and where each of them lies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from compat.groups.history import Offset
-
+Offset = tuple[int, int]
+"""A partition and an offset in it."""
 KEY_COUNT = 97
 BURST_RECORDS = 10
 PAUSE_SECONDS = 0.02
@@ -26,7 +26,13 @@ class Load:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
         )
 
     def __enter__(self) -> Load:
