@@ -19,6 +19,7 @@ from penstock.testing.producers import Weather
 from penstock.testing.simulation import HOST, PORT, BrokenPromise, Crashed, End, Simulation
 
 START_OFFSETS_MS = 500  # so often the node notes where logs start
+LIFE_S_MAX = 2.5  # between two things that happen
 DOWN_S = 0.2  # what was on the wire has arrived before the node is up again
 CHANGES_MAX = 150
 RARE_CHANGES: Sequence[str] = (".timeindex", ".snapshot", "leader-epoch", "recovery-point", ".deleted")
@@ -38,13 +39,20 @@ FAULTY_OPERATIONS: Sequence[frozenset[str]] = (
 
 class Chaos:
     def __init__(
-        self, simulation: Simulation, ledger: Ledger, *, log_dirs: Sequence[str], seconds: float
+        self,
+        simulation: Simulation,
+        ledger: Ledger,
+        *,
+        log_dirs: Sequence[str],
+        seconds: float,
+        life_s_max: float = LIFE_S_MAX,
     ) -> None:
         self._simulation = simulation
         self._random = simulation.generator("chaos")
         self._ledger = ledger
         self._log_dirs = log_dirs
         self._ends_at = seconds
+        self._life_s_max = life_s_max
         self._is_over = False
         self._has_fault = False
         """The disk answers with errors."""
@@ -65,7 +73,7 @@ class Chaos:
         actions = [self._cut_power] * 3 + [self._cut_power_within] * 4 + [self._kill] * 2 + [self._stop] * 2
         actions += [self._cut_streams] * 3 + [self._break_disk] * 2
         while simulation.loop.time() < self._ends_at:
-            await self._live(rng.uniform(0.05, 2.5))
+            await self._live(rng.uniform(0.05, self._life_s_max))
             if simulation.is_up:
                 await rng.choice(actions)()
         await self._live(0.5)

@@ -22,17 +22,20 @@ from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.testing.administrators import Administrator
 from penstock.testing.auditor import Auditor
 from penstock.testing.catalogue import Catalogue
-from penstock.testing.chaos import START_OFFSETS_MS, Chaos
+from penstock.testing.chaos import LIFE_S_MAX, START_OFFSETS_MS, Chaos
 from penstock.testing.client import LostConnection
 from penstock.testing.consumers import Reader
-from penstock.testing.groups.cast import cast_groups, draw_group_settings
+from penstock.testing.groups.cast import cast_committer, cast_groups, draw_group_settings
+from penstock.testing.groups.committer import Committer
+from penstock.testing.groups.inspector import Inspector
+from penstock.testing.groups.party import Party
 from penstock.testing.groups.troupe import Troupe
 from penstock.testing.ledger import Ledger
 from penstock.testing.producers import IdempotentProducer, PlainProducer
 from penstock.testing.simulation import BrokenPromise, End, Simulation
 
 T = TypeVar("T")
-Client = IdempotentProducer | PlainProducer | Reader
+Client = IdempotentProducer | PlainProducer | Reader | Committer
 
 STABLE_TOPICS = ("durable-orders", "cached-clicks", "durable-expiring")
 """There from the beginning to the end."""
@@ -49,6 +52,7 @@ RECOVERY_S_MAX = 60.0  # how long a log may hold back what a crash left, until i
 NOT_YET = (
     ErrorCode.OFFSET_NOT_AVAILABLE,  # a log holds back what a crash left until it is synced
     ErrorCode.OFFSET_OUT_OF_RANGE,  # records expired while they were read
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
 LINES_SHOWN = 60
 
@@ -90,7 +94,7 @@ def run_seed(
         events=simulation.trace.count,
         lives=simulation.lives,
         acknowledged=scenario.ledger.acknowledged_count(),
-        commits=sum(troupe.party.offsets.acknowledged_count for troupe in scenario.troupes),
+        commits=sum(party.offsets.acknowledged_count for party in scenario.parties),
         virtual_s=simulation.loop.time(),
     )
 
@@ -122,17 +126,27 @@ class Scenario:
         log_dirs = simulation.properties["log.dirs"].split(",")
         if (metadata := simulation.properties.get("metadata.log.dir")) is not None:
             log_dirs.append(metadata)
-        self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=rng.uniform(4, CHAOS_S_MAX))
+        seconds = rng.uniform(4, CHAOS_S_MAX)
+        if has_groups:  # which need time to meet, and to part
+            self.chaos = Chaos(
+                simulation, self.ledger, log_dirs=log_dirs, seconds=2 * seconds, life_s_max=2 * LIFE_S_MAX
+            )
+        else:
+            self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=seconds)
         weather = self.chaos.weather
         self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
         self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
         self._auditor = Auditor(simulation, "auditor", self.ledger)
         self._clients = self._cast_few() if has_groups else self._cast_many()
+        self._inspector = Inspector(simulation, "inspector")
         self.troupes: list[Troupe] = []
+        self.parties: list[Party] = []
         if has_groups:
-            simulation.worker_delay_s_max = min(simulation.worker_delay_s_max, DELAY_S_MAX_OF_GROUPS)
             self.troupes = cast_groups(simulation, STABLE_TOPICS, self.ledger, weather)
-        self.chaos.on_end += [troupe.party.node_ended for troupe in self.troupes]
+            committer = cast_committer(simulation, STABLE_TOPICS, self.ledger, weather)
+            self._clients.append(committer)
+            self.parties = [*[troupe.party for troupe in self.troupes], committer.party]
+        self.chaos.on_end += [party.node_ended for party in self.parties]
 
     def _cast_many(self) -> list[Client]:
         weather = self.chaos.weather
@@ -177,7 +191,7 @@ class Scenario:
             *[troupe.run() for troupe in self.troupes],
         )
         try:
-            await asyncio.wait_for(work, CHAOS_S_MAX + DRAIN_S_MAX)
+            await asyncio.wait_for(work, 2 * CHAOS_S_MAX + DRAIN_S_MAX)
         except TimeoutError:
             raise BrokenPromise("clients can not finish, though nothing goes wrong any more") from None
         await self._audit_everything()
@@ -211,17 +225,25 @@ class Scenario:
                 raise BrokenPromise(f"there is a topic {found.name} that nobody made")
             for index in range(len(found.partitions)):
                 await self._audit_partition(found.name, found.topic_id, index)
-        for troupe in self.troupes:
-            await troupe.audit_offsets()
+        for party in self.parties:
+            await self._audit_until_told(
+                f"offsets of group {party.group_id}", self._inspector.audit_offsets, party
+            )
 
     async def _audit_partition(self, topic: str, topic_id: Uuid, index: int) -> None:
+        audit = partial(self._auditor.audit, topic, topic_id, index, is_quiet=True)
+        await self._audit_until_told(f"{topic}-{index}", audit)
+
+    async def _audit_until_told(
+        self, what: str, audit: Callable[..., Awaitable[ErrorCode]], *arguments: Any
+    ) -> None:
         until = self.simulation.loop.time() + RECOVERY_S_MAX
-        error = ErrorCode.OFFSET_NOT_AVAILABLE
+        error = NOT_YET[0]
         while error in NOT_YET and self.simulation.loop.time() < until:
-            error = await _insist(partial(self._auditor.audit, topic, topic_id, index, is_quiet=True))
+            error = await _insist(audit, *arguments)
             await asyncio.sleep(0.1)
         if error != ErrorCode.NONE:
-            raise BrokenPromise(f"{topic}-{index} can not be read: {error.name}")
+            raise BrokenPromise(f"{what} can not be read: {error.name}")
 
     async def _end_once_more(self) -> None:
         how = self.simulation.random.choice(list(End))

@@ -61,8 +61,10 @@ class Tenure:
 class Claims:
     """All tenures of one group that may still hold something."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, *, may_begin_anew: bool = False) -> None:
         self.group_id = group_id
+        self.may_begin_anew = may_begin_anew
+        """Members of both protocols come. An empty group takes the type of the next member, and counts from 0 again."""
         self.tenures: list[Tenure] = []
         self.generation = -1
         """The highest that anybody was told, with an answer that stands in the coordinator's log."""
@@ -103,7 +105,7 @@ class Claims:
     # What members are told
 
     def told_generation(
-        self, tenure: Tenure, generation: int, *, known_when_asked: int, may_lag: bool = False
+        self, tenure: Tenure, generation: int, *, known_when_asked: int, now: float, may_lag: bool = False
     ) -> None:
         """A generation or epoch that is on record, and the highest one that was known when the member asked.
 
@@ -114,12 +116,20 @@ class Claims:
         if generation < tenure.generation and tenure.is_certain:
             raise self._broken(f"{tenure.name} was in {tenure.generation}, and is now told {generation}")
         if generation < known_when_asked and not may_lag:
-            raise self._broken(
-                f"{tenure.name} came into {generation}, when others were in {known_when_asked} already"
-            )
+            if not self.may_begin_anew or any(now < other.protected_until for other in self.tenures):
+                raise self._broken(
+                    f"{tenure.name} came into {generation}, when others were in {known_when_asked} already"
+                )
+            self._begin_anew(tenure)
         tenure.generation = generation
         tenure.is_recorded = tenure.is_certain = True
         self.generation = max(self.generation, generation)
+
+    def _begin_anew(self, first: Tenure) -> None:
+        for tenure in self.tenures:
+            tenure.is_over = tenure is not first
+        self.tenures = [first]
+        self.generation = -1
 
     def take(self, tenure: Tenure, partitions: list[Partition], *, now: float) -> None:
         """The member was told that it owns these, in its present generation."""
@@ -163,12 +173,13 @@ class Claims:
         sent_at: float,
         is_settled: bool = False,
         is_sign_of_life: bool = True,
+        is_proof: bool = True,
     ) -> None:
-        """A request in the name of this member got what it wanted."""
+        """A request in the name of this member got what it wanted; `is_proof`: which nobody else would have."""
         if tenure.is_over:
             return
-        tenure.is_certain = True
-        if sent_at > tenure.superseded_at:
+        tenure.is_certain |= is_proof
+        if is_proof and sent_at > tenure.superseded_at:
             raise self._broken(
                 f"{what} of {tenure.name} was accepted at {sent_at:.3f}, though others have had its partitions"
                 f" since {tenure.superseded_at:.3f}"

@@ -61,6 +61,8 @@ class ClassicMember(Member):
         self.random.shuffle(self._protocols)  # its order of preference
         self._version = self.random.choice(JOIN_VERSIONS if instance_id is None else STATIC_JOIN_VERSIONS)
         self._has_to_join = True
+        self._is_synced = False
+        """It is in its generation, and has not asked to join another one."""
         self._is_leader = False
         self._counts: dict[str, int] = {}
         """The partitions that it assigned, as the leader."""
@@ -76,12 +78,12 @@ class ClassicMember(Member):
         return COOPERATIVE in self._protocols
 
     async def _live(self) -> None:
-        if self._has_to_join:
+        if self._has_to_join and not (self._is_busy and self._is_synced):
             await self._join()
             return
         await asyncio.sleep(self.random.uniform(0.3, 1) * self.party.heartbeat_s)
         for act, chance in ((self._consume, 0.4), (self._commit, 0.5), (self._heartbeat, 1.0)):
-            if self.random.random() < chance and not self._has_to_join:
+            if self.random.random() < chance and self._is_synced:
                 await act()
         if self._is_leader and self.random.random() < LOOK_FOR_PARTITIONS_CHANCE:
             counts = await self._find_topics()
@@ -93,6 +95,7 @@ class ClassicMember(Member):
         if not self._is_cooperative:
             self.party.claims.let_go(self.tenure)
             self._positions.clear()
+        self._is_synced = False
         request = JoinGroupRequest(
             group_id=self.party.group_id,
             session_timeout_ms=round(self.party.session_s * 1000),
@@ -184,17 +187,26 @@ class ClassicMember(Member):
             ) from error
         made_for_generation, _, made_for_member = made_for.partition("/")
         is_mine = made_for_member == self.member_id or self.instance_id is not None
-        if made_for_generation != str(generation) or not is_mine:
+        is_made_by_coordinator = self.party.is_mixed and not made_for
+        if not is_made_by_coordinator and (made_for_generation != str(generation) or not is_mine):
             raise BrokenPromise(
                 f"{self.name} ({self.member_id}) is given in {generation} what was made for {made_for}"
             )
         self._accepted("a sync", sent_at=self.sent_at, is_settled=True)
-        claims.told_generation(self.tenure, generation, known_when_asked=known_when_asked)
+        now = self.simulation.loop.time()
+        claims.told_generation(
+            self.tenure,
+            generation,
+            known_when_asked=known_when_asked,
+            now=now,
+            may_lag=self.party.is_mixed and self.tenure.is_recorded,
+        )
         self.assignment = assignment
         partitions: list[Partition] = [(self.topic_ids[topic], index) for topic, index in places]
         revoked = [partition for partition in self.tenure.held if partition not in partitions]
         claims.let_go(self.tenure, revoked)
-        claims.take(self.tenure, partitions, now=self.simulation.loop.time())
+        claims.take(self.tenure, partitions, now=now)
+        self._is_synced = True
         self._has_to_join = bool(revoked)  # so that others may have them
 
     # Being a member
@@ -209,7 +221,14 @@ class ClassicMember(Member):
         response: HeartbeatResponse = await self.ask(request)
         error = response.error_code
         if error == ErrorCode.NONE:
-            self._accepted("a heartbeat", sent_at=self.sent_at, is_settled=True)
+            party = self.party
+            party.claims.accepted(
+                self.tenure,
+                "a heartbeat",
+                sent_at=self.sent_at,
+                is_settled=True,
+                is_proof=self.sent_at > party.loaded_at,
+            )
         elif error == ErrorCode.REBALANCE_IN_PROGRESS:
             self._accepted("a heartbeat", sent_at=self.sent_at)
             self._has_to_join = True
@@ -224,7 +243,13 @@ class ClassicMember(Member):
 
     async def _heartbeat_refused(self, what: str, error: ErrorCode) -> None:
         """It was in this generation, and did not ask for another one since."""
-        if error in NOT_A_MEMBER + OUT_OF_DATE:
+        if error in NOT_A_MEMBER:
+            self._put_out(what, error)
+        elif error in OUT_OF_DATE and self.party.is_mixed:
+            # A group that turns classic again has one generation for all, which not everyone knows yet.
+            self.party.claims.let_go(self.tenure)
+            self._has_to_join = True
+        elif error in OUT_OF_DATE:
             self._put_out(what, error)
         else:
             await self._back_off(error)
@@ -232,7 +257,7 @@ class ClassicMember(Member):
     def _put_out(self, what: str, error: ErrorCode) -> None:
         self._refused(what, error)
         self._lose_everything()
-        self._has_to_join = True
+        self._has_to_join, self._is_synced = True, False
 
     async def _leave(self) -> None:
         if not self.member_id:

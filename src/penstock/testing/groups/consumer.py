@@ -36,7 +36,7 @@ class ConsumerMember(Member):
         super().__init__(simulation, name, party, instance_id=instance_id)
         self._new_id()
         self._assignor = self.random.choice(ASSIGNORS)
-        self._has_pattern = self.random.random() < 0.2
+        self.has_pattern = self.random.random() < 0.2
         self._answers_lost = 0
         self._reported: list[Partition] | None = None
         """What the coordinator knows of it, for certain."""
@@ -54,7 +54,7 @@ class ConsumerMember(Member):
         for act, chance in ((self._consume, 0.4), (self._commit, 0.5)):
             if self.random.random() < chance and self.generation > 0:
                 await act()
-        if self._to_revoke and self.random.random() < 0.6:
+        if self._to_revoke and not self._is_busy:
             self.party.claims.let_go(self.tenure, self._to_revoke)
             self._to_revoke = []
         if self.generation > 0:
@@ -98,7 +98,7 @@ class ConsumerMember(Member):
         if epoch == JOINING or self._reported is None:
             request.rebalance_timeout_ms = round(self.party.rebalance_s * 1000)
             request.server_assignor = self._assignor
-            if self._has_pattern:
+            if self.has_pattern:
                 request.subscribed_topic_names = []
                 request.subscribed_topic_regex = "|".join(self.party.topics)
             else:
@@ -113,13 +113,18 @@ class ConsumerMember(Member):
         if self.generation < 0 and response.assignment is None:
             raise BrokenPromise(f"{self.name} joined, but was not told what it owns")
         assigned = None if response.assignment is None else await self._partitions(response.assignment)
+        now = self.simulation.loop.time()
         claims.told_generation(
-            self.tenure, response.member_epoch, known_when_asked=known_when_asked, may_lag=self.generation > 0
+            self.tenure,
+            response.member_epoch,
+            known_when_asked=known_when_asked,
+            now=now,
+            may_lag=self.generation > 0,
         )
         self.generation = response.member_epoch
         if assigned is not None:
             self._to_revoke = [partition for partition in self.tenure.held if partition not in assigned]
-            claims.take(self.tenure, assigned, now=self.simulation.loop.time())
+            claims.take(self.tenure, assigned, now=now)
         self._accepted("a heartbeat", sent_at=sent_at, is_settled=not self._to_revoke)
 
     async def _partitions(self, assignment: Assignment) -> list[Partition]:

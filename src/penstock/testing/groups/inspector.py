@@ -110,11 +110,11 @@ class Inspector(OffsetClient):
                 return f"{member.name} is described as {told.get(member.member_id)}, not {wanted}"
         return None
 
-    async def find_wrong_offsets(self, party: Party) -> str | None:
-        """Hold all committed offsets against what was promised; a word where they can not be had for now."""
+    async def audit_offsets(self, party: Party) -> ErrorCode:
+        """Hold all committed offsets against what was promised; the error where they are not told."""
         for topic in party.topics:
             found = await self.find_topic(topic)
             if found is not None:
                 self.topic_ids[topic] = found[0]
         told = await self.fetch_offsets(party, party.offsets.partitions(), version=IDS_VERSION)
-        return told.name if isinstance(told, ErrorCode) else None
+        return told if isinstance(told, ErrorCode) else ErrorCode.NONE

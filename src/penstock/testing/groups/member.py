@@ -67,6 +67,10 @@ class Member(OffsetClient, ABC):
         self.generation = -1
         """Or epoch; negative where it is in none."""
         self.frozen_until = 0.0
+        self.busy_until = 0.0
+        """Until then it shows that it lives, but has no time to follow a rebalance."""
+        self.has_pattern = False
+        """It subscribes to whatever topics have names of a certain kind."""
         self.is_leaving = False
         """Set by others: it has to leave as it should."""
         self.tenure: Tenure
@@ -148,6 +152,10 @@ class Member(OffsetClient, ABC):
                     self.party.ledger.get(topic, found[0], index)
         return counts
 
+    @property
+    def _is_busy(self) -> bool:
+        return self.simulation.loop.time() < self.busy_until
+
     # Tenures
 
     def _begin_tenure(self) -> None:
@@ -168,6 +176,7 @@ class Member(OffsetClient, ABC):
         self._positions.clear()
 
     def _accepted(self, what: str, *, sent_at: float, is_settled: bool = False) -> None:
+        self.party.answered_by_group(asked_at=sent_at)
         self.party.claims.accepted(self.tenure, what, sent_at=sent_at, is_settled=is_settled)
 
     def _refused(self, what: str, error: ErrorCode) -> None:
@@ -297,6 +306,7 @@ class Member(OffsetClient, ABC):
         for partition, commit in commits.items():
             error = answers[partition]
             if error == ErrorCode.NONE:
+                self.party.answered_by_group(asked_at=sent_at)
                 self.party.offsets.acknowledged(commit, now=now)
                 self.party.claims.accepted(
                     self.tenure, "a commit", sent_at=sent_at, is_sign_of_life=self.COMMITS_SHOW_LIFE

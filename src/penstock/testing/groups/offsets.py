@@ -25,6 +25,10 @@ class Commit:
     done_at: float = math.inf
     """It was not made after this moment."""
     is_promised: bool = False
+    lane: str = ""
+    """Commits of one lane are made in the order in which they were sent, even if several are under way."""
+    number: int = 0
+    """Its place in the lane."""
 
 
 class CommittedOffsets:
@@ -43,8 +47,10 @@ class CommittedOffsets:
 
     # Commits
 
-    def sent(self, partition: Partition, offset: int, note: str, *, now: float) -> Commit:
-        commit = Commit(note, offset, now)
+    def sent(
+        self, partition: Partition, offset: int, note: str, *, now: float, lane: str = "", number: int = 0
+    ) -> Commit:
+        commit = Commit(note, offset, now, lane=lane, number=number)
         self._of(partition)[note] = commit
         return commit
 
@@ -85,7 +91,7 @@ class CommittedOffsets:
         commit = commits.get(note or "")
         if commit is None or commit.offset != offset:
             raise self._broken(partition, f"offset {offset} with the note {note!r} was never committed")
-        later = [each for each in promised if each.sent_at > commit.done_at]
+        later = [each for each in promised if each.sent_at > commit.done_at or _follows(each, commit)]
         if later:
             raise self._broken(
                 partition,
@@ -102,6 +108,10 @@ class CommittedOffsets:
 
     def _broken(self, partition: Partition, complaint: str) -> BrokenPromise:
         return BrokenPromise(f"offsets of group {self.group_id}, partition {partition[1]}: {complaint}")
+
+
+def _follows(one: Commit, other: Commit) -> bool:
+    return one.lane != "" and one.lane == other.lane and one.number > other.number
 
 
 def _describe(commit: Commit) -> str:

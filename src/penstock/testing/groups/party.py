@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,8 +28,23 @@ class Party:
     rebalance_s: float
     heartbeat_s: float
     now: Callable[[], float]
+    is_mixed: bool = False
+    """Whether members of both protocols meet in it, so that it changes its type (KIP-848)."""
+
+    loaded_at: float = math.inf
+    """Since when it is known that the coordinator has loaded the group. While it loads, it says yes to heartbeats of
+    classic members without a look, so as not to disturb them."""
+
+    ended_at: float = -math.inf
+    """When the node's last life ended."""
+
+    def answered_by_group(self, *, asked_at: float) -> None:
+        """An answer came that only a coordinator can give that has loaded the group."""
+        if asked_at > self.ended_at:
+            self.loaded_at = min(self.loaded_at, self.now())
 
     def node_ended(self, end: End) -> None:
+        self.ended_at, self.loaded_at = self.now(), math.inf
         if end is End.LOST_POWER and not self.is_durable:
             self.claims.power_lost()
             self.offsets.power_lost(now=self.now())

@@ -20,6 +20,8 @@ from penstock.testing.simulation import BrokenPromise, Simulation
 MEMBERS_MAX = 4
 STATIC_CHANCE = 0.3
 FREEZE_S_MAX = 3.0
+PAUSE_S_MAX = 0.7  # between two things that befall members
+REGEX_REFRESH_S = 10.0  # so long a group waits until it looks again which topics there are
 LOOK_S = 0.2
 
 MakeMember = Callable[[str, str | None], Member]
@@ -43,17 +45,21 @@ class Troupe:
         """How long those who vanished may be waited for: in a rebalance, and then as leaders that do not assign."""
         party = self.party
         waiting_s = 2 * (party.session_s + party.rebalance_s) + FREEZE_S_MAX
+        if any(member.has_pattern for member in self._members):
+            waiting_s += REGEX_REFRESH_S
         return waiting_s + 4 * self._simulation.settle_s
 
     async def run(self) -> None:
         try:
             for _ in range(self._random.randint(1, MEMBERS_MAX)):
                 self._add()
-            actions = [self._add] * 3 + [self._vanish] * 3 + [self._dismiss] * 2 + [self._freeze] * 3
-            actions += [self._hang_up] * 2
+            actions = [self._add] * 3 + [self._vanish] * 3 + [self._dismiss] * 2 + [self._freeze] * 2
+            actions += [self._occupy] * 2 + [self._hang_up] * 2
             while not self.party.weather.is_over():
-                await self._wait(self._random.uniform(0.05, 1.0))
+                await self._wait(self._random.uniform(0.02, PAUSE_S_MAX))
                 self._random.choice(actions)()
+            if self._random.random() < 0.5:
+                self._vanish()  # so that there is somebody to be missed
             if not self._members:
                 self._add()
             await self._settle()
@@ -61,19 +67,6 @@ class Troupe:
             for task in [*self._members.values(), *self._ended]:
                 task.cancel()
             await asyncio.gather(*self._members.values(), *self._ended, return_exceptions=True)
-
-    async def audit_offsets(self) -> None:
-        """What was committed is there; when nothing goes wrong any more."""
-        until = self._simulation.loop.time() + self.settles_within_s
-        while True:
-            fault: str | None = "no connection"
-            with contextlib.suppress(LostConnection):
-                fault = await self._inspector.find_wrong_offsets(self.party)
-            if fault is None:
-                return
-            if self._simulation.loop.time() > until:
-                raise BrokenPromise(f"group {self.party.group_id}: committed offsets are not told: {fault}")
-            await asyncio.sleep(LOOK_S)
 
     async def _settle(self) -> None:
         began = self._simulation.loop.time()
@@ -141,6 +134,12 @@ class Troupe:
             seconds = self._random.uniform(0.1, FREEZE_S_MAX)
             self._note(f"{member.name} stops for {seconds:.1f} s")
             member.frozen_until = self._simulation.loop.time() + seconds
+
+    def _occupy(self) -> None:
+        if member := self._one():
+            seconds = self._random.uniform(0.1, FREEZE_S_MAX)
+            self._note(f"{member.name} is busy for {seconds:.1f} s")
+            member.busy_until = self._simulation.loop.time() + seconds
 
     def _hang_up(self) -> None:
         if member := self._one():
