@@ -72,7 +72,8 @@ class RegexRefresh:
             return
         wall_ms = self._around.context.wall_ms()
         last = next(iter(group.resolved.values()), None)
-        if last is not None and wall_ms <= last.timestamp_ms + REFRESH_PAUSE_MS:
+        # A clock that was set back must not keep an expression waiting until it has caught up.
+        if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_PAUSE_MS:
             return
         wanted = _without_last(group, before, after)
         if not wanted:
