@@ -1,0 +1,161 @@
+"""The books about who owns what: they must complain about a broken promise, and about nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.protocol.types import Uuid
+from penstock.testing.groups.claims import Claims, Partition, Tenure
+from penstock.testing.simulation import BrokenPromise
+
+PARTITION: Partition = (Uuid(bytes(16)), 0)
+SESSION_S, REBALANCE_S = 10.0, 30.0
+
+
+def begin(claims: Claims, name: str, *, instance_id: str | None = None) -> Tenure:
+    return claims.begin(name, session_s=SESSION_S, rebalance_s=REBALANCE_S, instance_id=instance_id)
+
+
+def own(claims: Claims, tenure: Tenure, generation: int, *, now: float) -> None:
+    """The member asked and is told, at once, that it owns the partition."""
+    claims.told_generation(tenure, generation, known_when_asked=claims.generation, now=now)
+    claims.accepted(tenure, "a sync", sent_at=now, is_settled=True)
+    claims.take(tenure, [PARTITION], now=now)
+
+
+@pytest.fixture
+def claims() -> Claims:
+    return Claims("readers")
+
+
+def test_a_partition_that_was_let_go_may_be_given_to_another(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+
+    claims.let_go(one)
+    own(claims, two, 2, now=1)
+
+    assert (one.held, two.held) == ({}, {PARTITION: 2})
+
+
+def test_two_members_of_one_generation_must_not_own_the_same(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+
+    with pytest.raises(BrokenPromise, match="is given to two and to one, both in 1"):
+        own(claims, two, 1, now=100)
+
+
+def test_a_partition_must_not_be_taken_before_its_owner_had_time_to_let_go(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+
+    with pytest.raises(BrokenPromise, match=r"though one holds it from 1 and has until 10\.000"):
+        own(claims, two, 2, now=9.9)
+
+
+def test_a_silent_owner_loses_its_partition_after_its_session(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+
+    own(claims, two, 2, now=10)
+
+    assert one.superseded_at == 10
+
+
+def test_heartbeats_protect_an_owner_only_until_it_should_have_followed_the_rebalance(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+    for now in range(1, 29):
+        claims.accepted(one, "a heartbeat", sent_at=now)
+
+    with pytest.raises(BrokenPromise):
+        own(claims, two, 2, now=29)
+    own(claims, two, 3, now=30)
+
+
+def test_nothing_of_a_zombie_is_accepted_once_another_has_its_partition(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+    own(claims, two, 2, now=20)
+
+    claims.accepted(one, "a commit", sent_at=19)
+    claims.accepted(one, "a heartbeat", sent_at=21, is_proof=False)
+    with pytest.raises(BrokenPromise, match="a commit of one was accepted"):
+        claims.accepted(one, "a commit", sent_at=21)
+
+
+def test_a_zombie_that_reads_an_old_answer_late_harms_nobody(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    claims.told_generation(one, 1, known_when_asked=-1, now=0)
+    claims.accepted(one, "a sync", sent_at=0, is_settled=True)
+    own(claims, two, 2, now=20)
+
+    claims.take(one, [PARTITION], now=21)
+
+    assert (one.superseded_at, two.superseded_at) == (21, float("inf"))
+
+
+def test_a_member_must_not_be_put_out_before_its_time(claims: Claims) -> None:
+    one = begin(claims, "one")
+    own(claims, one, 1, now=0)
+
+    with pytest.raises(BrokenPromise, match="answered with UNKNOWN_MEMBER_ID"):
+        claims.refused(one, "a heartbeat", "UNKNOWN_MEMBER_ID", now=9)
+    claims.refused(one, "a heartbeat", "UNKNOWN_MEMBER_ID", now=10)
+
+
+def test_who_was_never_written_down_may_be_forgotten(claims: Claims) -> None:
+    one = begin(claims, "one")
+    claims.accepted(one, "a join", sent_at=0, is_settled=True)
+
+    claims.refused(one, "a sync", "UNKNOWN_MEMBER_ID", now=1)
+
+
+def test_who_is_replaced_by_a_process_of_the_same_instance_has_no_claim(claims: Claims) -> None:
+    old = begin(claims, "old", instance_id="instance")
+    own(claims, old, 1, now=0)
+
+    claims.replace("instance")
+    own(claims, begin(claims, "new", instance_id="instance"), 1, now=1)
+    claims.refused(old, "a heartbeat", "FENCED_INSTANCE_ID", now=2)
+
+
+def test_generations_only_rise(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 5, now=0)
+
+    with pytest.raises(BrokenPromise, match="one was in 5, and is now told 4"):
+        claims.told_generation(one, 4, known_when_asked=4, now=1)
+    with pytest.raises(BrokenPromise, match="two came into 4, when others were in 5 already"):
+        claims.told_generation(two, 4, known_when_asked=5, now=1)
+    claims.told_generation(two, 4, known_when_asked=5, now=1, may_lag=True)
+
+
+def test_an_empty_group_of_another_type_counts_anew() -> None:
+    claims = Claims("readers", may_begin_anew=True)
+    one, two, three = begin(claims, "one"), begin(claims, "two"), begin(claims, "three")
+    own(claims, one, 5, now=0)
+
+    with pytest.raises(BrokenPromise):
+        claims.told_generation(two, 1, known_when_asked=5, now=9)
+    claims.told_generation(three, 1, known_when_asked=5, now=10)
+
+    assert (claims.generation, one.is_over) == (1, True)
+
+
+def test_after_a_power_cut_that_took_the_log_nothing_is_promised_until_the_next_answer(
+    claims: Claims,
+) -> None:
+    one = begin(claims, "one")
+    own(claims, one, 5, now=0)
+
+    claims.power_lost()
+    revived, two = claims.revive(one), begin(claims, "two")
+    claims.refused(revived, "a heartbeat", "UNKNOWN_MEMBER_ID", now=1)
+    own(claims, two, 1, now=1)
+    claims.let_go(two)
+    claims.accepted(revived, "a heartbeat", sent_at=2, is_settled=True)
+
+    with pytest.raises(BrokenPromise):
+        own(claims, two, 6, now=3)
