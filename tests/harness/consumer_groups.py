@@ -15,7 +15,8 @@ from penstock.coordinator.group.consumer.groups import ConsumerGroups
 from penstock.coordinator.group.records import TYPES
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
-from penstock.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from penstock.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from penstock.metadata.resources import group_resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -72,6 +73,14 @@ class ConsumerStage(Stage):
 
     def delete_topic(self, name: str) -> None:
         self.change_metadata(RemoveTopicRecord(topic_id=self.id_of(name)))
+
+    def configure_group(self, name: str, value: str) -> None:
+        resource = group_resource(GROUP)
+        self.change_metadata(
+            ConfigRecord(
+                resource_type=int(resource.type), resource_name=resource.name, name=name, value=value
+            )
+        )
 
     def id_of(self, name: str) -> Uuid:
         return topic_id(name, self._incarnations[name])
@@ -195,6 +204,22 @@ class HonestMember:
     owned: Partitions = field(default_factory=set)
     """What it reads from now."""
     is_in: bool = False
+    has_missed_answer: bool = False
+    """Then it tells everything again, and so is told everything."""
+
+    def lose_answer(self) -> None:
+        """It sends a heartbeat, and never hears what became of it."""
+        assert self.is_in
+        self.stage.heartbeat(self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id)
+        self.has_missed_answer = True
+
+    def subscribe(self, topics: list[str]) -> None:
+        self.topics = topics
+        self.take(
+            self.stage.heartbeat(
+                self.member_id, self.epoch, topics=topics, owned=self.owned, instance_id=self.instance_id
+            )
+        )
 
     def heartbeat(self) -> ConsumerGroupHeartbeatResponse:
         if not self.is_in:
@@ -207,10 +232,21 @@ class HonestMember:
                 instance_id=self.instance_id,
                 server_assignor=self.assignor,
             )
+        elif self.has_missed_answer:
+            response = self.stage.heartbeat(
+                self.member_id,
+                self.epoch,
+                topics=self.topics,
+                regex=self.regex,
+                owned=self.owned,
+                instance_id=self.instance_id,
+                rebalance_timeout_ms=REBALANCE_MS,
+            )
         else:
             response = self.stage.heartbeat(
                 self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id
             )
+        self.has_missed_answer = False
         self.take(response)
         return response
 

@@ -7,6 +7,7 @@ there is something to give up or to receive, whereupon the member joins again an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.coordinator.group.classic.leave import leave_response, leaving_members
@@ -140,10 +141,14 @@ class ClassicMembers:
         group = change.group
         reason = None
         if group.target_epoch.number < change.epoch:
-            reason = f"group {group.group_id} is downgraded with an assignment that is out of date"
+            reason = "it was downgraded with an assignment that is out of date"
         else:
             target = Target(group.target_epoch.number, group.target_of(change.member))
             self._advance(change, target, subscription, has_changed=has_changed)
+            # A classic group takes its assignments for granted. Kafka lets it; but a member that has not given up
+            # yet what another one is assigned would go on reading it beside that one.
+            if not all(member.is_reconciled_to(target.epoch) for member in _others(change)):
+                reason = "it was downgraded while members were giving up partitions"
         change.records += self._migration.downgrade(group, [], joining=change.member, rebalance_reason=reason)
 
     # -- SyncGroup, Heartbeat, LeaveGroup
@@ -210,6 +215,12 @@ class ClassicMembers:
                 leaving[member.member_id] = member
         gone = self._put_out(group, leaving.values())
         return Outcome(leave_response(results, version=version), gone.records, gone.when_committed)
+
+
+def _others(change: MemberChange) -> Iterable[ConsumerMember]:
+    """All but the one that takes its predecessor's place."""
+    predecessor = change.group.static_member(change.member.instance_id)
+    return (member for member in change.group.members.values() if member is not predecessor)
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:

@@ -110,13 +110,7 @@ class Heartbeats:
             or client.host != member.client_host
         ):
             return None
-        group_id = request.group_id
-        self._timeouts.set_session(group_id, member.member_id, self._around.session_timeout_ms(group_id))
-        return ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id,
-            member_epoch=member.epoch,
-            heartbeat_interval_ms=self._around.heartbeat_interval_ms(group_id),
-        )
+        return self._keep_alive(group, member)
 
     def stay(
         self,
@@ -141,13 +135,8 @@ class Heartbeats:
             request.topic_partitions,
             has_changed_subscription=names_changed or regex_change is not RegexChange.NONE,
         )
-        member, group_id = change.member, request.group_id
-        self._timeouts.set_session(group_id, member.member_id, self._around.session_timeout_ms(group_id))
-        response = ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id,
-            member_epoch=member.epoch,
-            heartbeat_interval_ms=self._around.heartbeat_interval_ms(group_id),
-        )
+        member = change.member
+        response = self._keep_alive(group, member)
         if is_joining or _is_full(request) or member.assigned != before.assigned:
             response.assignment = _write_assignment(member.assigned)
         return Outcome(response, records)
@@ -165,6 +154,17 @@ class Heartbeats:
                 )
         gone = self._put_out(group, [member])
         return Outcome(_left(request), gone.records, gone.when_committed)
+
+    def _keep_alive(self, group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+        settings = self._around.group_settings(group.group_id)
+        self._timeouts.set_session(
+            group.group_id, member.member_id, settings.get("consumer.session.timeout.ms")
+        )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=settings.get("consumer.heartbeat.interval.ms"),
+        )
 
     def _find_member(
         self,

@@ -9,7 +9,7 @@ generations or epochs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
@@ -32,6 +32,7 @@ from penstock.coordinator.timeline import Timeline
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.errors import ErrorCode, MalformedMessage
+from penstock.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from penstock.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)
@@ -77,27 +78,41 @@ class Migration:
         return upgraded
 
     def _upgraded(self, group: ClassicGroup) -> ConsumerGroup:
-        image = self._around.image
         upgraded = ConsumerGroup(group.group_id, Timeline())
-        taken: dict[tuple[Uuid, int], str] = {}
-        for classic_member in group.members.values():
-            assigned = _assignment_of(group, classic_member, image)
-            for topic_id, partitions in assigned.items():
-                for partition in partitions:
-                    if (
-                        taken.setdefault((topic_id, partition), classic_member.member_id)
-                        != classic_member.member_id
-                    ):
-                        raise Refused(
-                            ErrorCode.UNKNOWN_SERVER_ERROR,
-                            f"Cannot upgrade classic group {group.group_id}: a partition is assigned twice.",
-                        )
-            upgraded.targets[classic_member.member_id] = assigned
-            upgraded.put_member(_as_new(group, classic_member, assigned))
+        for member_id, assigned in self._claims(group).items():
+            upgraded.targets[member_id] = assigned
+            upgraded.put_member(_as_new(group, group.members[member_id], assigned))
         metadata_hash = self._around.topic_hash(upgraded.subscriptions.topics())
-        upgraded.set_epoch(GroupEpoch(group.generation, metadata_hash))
-        upgraded.set_target_epoch(TargetEpoch(group.generation, 0))
+        upgraded.set_epoch(GroupEpoch(_epoch_of(group), metadata_hash))
+        upgraded.set_target_epoch(TargetEpoch(_epoch_of(group), 0))
         return upgraded
+
+    def _claims(self, group: ClassicGroup) -> dict[str, Assignment]:
+        """What each member has: what it was assigned, or, where an unfinished rebalance has taken that away, what it
+        said it has when it joined. Kafka forgets the latter, and a cooperative member may still read it."""
+        image = self._around.image
+        claims: dict[str, Assignment] = {}
+        taken: set[tuple[Uuid, int]] = set()
+        for member_id, member in group.members.items():
+            claims[member_id] = _assignment_of(group, member, image)
+            if not taken.isdisjoint(_each(claims[member_id])):
+                raise Refused(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"Cannot upgrade classic group {group.group_id}: a partition is assigned twice.",
+                )
+            taken.update(_each(claims[member_id]))
+        for member_id, member in group.members.items():
+            if not member.assignment:
+                owned = by_id(_subscription_of(group, member).owned_partitions, image)
+                free = {
+                    topic_id: frozenset(p for p in owned[topic_id] if (topic_id, p) not in taken)
+                    for topic_id in owned
+                }
+                claims[member_id] = {
+                    topic_id: partitions for topic_id, partitions in free.items() if partitions
+                }
+                taken.update(_each(claims[member_id]))
+        return claims
 
     # -- from new to classic
 
@@ -187,21 +202,34 @@ def _assignment_of(group: ClassicGroup, member: ClassicMember, image: MetadataIm
     return by_id(assignment.assigned_partitions, image)
 
 
+def _each(assignment: Assignment) -> Iterator[tuple[Uuid, int]]:
+    return ((topic_id, partition) for topic_id in assignment for partition in assignment[topic_id])
+
+
+def _subscription_of(group: ClassicGroup, member: ClassicMember) -> ConsumerProtocolSubscription:
+    # While members join, the last generation's protocol, if there was one, need not be one that all support.
+    chosen = member.protocols.get(group.protocol_name or "")
+    return read_subscription(member.protocols[group.select_protocol()] if chosen is None else chosen)
+
+
+def _epoch_of(group: ClassicGroup) -> int:
+    """Its generation. Before its first one nobody has been told any, and 0 would mean that a member joins."""
+    return max(group.generation, 1)
+
+
 def _as_new(group: ClassicGroup, member: ClassicMember, assigned: Assignment) -> ConsumerMember:
-    # A group in its first rebalance has not chosen yet; it would, from what all members support.
-    protocol = group.protocol_name if group.protocol_name is not None else group.select_protocol()
-    subscription = read_subscription(member.protocols[protocol])
+    subscription = _subscription_of(group, member)
     return ConsumerMember(
         member.member_id,
-        epoch=group.generation,
-        previous_epoch=group.generation,
+        epoch=_epoch_of(group),
+        previous_epoch=_epoch_of(group),
         instance_id=member.instance_id,
         rack_id=subscription.rack_id or None,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         client_id=member.client.client_id,
         client_host=member.client.host,
         topics=frozenset(subscription.topics),
-        assigned=given_at(assigned, group.generation),
+        assigned=given_at(assigned, _epoch_of(group)),
         classic=ClassicMemberMetadata(
             session_timeout_ms=member.session_timeout_ms,
             supported_protocols=[

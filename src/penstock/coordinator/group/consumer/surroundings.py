@@ -33,7 +33,7 @@ class ConsumerSurroundings:
     def __init__(self, context: GroupContext) -> None:
         self.context = context
         self.timers = context.timers
-        self._group_settings = context.around.group_settings
+        self.group_settings = context.around.group_settings
         self._settings = context.around.settings
         self._hashes: dict[frozenset[str], tuple[TopicsImage, int]] = {}
 
@@ -42,17 +42,13 @@ class ConsumerSurroundings:
         return self.context.around.image()
 
     def session_timeout_ms(self, group_id: str) -> int:
-        timeout_ms: int = self._group_settings(group_id).get("consumer.session.timeout.ms")
+        timeout_ms: int = self.group_settings(group_id).get("consumer.session.timeout.ms")
         return timeout_ms
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        interval_ms: int = self._group_settings(group_id).get("consumer.heartbeat.interval.ms")
-        return interval_ms
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """How long at least lies between two assignments, so that members that come together are given theirs
         together (KIP-1263)."""
-        interval_ms: int = self._group_settings(group_id).get("consumer.assignment.interval.ms")
+        interval_ms: int = self.group_settings(group_id).get("consumer.assignment.interval.ms")
         return interval_ms
 
     @property

@@ -1,0 +1,217 @@
+"""A group of honest members, new and classic, that come, go, vanish and lose answers, while topics change and the
+coordinator moves: never do two of them read one partition, and in the end every partition is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from harness.consumer_groups import GROUP, ConsumerStage, HonestMember, Partitions
+from harness.mixed_groups import ClassicConsumer, Phase
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.protocol.errors import ErrorCode
+
+HEARTBEAT_MS = 5_000
+TOPICS = ("water", "waste")
+PEOPLE = range(5)
+ONE_TOPIC_OR_BOTH = st.sampled_from([["water"], ["waste"], ["water", "waste"]])
+LONG_ENOUGH = 60  # rounds of heartbeats until a group is at rest, whatever has happened to it
+
+
+class MixedGroup(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = ConsumerStage()
+        self.new: dict[int, HonestMember] = {}
+        self.classic: dict[int, ClassicConsumer] = {}
+        self.names = 0
+
+    @initialize(
+        interval_ms=st.sampled_from([0, 1_000]), counts=st.tuples(st.integers(1, 5), st.integers(0, 5))
+    )
+    def begin(self, interval_ms: int, counts: tuple[int, int]) -> None:
+        self.stage = ConsumerStage(
+            {
+                "group.consumer.assignment.interval.ms": str(interval_ms),
+                "group.initial.rebalance.delay.ms": "0",
+            }
+        )
+        for name, count in zip(TOPICS, counts, strict=True):
+            if count:
+                self.stage.create_topic(name, count)
+
+    # -- members
+
+    @rule(
+        who=st.sampled_from(PEOPLE),
+        topics=ONE_TOPIC_OR_BOTH,
+        kind=st.sampled_from(["dynamic", "static", "regex"]),
+    )
+    def come(self, who: int, topics: list[str], kind: str) -> None:
+        if who in self.new:
+            self.new[who].heartbeat()
+            return
+        self.names += 1
+        member = HonestMember(self.stage, f"new-{who}-{self.names}", topics=topics)
+        if kind == "static" and who not in self.classic:  # one instance is one process
+            member.instance_id = f"instance-{who}"
+        elif kind == "regex":
+            member.topics, member.regex = [], "|".join(topics)
+        response = member.heartbeat()
+        if response.error_code is ErrorCode.NONE:
+            self.new[who] = member
+
+    @rule(
+        who=st.sampled_from(PEOPLE), topics=ONE_TOPIC_OR_BOTH, is_eager=st.booleans(), is_static=st.booleans()
+    )
+    def come_as_classic(self, who: int, topics: list[str], is_eager: bool, is_static: bool) -> None:
+        if who not in self.classic:
+            instance_id = f"instance-{who}" if is_static and who not in self.new else None
+            self.classic[who] = ClassicConsumer(
+                self.stage, f"classic-{who}", is_eager=is_eager, topics=topics, instance_id=instance_id
+            )
+        self.classic[who].step()
+
+    @rule(who=st.sampled_from(PEOPLE), topics=ONE_TOPIC_OR_BOTH)
+    def subscribe_otherwise(self, who: int, topics: list[str]) -> None:
+        member = self.new.get(who)
+        if member is not None and member.is_in:
+            member.subscribe(topics)
+
+    @rule(who=st.sampled_from(PEOPLE))
+    def lose_an_answer(self, who: int) -> None:
+        member = self.new.get(who)
+        if member is not None and member.is_in:
+            member.lose_answer()
+
+    @rule(who=st.sampled_from(PEOPLE), is_classic=st.booleans())
+    def leave(self, who: int, is_classic: bool) -> None:
+        if is_classic and who in self.classic:
+            self.classic.pop(who).leave()
+        elif who in self.new:
+            self.new.pop(who).leave()
+
+    @rule(who=st.sampled_from(PEOPLE))
+    def leave_for_a_while(self, who: int) -> None:
+        member = self.new.get(who)
+        if member is not None and member.instance_id is not None:
+            self.stage.heartbeat(member.member_id, -2, instance_id=member.instance_id)
+            del self.new[who]
+
+    @rule(who=st.sampled_from(PEOPLE), is_classic=st.booleans())
+    def vanish(self, who: int, is_classic: bool) -> None:
+        (self.classic if is_classic else self.new).pop(who, None)
+
+    # -- the world
+
+    @rule(duration_ms=st.sampled_from([100, 2_000, 20_000, 70_000]))
+    def pass_time(self, duration_ms: int) -> None:
+        """Those who are there go on with their heartbeats."""
+        while duration_ms > 0:
+            step_ms = min(duration_ms, HEARTBEAT_MS)
+            self.stage.advance(step_ms)
+            duration_ms -= step_ms
+            self.round()
+
+    @rule(name=st.sampled_from(TOPICS), count=st.integers(1, 4))
+    def create_or_grow(self, name: str, count: int) -> None:
+        topic = self.stage.image.topics.get(name)
+        if topic is None:
+            self.stage.create_topic(name, count)
+        else:
+            self.stage.grow_topic(name, min(8, len(topic.partitions) + count))
+
+    @rule(name=st.sampled_from(TOPICS))
+    def delete(self, name: str) -> None:
+        if name in self.stage.image.topics:
+            self.stage.delete_topic(name)
+            for member in self.everyone():
+                # Clients learn of it by the metadata, and have nothing more to read there.
+                member.owned = {one for one in member.owned if one[0] != name}
+
+    @rule()
+    def move_the_coordinator(self) -> None:
+        self.stage = self.stage.reloaded()
+        for member in self.everyone():
+            member.stage = self.stage
+        for classic in self.classic.values():
+            if classic.phase in (Phase.JOINING, Phase.SYNCING):  # their answers will never come
+                classic._join = classic._sync = None
+                classic.phase = Phase.OUT
+
+    # -- what must hold
+
+    @invariant()
+    def nobody_reads_what_another_one_reads(self) -> None:
+        seen: Partitions = set()
+        for member in self.everyone():
+            assert seen.isdisjoint(member.owned), (seen & member.owned, member)
+            seen |= member.owned
+
+    @invariant()
+    def the_coordinator_knows_one_owner_at_most(self) -> None:
+        group = self.stage.context.groups.get(GROUP)
+        if isinstance(group, ConsumerGroup):
+            for (topic_id, partition), owners in self.stage.owners().items():
+                assert owners == [group.owner_of(topic_id, partition)]
+
+    @invariant()
+    def what_is_counted_is_what_is_there(self) -> None:
+        group = self.stage.context.groups.get(GROUP)
+        if isinstance(group, ConsumerGroup):
+            members = group.members.values()
+            assert group.classic_count == sum(member.is_classic for member in members)
+            assert dict(group.subscriptions.by_name) == _count(name for m in members for name in m.topics)
+            assert dict(group.subscriptions.regexes) == _count(m.regex for m in members if m.regex)
+            assert set(group.resolved) <= set(group.subscriptions.regexes)
+
+    def teardown(self) -> None:
+        """Left alone, the group comes to rest, and everything is read that somebody subscribes to."""
+        for classic in self.classic.values():
+            if classic.phase is Phase.IN:
+                classic.phase = Phase.OUT  # as a leader does that sees topics change: it joins again
+        for _ in range(LONG_ENOUGH):
+            self.stage.advance(HEARTBEAT_MS)
+            self.round()
+            self.nobody_reads_what_another_one_reads()
+        wanted = {
+            (name, index)
+            for name, topic in self.stage.image.topics.by_name.items()
+            for index in range(len(topic.partitions))
+            if any(self.reads(member, name) for member in self.everyone())
+        }
+        assert {one for member in self.everyone() for one in member.owned} == wanted
+
+    # -- helpers
+
+    def round(self) -> None:
+        for member in [*self.everyone()]:
+            if isinstance(member, HonestMember):
+                member.heartbeat()
+            else:
+                member.step()
+        self.stage.advance(0)
+
+    def everyone(self) -> Iterator[HonestMember | ClassicConsumer]:
+        yield from self.new.values()
+        yield from self.classic.values()
+
+    def reads(self, member: HonestMember | ClassicConsumer, name: str) -> bool:
+        if isinstance(member, ClassicConsumer):
+            return name in member.topics
+        known = self.stage.group.members[member.member_id]
+        return name in known.topics or name in known.regex.split("|")
+
+
+def _count(names: Iterator[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+MixedGroup.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestMixedGroup = MixedGroup.TestCase
