@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import time
 import uuid
-from collections.abc import Callable
 
 from bench.crowd import Crowd, Link
 from bench.line import Group, Line
@@ -83,31 +82,38 @@ def consumer_rebalance(peer: Peer) -> dict[str, float]:
     return {"KIP-848 group, 100 members stable": statistics.median(times) * 1000}
 
 
-def offset_commits(partitions: int, label: str) -> Callable[[Peer], dict[str, float]]:
-    def measure(peer: Peer) -> dict[str, float]:
-        topic = _ready(peer, partitions=partitions)
-        with Crowd(peer.port, COMMIT_LINKS) as crowd, Wire(peer.port) as wire:
-            committers = [Committer(link, topic, partitions) for link in crowd.links]
-            for committer in committers:
-                committer.start()
-            _run_for(crowd, COMMIT_S / 3)
-            before = sum(committer.count for committer in committers)
-            began = time.perf_counter()
-            _run_for(crowd, COMMIT_S)
-            done = sum(committer.count for committer in committers) - before
-            seconds = time.perf_counter() - began
-            crowd.fall_silent()
-            wire.delete_topic(topic)
-        return {label: done / seconds}
+def offset_commits(peer: Peer) -> dict[str, float]:
+    """Kafka works on one request of a connection at a time, and gathers those of many connections into one write."""
+    return {
+        ONE_COMMITTER: _commits_per_s(peer, links=1, in_flight=64, partitions=1),
+        TEN_COMMITTERS: _commits_per_s(peer, links=10, in_flight=10, partitions=1),
+        WIDE_COMMITTERS: _commits_per_s(peer, links=10, in_flight=10, partitions=50),
+    }
 
-    return measure
+
+def _commits_per_s(peer: Peer, *, links: int, in_flight: int, partitions: int) -> float:
+    topic = _ready(peer, partitions=partitions)
+    with Crowd(peer.port, links) as crowd, Wire(peer.port) as wire:
+        committers = [Committer(link, topic, partitions, in_flight) for link in crowd.links]
+        for committer in committers:
+            committer.start()
+        _run_for(crowd, COMMIT_S / 2)
+        before = sum(committer.count for committer in committers)
+        began = time.perf_counter()
+        _run_for(crowd, COMMIT_S)
+        done = sum(committer.count for committer in committers) - before
+        seconds = time.perf_counter() - began
+        crowd.fall_silent()
+        wire.delete_topic(topic)
+    return done / seconds
 
 
 class Committer:
     """Commits the same offsets again and again, for a group of its own that has no members."""
 
-    def __init__(self, link: Link, topic: str, partitions: int) -> None:
+    def __init__(self, link: Link, topic: str, partitions: int, in_flight: int) -> None:
         self._link = link
+        self._in_flight = in_flight
         self.frame = request_frame(
             OffsetCommitRequest(
                 group_id=_name("commit"),
@@ -136,11 +142,12 @@ class Committer:
         """The first answer is looked at; the others are the same."""
         self._good = bytes(answer)
         # The last partition's error stands before the tagged fields of partition, topic and response.
-        if answer[-5:-3] != b"\0\0":
-            raise RuntimeError(f"a commit was refused: {ErrorCode(int.from_bytes(answer[-5:-3], 'big'))!r}")
+        error = int.from_bytes(answer[-5:-3], "big")
+        if error:
+            raise RuntimeError(f"a commit was refused: {ErrorCode(error)!r}")
         self._link.on_answer = self._committed
         self._link.on_read = self._go_on
-        self._link.send(self.frame * COMMITS_IN_FLIGHT, COMMITS_IN_FLIGHT)
+        self._link.send(self.frame * self._in_flight, self._in_flight)
 
     def _committed(self, answer: memoryview) -> None:
         if answer != self._good:
@@ -243,21 +250,21 @@ def _name(purpose: str) -> str:
     return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
-ONE_COMMIT = "offset commits, one partition each"
-MANY_COMMIT = "offset commits, 50 partitions each"
+ONE_COMMITTER = "offset commits, one connection"
+TEN_COMMITTERS = "offset commits, ten connections"
+WIDE_COMMITTERS = "offset commits, 50 partitions each"
 CONSUMER_GROUP_LINES = [
+    Group("rebalance", classic_rebalance, [Line("classic group, 100 members assigned", "ms", False, 0.7)], 5),
+    Group("rebalance848", consumer_rebalance, [Line("KIP-848 group, 100 members stable", "ms", False, 1.0)]),
     Group(
-        "rebalance",
-        classic_rebalance,
-        [Line("classic group, 100 members assigned", "ms", False, 0.7)],
+        "commits",
+        offset_commits,
+        [
+            Line(ONE_COMMITTER, "requests/s", True, 2.0),
+            Line(TEN_COMMITTERS, "requests/s", True),
+            Line(WIDE_COMMITTERS, "requests/s", True),
+        ],
         5,
     ),
-    Group(
-        "rebalance848",
-        consumer_rebalance,
-        [Line("KIP-848 group, 100 members stable", "ms", False, 1.0)],
-    ),
-    Group("commits", offset_commits(1, ONE_COMMIT), [Line(ONE_COMMIT, "requests/s", True, 2.0)], 5),
-    Group("commits50", offset_commits(50, MANY_COMMIT), [Line(MANY_COMMIT, "requests/s", True, 2.0)], 5),
     Group("heartbeats", heartbeats, [Line("2,000 groups heartbeating, CPU", "ms/s", False, 0.7)]),
 ]
