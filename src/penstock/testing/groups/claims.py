@@ -115,7 +115,7 @@ class Claims:
             return
         if generation < tenure.generation and tenure.is_certain:
             raise self._broken(f"{tenure.name} was in {tenure.generation}, and is now told {generation}")
-        if generation < known_when_asked and not may_lag:
+        if generation < min(known_when_asked, self.generation) and not may_lag:
             if not self.may_begin_anew or any(now < other.protected_until for other in self.tenures):
                 raise self._broken(
                     f"{tenure.name} came into {generation}, when others were in {known_when_asked} already"
@@ -127,8 +127,8 @@ class Claims:
 
     def _begin_anew(self, first: Tenure) -> None:
         for tenure in self.tenures:
-            tenure.is_over = tenure is not first
-        self.tenures = [first]
+            tenure.is_over = tenure.is_recorded and tenure is not first
+        self.tenures = [tenure for tenure in self.tenures if not tenure.is_over]
         self.generation = -1
 
     def take(self, tenure: Tenure, partitions: list[Partition], *, now: float) -> None:
