@@ -108,7 +108,7 @@ $(PROGRAMS)/kafkajs/.installed: tests/compat/programs/kafkajs/package.json tests
 	@.ci/need node:nodejs npm:npm
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
-	@cd $(@D) && npm ci --silent --no-audit --no-fund
+	@cd $(@D) && npm ci --loglevel=error --no-audit --no-fund >/dev/null
 	@touch $@
 
 $(PROGRAMS)/franz-go/members: $(wildcard tests/compat/programs/franz-go/*)
