@@ -7,14 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import penstock
 from penstock.testing.scenario import run_seed
 
 SEED = 1  # it has stops and kills in it, with many connections open
-PROGRAM = "import sys; from penstock.testing.scenario import run_seed; print(run_seed(int(sys.argv[1])).fingerprint)"
+PROGRAM = """
+import sys
+from penstock.testing.scenario import run_seed
+print(run_seed(int(sys.argv[1]), has_groups=sys.argv[2] == "True").fingerprint)
+"""
 
 
-def fingerprint_in_another_process(hash_seed: int) -> str:
+def fingerprint_in_another_process(hash_seed: int, *, has_groups: bool) -> str:
     """Addresses in memory and the order of sets are others there."""
     environment = {
         **os.environ,
@@ -22,7 +28,7 @@ def fingerprint_in_another_process(hash_seed: int) -> str:
         "PYTHONPATH": str(Path(penstock.__file__).parents[1]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(SEED)],
+        [sys.executable, "-c", PROGRAM, str(SEED), str(has_groups)],
         env=environment,
         capture_output=True,
         text=True,
@@ -31,11 +37,13 @@ def fingerprint_in_another_process(hash_seed: int) -> str:
     return done.stdout.strip()
 
 
-def test_two_runs_of_a_seed_are_the_same_to_the_last_byte() -> None:
-    here = run_seed(SEED).fingerprint
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_two_runs_of_a_seed_are_the_same_to_the_last_byte(has_groups: bool) -> None:
+    here = run_seed(SEED, has_groups=has_groups).fingerprint
 
-    assert run_seed(SEED).fingerprint == here
-    assert [fingerprint_in_another_process(hash_seed) for hash_seed in (1, 3)] == [here, here]
+    assert run_seed(SEED, has_groups=has_groups).fingerprint == here
+    elsewhere = [fingerprint_in_another_process(hash_seed, has_groups=has_groups) for hash_seed in (1, 3)]
+    assert elsewhere == [here, here]
 
 
 def test_another_seed_is_another_history() -> None:
