@@ -123,12 +123,13 @@ class Rebalances:
         """Once more, if somebody came meanwhile, but in all no longer than the members' rebalance timeout."""
         if group.state is not State.PREPARING_REBALANCE:
             return DONE
-        if not group.has_new_member or remaining_ms == 0:
+        wanted_ms: int = self._context.around.settings().get("group.initial.rebalance.delay.ms")
+        # Even where no delay is wanted, those who come in one burst are waited for: bench "classic group".
+        is_over = not group.has_new_member or (wanted_ms == 0 and not group.pending_ids)
+        if is_over or remaining_ms == 0:
             return _written(self.complete(group))
         group.has_new_member = False
-        # Even where no delay is wanted, those who come in one burst are waited for: bench "classic group".
-        wanted_ms = max(self._context.around.settings().get("group.initial.rebalance.delay.ms"), 1)
-        next_delay_ms = min(wanted_ms, remaining_ms)
+        next_delay_ms = min(max(wanted_ms, 1), remaining_ms)
         next_remaining_ms = max(remaining_ms - delay_ms, 0)
         self._timers.set(
             _join_key(group),

@@ -218,13 +218,25 @@ def test_the_initial_delay_is_a_setting() -> None:
 
 def test_without_a_delay_those_who_come_in_one_burst_still_share_a_generation() -> None:
     stage = ClassicStage({"group.initial.rebalance.delay.ms": "0"})
+    expected = stage.join()
     first, second = stage.enter(), stage.enter()
 
     stage.advance(0)
-    third = stage.enter()
-    stage.advance(2)
+    assert first.is_waiting
+    third = stage.join(expected.value.member_id)
+    stage.advance(1)
 
     assert first.value.generation_id == second.value.generation_id == third.value.generation_id == 1
+
+
+def test_without_a_delay_who_does_not_come_back_is_not_waited_for() -> None:
+    stage = ClassicStage({"group.initial.rebalance.delay.ms": "0"})
+    stage.join()
+    first, second = stage.enter(), stage.enter()
+
+    stage.advance(1)
+
+    assert first.value.generation_id == second.value.generation_id == 1
 
 
 def test_the_initial_delay_begins_anew_with_each_member_that_comes(stage: ClassicStage) -> None:
