@@ -203,6 +203,20 @@ class StreamsGroup(Group):
             writing.topology_tombstone(group_id),
         ]
 
+    def removal_of(self, member_id: str) -> list[CoordinatorRecord]:
+        """A member is no more, and that is a new epoch."""
+        now = self.epoch
+        return [
+            *writing.removal(self.group_id, member_id),
+            writing.epoch_record(
+                self.group_id,
+                now.number + 1,
+                metadata_hash=now.metadata_hash,
+                validated_topology_epoch=now.validated_topology_epoch,
+                assignment_settings=now.assignment_settings,
+            ),
+        ]
+
     def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
         return None if self.is_subscribed_to(topic) else commit_timestamp_ms
 

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.config.group import GroupSettings
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import GroupType
 from penstock.coordinator.group.streams import writing
 from penstock.coordinator.group.streams.answers import StreamsHeartbeat, answer, farewell, status
 from penstock.coordinator.group.streams.configuring import ConfiguredTopology, StatusCode, configure
+from penstock.coordinator.group.streams.deadlines import Deadlines
 from penstock.coordinator.group.streams.describe import describe_group
 from penstock.coordinator.group.streams.endpoints import partitions_by_endpoint
 from penstock.coordinator.group.streams.group import STALE, StreamsGroup
@@ -28,7 +30,6 @@ from penstock.coordinator.group.streams.member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     LEAVING_FOR_A_WHILE_EPOCH,
-    MemberState,
     StreamsMember,
 )
 from penstock.coordinator.group.streams.reconciliation import reconcile
@@ -55,10 +56,15 @@ NO_VALID_TOPOLOGY = -1
 
 @dataclass(slots=True)
 class _Draft:
-    """What a heartbeat has come to so far."""
+    """What a heartbeat has come to so far, under the settings that hold for the group."""
 
+    settings: GroupSettings
     records: list[CoordinatorRecord] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
+
+    @property
+    def assignment_settings(self) -> dict[str, str]:
+        return assignment_settings(self.settings.get("streams.num.standby.replicas"))
 
     def tell(self, code: StatusCode, detail: str) -> None:
         self.statuses.append(status(code, detail))
@@ -68,6 +74,7 @@ class StreamsGroups:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._replay = StreamsReplay(context)
+        self._deadlines = Deadlines(context, self._replay.find)
 
     # -- for the shard
 
@@ -77,10 +84,10 @@ class StreamsGroups:
 
     def loaded(self) -> None:
         for group in self._groups():
+            settings = self._context.around.group_settings(group.group_id)
             for member in group.members.values():
-                self._expect_heartbeat(group.group_id, member.member_id)
-                if member.state is MemberState.UNREVOKED_TASKS:
-                    self._expect_revocation(group.group_id, member)
+                self._deadlines.expect_heartbeat(group.group_id, member.member_id, settings)
+                self._deadlines.watch_revocation(group.group_id, member)
 
     def unloaded(self) -> None:
         """Nobody waits here: a heartbeat is answered as soon as its records are committed."""
@@ -114,7 +121,7 @@ class StreamsGroups:
         """`request` has passed `checks.check_heartbeat`. There is one version of it so far."""
         if request.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
             return self._leave(request)
-        draft = _Draft()
+        draft = _Draft(self._context.around.group_settings(request.group_id))
         owned = _owned(request)
         if request.member_epoch == JOINING_EPOCH:
             group = self._find_or_make(request.group_id, draft)
@@ -133,13 +140,13 @@ class StreamsGroups:
         if configured.is_ready and owned is not None:
             _check_tasks(owned, configured)
         epoch = self._epoch(group, configured, metadata_hash, draft, is_member_changed=member is not before)
-        self._delay_first_assignment(group)
+        self._delay_first_assignment(group, draft.settings)
         target_epoch, target = self._target(group, epoch, member, configured, draft)
         reconciled = reconcile(member, target, target_epoch=target_epoch, owned=owned, holders=group)
         if reconciled != member:
             draft.records.append(writing.place_record(group.group_id, reconciled))
-            self._watch_revocation(group.group_id, reconciled)
-        self._expect_heartbeat(group.group_id, member.member_id)
+            self._deadlines.watch_revocation(group.group_id, reconciled)
+        self._deadlines.expect_heartbeat(group.group_id, member.member_id, draft.settings)
         if request.shutdown_application and group.shutdown_requested_by is None:
             group.shutdown_requested_by = member.member_id
         # A member that has other tasks than it should know of has missed an answer. Kafka does not tell it again, and
@@ -202,7 +209,7 @@ class StreamsGroups:
     ) -> int:
         """The group's epoch: a new one where the member or anything else that assignments depend on has changed."""
         now = group.epoch
-        settings = self._assignment_settings(group.group_id)
+        settings = draft.assignment_settings
         validated = configured.epoch if configured.is_ready else NO_VALID_TOPOLOGY
         if (
             not is_member_changed
@@ -241,12 +248,11 @@ class StreamsGroups:
         if group.target_epoch.number >= epoch:
             return group.target_epoch.number, target
         now_ms = self._context.wall_ms()
-        if now_ms < self._next_assignment_ms(group):
+        if now_ms < _next_assignment_ms(group, draft.settings):
             draft.tell(StatusCode.ASSIGNMENT_DELAYED, "The last assignment was made a short while ago.")
             return group.target_epoch.number, target
         members = {**group.members, member.member_id: member}
-        settings = self._assignment_settings(group.group_id)
-        targets = assign_tasks(group, members, configured, settings)
+        targets = assign_tasks(group, members, configured, draft.assignment_settings)
         draft.records += target_records(group, targets, epoch=epoch, timestamp_ms=now_ms)
         return epoch, targets[member.member_id]
 
@@ -278,7 +284,7 @@ class StreamsGroups:
         is_new = group.group_id not in self._context.groups
         return answer(
             member,
-            heartbeat_interval_ms=self._setting(group.group_id, "streams.heartbeat.interval.ms"),
+            heartbeat_interval_ms=draft.settings.get("streams.heartbeat.interval.ms"),
             statuses=draft.statuses,
             # A group that is being made forgets the epoch that it had meanwhile.
             endpoint_epoch=0 if is_new else group.endpoint_epoch,
@@ -295,14 +301,14 @@ class StreamsGroups:
             group.shutdown_requested_by = member.member_id
         logger.info("streams group %s: member %s leaves", group.group_id, member.member_id)
         response = farewell(member.member_id, epoch=request.member_epoch)
-        return Outcome(StreamsHeartbeat(response), _removal(group, member.member_id))
+        return Outcome(StreamsHeartbeat(response), group.removal_of(member.member_id))
 
-    # -- time
+    # -- the first assignment
 
-    def _delay_first_assignment(self, group: StreamsGroup) -> None:
+    def _delay_first_assignment(self, group: StreamsGroup, settings: GroupSettings) -> None:
         """Members of an application start together: the first one waits for the others, to save them a rebalance."""
         key = Timer.first_assignment(group.group_id)
-        delay_ms = self._setting(group.group_id, "streams.initial.rebalance.delay.ms")
+        delay_ms: int = settings.get("streams.initial.rebalance.delay.ms")
         if group.is_empty and delay_ms > 0 and key not in self._context.timers:
             self._context.timers.set(key, delay_ms, lambda: self._assign_first(group.group_id))
 
@@ -318,64 +324,17 @@ class StreamsGroups:
         now_ms = self._context.wall_ms()
         return Outcome(None, target_records(group, targets, epoch=epoch.number, timestamp_ms=now_ms))
 
-    def _next_assignment_ms(self, group: StreamsGroup) -> int:
-        """When tasks may be assigned again, wall clock; long ago where they never were."""
-        interval_ms = self._setting(group.group_id, "streams.assignment.interval.ms")
-        computed_at_ms = group.target_epoch.computed_at_ms
-        return computed_at_ms + interval_ms if computed_at_ms and interval_ms else 0
-
-    def _expect_heartbeat(self, group_id: str, member_id: str) -> None:
-        timeout_ms = self._setting(group_id, "streams.session.timeout.ms")
-        self._context.timers.set(
-            Timer.session(group_id, member_id), timeout_ms, lambda: self._put_out(group_id, member_id)
-        )
-
-    def _put_out(self, group_id: str, member_id: str) -> Outcome[None]:
-        group = self._replay.find(group_id)
-        if group is None or member_id not in group.members:
-            return DONE
-        logger.info("streams group %s: member %s is put out, its session is over", group_id, member_id)
-        return Outcome(None, _removal(group, member_id))
-
-    def _watch_revocation(self, group_id: str, member: StreamsMember) -> None:
-        if member.state is MemberState.UNREVOKED_TASKS:
-            self._expect_revocation(group_id, member)
-        else:
-            self._context.timers.cancel(Timer.rebalance(group_id, member.member_id))
-
-    def _expect_revocation(self, group_id: str, member: StreamsMember) -> None:
-        member_id, epoch = member.member_id, member.epoch
-        self._context.timers.set(
-            Timer.rebalance(group_id, member_id),
-            member.rebalance_timeout_ms,
-            lambda: self._put_out_unless_revoked(group_id, member_id, epoch),
-        )
-
-    def _put_out_unless_revoked(self, group_id: str, member_id: str, epoch: int) -> Outcome[None]:
-        group = self._replay.find(group_id)
-        member = None if group is None else group.members.get(member_id)
-        if group is None or member is None or member.epoch != epoch:
-            return DONE
-        if member.state is not MemberState.UNREVOKED_TASKS:
-            return DONE
-        logger.info(
-            "streams group %s: member %s is put out, it did not give up its tasks", group_id, member_id
-        )
-        return Outcome(None, _removal(group, member_id))
-
-    # -- surroundings
-
     def _groups(self) -> Iterator[StreamsGroup]:
         for group in self._context.groups.values():
             if isinstance(group, StreamsGroup):
                 yield group
 
-    def _setting(self, group_id: str, name: str) -> int:
-        value: int = self._context.around.group_settings(group_id).get(name)
-        return value
 
-    def _assignment_settings(self, group_id: str) -> dict[str, str]:
-        return assignment_settings(self._setting(group_id, "streams.num.standby.replicas"))
+def _next_assignment_ms(group: StreamsGroup, settings: GroupSettings) -> int:
+    """When tasks may be assigned again, wall clock; long ago where they never were."""
+    interval_ms: int = settings.get("streams.assignment.interval.ms")
+    computed_at_ms = group.target_epoch.computed_at_ms
+    return computed_at_ms + interval_ms if computed_at_ms and interval_ms else 0
 
 
 def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
@@ -425,20 +384,6 @@ def _topology(
             f"The member has epoch {member.topology_epoch} of the topology, the group {known.epoch}.",
         )
     return known
-
-
-def _removal(group: StreamsGroup, member_id: str) -> list[CoordinatorRecord]:
-    now = group.epoch
-    return [
-        *writing.removal(group.group_id, member_id),
-        writing.epoch_record(
-            group.group_id,
-            now.number + 1,
-            metadata_hash=now.metadata_hash,
-            validated_topology_epoch=now.validated_topology_epoch,
-            assignment_settings=now.assignment_settings,
-        ),
-    ]
 
 
 def _fenced(words: str) -> Refused:
