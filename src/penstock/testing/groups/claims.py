@@ -143,12 +143,12 @@ class Claims:
 
     def _settle_conflict(self, one: Tenure, other: Tenure, partition: Partition, *, now: float) -> None:
         """Two hold it: right only if the one of the older generation had time to be put out."""
-        if one.held[partition] == other.held[partition]:
+        older, newer = sorted((one, other), key=lambda each: (each.held[partition], each.protected_until))
+        if one.held[partition] == other.held[partition] and not self.may_begin_anew:
             raise self._broken(
-                f"partition {partition[1]} is given to {one.name} and to {other.name},"
-                f" both in {one.held[partition]}"
+                f"partition {partition[1]} is given to {newer.name} and to {older.name},"
+                f" both in {newer.held[partition]}"
             )
-        older, newer = (one, other) if one.held[partition] < other.held[partition] else (other, one)
         if now < older.protected_until:
             raise self._broken(
                 f"{newer.name} is given partition {partition[1]} in {newer.held[partition]}, though {older.name}"

@@ -124,8 +124,9 @@ class ConsumerMember(Member):
         self.generation = response.member_epoch
         if assigned is not None:
             self._to_revoke = [partition for partition in self.tenure.held if partition not in assigned]
-            claims.take(self.tenure, assigned, now=now)
         self._accepted("a heartbeat", sent_at=sent_at, is_settled=not self._to_revoke)
+        if assigned is not None:
+            claims.take(self.tenure, assigned, now=now)
 
     async def _partitions(self, assignment: Assignment) -> list[Partition]:
         partitions = [
