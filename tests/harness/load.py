@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 Offset = tuple[int, int]
 """A partition and an offset in it."""
@@ -21,7 +22,9 @@ class Load:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.written: dict[Offset, int] = {}
+        self._bootstrap = bootstrap
         self._topic = topic
+        self._unplaced_count = 0
         self._refused: list[str] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
@@ -49,6 +52,9 @@ class Load:
         self._stopping.set()
         self._thread.join(FLUSH_SECONDS + 1)
         assert not self._refused, self._refused[0]
+        if self._unplaced_count:
+            self._find_unplaced()
+            self._unplaced_count = 0
 
     def _run(self) -> None:
         number = 0
@@ -65,5 +71,25 @@ class Load:
     def _take_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
             self._refused.append(f"{message.value()!r} was refused: {error}")
+        elif (
+            message.offset() is None
+        ):  # acknowledged when it was sent again, and then nobody tells where it lies
+            self._unplaced_count += 1
         else:
             self.written[message.partition(), message.offset()] = int(message.value())
+
+    def _find_unplaced(self) -> None:
+        """Reads the topic up to the last record that was written."""
+        count = len(self.written) + self._unplaced_count
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "unused", "log_level": 0})
+        partitions = consumer.list_topics(self._topic, timeout=FLUSH_SECONDS).topics[self._topic].partitions
+        consumer.assign([TopicPartition(self._topic, partition, 0) for partition in partitions])
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while len(self.written) < count:
+            assert time.monotonic() < deadline, (
+                f"{count} records were acknowledged, {len(self.written)} are there"
+            )
+            for message in consumer.consume(1_000, timeout=0.1):
+                if message.error() is None:
+                    self.written[message.partition(), message.offset()] = int(message.value())
+        consumer.close()

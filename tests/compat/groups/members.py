@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compat.clients.java import JVM_OPTIONS, class_path
+from compat.clients.java import CURRENT, JVM_OPTIONS, class_path
+from compat.clients.kafka_python import OLD_INTERPRETER
 from compat.groups.history import Event, History, delivered, is_shared, owned
-from harness.brokers import ROOT, tool
+from harness.brokers import KAFKA_CACHE, ROOT, tool
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 NODE_MODULES = ROOT / ".cache" / "programs" / "kafkajs" / "node_modules"
@@ -198,12 +199,17 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _python(program: str) -> Callable[[], Sequence[str]]:
-    return lambda: [sys.executable, str(PROGRAMS / program)]
+def _python(program: str, interpreter: str | Path = sys.executable) -> Callable[[], Sequence[str]]:
+    return lambda: [str(interpreter), str(PROGRAMS / program)]
 
 
-def _java() -> Sequence[str]:
-    return [tool("java"), *JVM_OPTIONS, "-cp", class_path(), "GroupMembers"]
+def _java(version: str = CURRENT) -> Callable[[], Sequence[str]]:
+    def command() -> Sequence[str]:
+        json_jars = map(str, (KAFKA_CACHE / "libs").glob("jackson-*.jar"))
+        path = ":".join([class_path(version), *json_jars])
+        return [tool("java"), *JVM_OPTIONS, "-cp", path, "GroupMembers"]
+
+    return command
 
 
 def _node() -> Sequence[str]:
@@ -251,14 +257,26 @@ KAFKA_PYTHON_COOPERATIVE = Client(
     {**PYTHON, "assignor": "cooperative-sticky"},
 )
 JAVA_RANGE = Client(
-    "java-range", _java, {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "RangeAssignor"}
+    "java-range", _java(), {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "RangeAssignor"}
 )
 JAVA_COOPERATIVE = Client(
     "java-cooperative-sticky",
-    _java,
+    _java(),
     {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "CooperativeStickyAssignor"},
 )
-JAVA_NEW = Client("java-consumer", _java, NEW_JAVA, is_new=True)
+JAVA_NEW = Client("java-consumer", _java(), NEW_JAVA, is_new=True)
 KAFKAJS = Client("kafkajs", _node, {"heartbeatInterval": 200, "sessionTimeout": 6000, "maxWaitTimeInMs": 50})
 FRANZ_COOPERATIVE = Client("franz-go-cooperative-sticky", _go, {"balancer": "cooperative-sticky"})
 FRANZ_RANGE = Client("franz-go-range", _go, {"balancer": "range"})
+
+
+def old_java(version: str) -> Client:
+    settings = {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "RangeAssignor"}
+    return Client(f"java-{version}", _java(version), settings)
+
+
+def old_kafka_python(*broker_version: int) -> Client:
+    """kafka-python 1.4.7, told to expect a broker of that version, whose protocol it then speaks."""
+    settings = {**PYTHON, "assignor": "range", "api_version": broker_version}
+    name = f"kafka-python-1.4.7-as-of-{'.'.join(map(str, broker_version))}"
+    return Client(name, _python("kafka_python_members.py", OLD_INTERPRETER), settings)

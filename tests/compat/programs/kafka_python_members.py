@@ -1,16 +1,20 @@
-"""Group members of the newest kafka-python; orders and events as compat.groups.members has them."""
+"""Group members of kafka-python, of the newest or of 2019; orders and events as compat.groups.members has them."""
 
 import warnings
 
 warnings.simplefilter("ignore")
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer  # noqa: E402, after warnings are silenced
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor  # noqa: E402
 from kafka.coordinator.assignors.range import RangePartitionAssignor  # noqa: E402
 from member_host import run_in_threads  # noqa: E402
 
-# It returns at once when there are records. A shorter one may end in the middle of a rebalance; kafka-python 3.0.12 then
-# takes that for done, and waits for ever.
+try:
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+except ImportError:
+    CooperativeStickyAssignor = None  # before 3.0
+
+# It returns at once when there are records. A shorter one may end in the middle of a rebalance; kafka-python 3.0.12
+# then takes that for done, and waits for ever.
 POLL_MS = 2_000
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
@@ -32,6 +36,8 @@ class Listener(ConsumerRebalanceListener):
 def run(member):
     settings = dict(member.order["settings"])
     assignor = ASSIGNORS[settings.pop("assignor")]
+    if "api_version" in settings:
+        settings["api_version"] = tuple(settings["api_version"])
     consumer = KafkaConsumer(
         bootstrap_servers=member.order["bootstrap"],
         group_id=member.order["group"],
