@@ -13,7 +13,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, cast
 
 from penstock.broker import handlers
 from penstock.broker.broker import Broker
@@ -118,13 +118,12 @@ class Dispatcher:
             raise PeerError(str(error)) from error
         except Exception as error:
             raise self._our_bug(route, connection) from error
-        # Not by `Awaitable`, whose check is slow: bench "small pipelined".
+        # Not by `Awaitable`, whose check is slow: bench "small pipelined", "classic group".
         if type(response) is route.response_class:
             return _encode(route, correlation_id, response)
         if response is None:
             return None
-        assert isinstance(response, Awaitable)
-        return self._finish_later(route, correlation_id, response, connection)
+        return self._finish_later(route, correlation_id, cast("Awaitable[Any]", response), connection)
 
     def connection_closed(self, connection: Connection) -> None:
         """Nothing is kept for a peer outside its connection."""
@@ -171,7 +170,8 @@ class Dispatcher:
     def _finish_later(
         self, route: Route, correlation_id: int, response: Awaitable[Any], connection: Connection
     ) -> asyncio.Future[list[Part] | None]:
-        task = asyncio.ensure_future(self._finish(route, correlation_id, response, connection))
+        finish = self._finish(route, correlation_id, response, connection)
+        task = asyncio.get_running_loop().create_task(finish)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
