@@ -22,6 +22,8 @@ from penstock.config.tables.topic import BROKER_SYNONYMS
 
 LISTENER_PREFIX = "listener.name."
 
+_NOT_SAID: Any = object()
+
 # Settings of a listener that may also name a SASL mechanism: listener.name.<listener>.<mechanism>.<setting>.
 MECHANISM_SETTINGS = (
     "sasl.jaas.config",
@@ -113,10 +115,8 @@ class BrokerSettings:
             prefixed = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
             if prefixed in self._values:
                 return self._values[prefixed]
-        try:
-            return self._values[name]
-        except KeyError:
-            return self.default(name)
+        value = self._values.get(name, _NOT_SAID)
+        return self.default(name) if value is _NOT_SAID else value
 
     def is_set(self, name: str) -> bool:
         """Whether the file or a dynamic change gives it a value."""
