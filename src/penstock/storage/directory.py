@@ -121,7 +121,11 @@ class LogDirectory:
             raise self.volume.fail(error, "loading its partitions") from error
         for partition in partitions:
             self._take_into_service(partition, *found[partition])
-        return [loaded.report for loaded, _ in found.values() if loaded.report.scanned_segments]
+        reports = [loaded.report for loaded, _ in found.values() if loaded.report.scanned_segments]
+        if reports:
+            # The checkpoint may vouch for indexes that were just built anew and are not safe yet.
+            await self.checkpoint_recovery_points()
+        return reports
 
     def _prepare_load(self) -> list[Partition]:
         """Blocking: read the checkpoints, remove what was deleted, and list the partitions that are there."""

@@ -100,6 +100,30 @@ async def test_a_lookup_by_time_finds_what_stands_in_a_segment_whose_index_was_n
     assert found.offset == 1
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_an_index_that_recovery_built_is_not_believed_before_it_is_synced(seed: int) -> None:
+    """The checkpoint of a clean stop names the end of the log, where the next life may begin a new segment."""
+    batch_bytes = len(make_batch(1))
+    workers = HeldWorkers()
+    settings = LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes)
+    place = Place(settings=settings, workers=workers, seed=seed)
+    log = place.create()
+    append(log, make_batch(1), make_batch(1, timestamp=NOW_MS + 1000))
+    log = await finish(workers, place.restart())
+
+    log = await finish(workers, place.kill())
+    while workers.held:
+        await workers.release()
+    append(log, make_batch(1, timestamp=NOW_MS + 2000))
+    assert log.segment_count() == 2
+    workers.held.clear()  # the sync of the index, which the power cut forestalls
+    log = await finish(workers, place.crash())
+
+    found = log.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
+    assert found is not None
+    assert found.offset == 1
+
+
 async def finish(workers: HeldWorkers, work: Coroutine[Any, Any, T]) -> T:
     """Let workers do whatever is asked of them until this is done."""
     task = asyncio.ensure_future(work)
