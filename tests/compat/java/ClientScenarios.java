@@ -5,14 +5,19 @@ import java.util.TreeMap;
 /**
  * Runs what Java programs ask of a cluster, beyond what Kafka's tools do.
  *
- * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios and prints for each a line {@code name TAB ok} or
- * {@code name TAB what went wrong}.
+ * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios without groups, and {@code ClientScenarios BOOTSTRAP groups} those of
+ * groups. Each prints a line {@code name TAB ok} or {@code name TAB what went wrong}.
  */
 public final class ClientScenarios {
     public static void main(String[] args) {
         Cluster cluster = new Cluster(args[0]);
-        Map<String, Scenario> all = new TreeMap<>(new DataScenarios(cluster).all());
-        all.putAll(new AdminScenarios(cluster).all());
+        Map<String, Scenario> all = new TreeMap<>();
+        if (args.length > 1) {
+            all.putAll(new GroupScenarios(cluster).all());
+        } else {
+            all.putAll(new DataScenarios(cluster).all());
+            all.putAll(new AdminScenarios(cluster).all());
+        }
         all.forEach((name, scenario) -> System.out.println(name + "\t" + outcome(scenario)));
         cluster.admin.close();
     }
