@@ -313,13 +313,13 @@ class StreamsGroups:
             self._context.timers.set(key, delay_ms, lambda: self._assign_first(group.group_id))
 
     def _assign_first(self, group_id: str) -> Outcome[None]:
+        """Where topics have to be looked at first, that is left to the next heartbeat."""
         group = self._replay.find(group_id)
-        if group is None or group.is_empty or group.topology is None:
+        if group is None or group.is_empty or group.is_stale:
             return DONE
-        epoch = group.epoch
-        if epoch.number <= group.target_epoch.number:
+        epoch, configured = group.epoch, group.configured
+        if configured is None or epoch.number <= group.target_epoch.number:
             return DONE
-        configured = group.configured or configure(group.topology, self._context.around.image().topics)
         targets = assign_tasks(group, group.members, configured, epoch.assignment_settings)
         now_ms = self._context.wall_ms()
         return Outcome(None, target_records(group, targets, epoch=epoch.number, timestamp_ms=now_ms))
