@@ -63,20 +63,22 @@ class SimulatedClient:
         if self._connection is not None:
             self._connection.send_and_forget(request)
 
-    async def answer(self, request: Any, future: asyncio.Future[Any]) -> Any:
+    async def answer(
+        self, request: Any, future: asyncio.Future[Any], *, within_s: float = ANSWER_S_MAX
+    ) -> Any:
         """The answer to what was sent."""
         try:
-            return await asyncio.wait_for(future, ANSWER_S_MAX)
+            return await asyncio.wait_for(future, within_s)
         except Disconnected as error:
             self._connection = None
             raise LostConnection from error
         except TimeoutError:
             kind = type(request).__name__
-            raise BrokenPromise(f"{self.name} had no answer to {kind} in {ANSWER_S_MAX} s") from None
+            raise BrokenPromise(f"{self.name} had no answer to {kind} in {within_s} s") from None
 
-    async def ask(self, request: Any, *, version: int | None = None) -> Any:
+    async def ask(self, request: Any, *, version: int | None = None, within_s: float = ANSWER_S_MAX) -> Any:
         await self.connect()
-        return await self.answer(request, self.send(request, version=version))
+        return await self.answer(request, self.send(request, version=version), within_s=within_s)
 
     def hang_up(self) -> None:
         """End the connection; what was sent may still arrive, and is not waited for."""

@@ -13,7 +13,7 @@ it, and with it everything that was told; then all books are closed and begun an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.protocol.types import Uuid
 from penstock.testing.simulation import BrokenPromise
@@ -98,8 +98,14 @@ class Claims:
 
     def revive(self, tenure: Tenure) -> Tenure:
         """The member goes on as if nothing had happened; whether it may, the next answer will tell."""
-        revived = replace(tenure, is_over=False, is_forgotten=False, is_certain=False, held=dict(tenure.held))
-        self.tenures.append(revived)
+        revived = self.begin(
+            tenure.name,
+            session_s=tenure.session_s,
+            rebalance_s=tenure.rebalance_s,
+            instance_id=tenure.instance_id,
+        )
+        revived.generation, revived.held = tenure.generation, dict(tenure.held)
+        revived.is_recorded, revived.is_certain = tenure.is_recorded, False
         return revived
 
     # What members are told

@@ -74,6 +74,11 @@ class ClassicMember(Member):
         return not self._has_to_join
 
     @property
+    def _waits_for_others_s(self) -> float:
+        """Who does not join, or does not assign, is waited for so long."""
+        return self.party.rebalance_s + self.party.session_s + 2 * self.simulation.settle_s
+
+    @property
     def _is_cooperative(self) -> bool:
         return COOPERATIVE in self._protocols
 
@@ -108,7 +113,9 @@ class ClassicMember(Member):
                 for protocol in self._protocols
             ],
         )
-        response: JoinGroupResponse = await self.ask(request, version=self._version)
+        response: JoinGroupResponse = await self.ask(
+            request, version=self._version, within_s=self._waits_for_others_s
+        )
         error = response.error_code
         if error == ErrorCode.NONE:
             self.member_id = response.member_id
@@ -151,7 +158,7 @@ class ClassicMember(Member):
             assignments=assignments,
         )
         known = self.party.claims.generation
-        response: SyncGroupResponse = await self.ask(request)
+        response: SyncGroupResponse = await self.ask(request, within_s=self._waits_for_others_s)
         error = response.error_code
         if error == ErrorCode.NONE:
             self._synced(response.assignment, generation, known_when_asked=known)

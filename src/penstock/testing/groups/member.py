@@ -20,7 +20,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.types import Uuid
-from penstock.testing.client import EARLIEST, LostConnection
+from penstock.testing.client import ANSWER_S_MAX, EARLIEST, LostConnection
 from penstock.testing.consumers import read_records
 from penstock.testing.groups.claims import Partition, Tenure
 from penstock.testing.groups.offset_client import (
@@ -111,11 +111,11 @@ class Member(OffsetClient, ABC):
 
     # Asking
 
-    async def ask(self, request: Any, *, version: int | None = None) -> Any:
+    async def ask(self, request: Any, *, version: int | None = None, within_s: float = ANSWER_S_MAX) -> Any:
         await self._thaw()
         if self.tenure.is_forgotten:
             self.tenure = self.party.claims.revive(self.tenure)
-        response = await super().ask(request, version=version)
+        response = await super().ask(request, version=version, within_s=within_s)
         await self._thaw()
         kind, error = type(request).__name__, getattr(response, "error_code", ErrorCode.NONE)
         self.simulation.trace.note(f"{self.name} in {self.generation}: {kind} is answered with {error.name}")
