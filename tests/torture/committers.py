@@ -63,6 +63,8 @@ class RawCommitter:
         self._topic = topic
         self._partitions = partitions
         self._offset = 0
+        self._free = threading.Event()
+        self._free.set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=group, daemon=True)
 
@@ -74,8 +76,17 @@ class RawCommitter:
         self._thread.join(GIVE_UP_SECONDS)
         assert not self._thread.is_alive()
 
+    def hold(self) -> None:
+        """While the broker is dead: do not come back before `release`, or new commits hide the loss of old ones."""
+        self._free.clear()
+
+    def release(self) -> None:
+        self._free.set()
+
     def _run(self) -> None:
         while not self._stopping.is_set():
+            if not self._free.wait(RECONNECT_SECONDS):
+                continue
             try:
                 connection = WireConnection(self._port)
             except OSError:

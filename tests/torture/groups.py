@@ -85,6 +85,8 @@ def torture_groups(
             time.sleep(load_seconds)
             broker.kill()
             kills += 1
+            for committer in raw:
+                committer.hold()
             damage = _damage(broker, rng) if is_damaging else "none"
             while rng.random() < 0.15:  # and once more, while it recovers or loads
                 broker.launch()
@@ -93,6 +95,8 @@ def torture_groups(
                 kills += 1
             broker.start()
             faults = _faults(broker, all_promises)
+            for committer in raw:
+                committer.release()
             commits = sum(promises.count for promises in all_promises)
             say(
                 f"round {number:3}/{rounds}: killed after {load_seconds:.2f} s, {commits:,} commits; damage: {damage}"
