@@ -192,7 +192,8 @@ class ConsumerStage(Stage):
 
 @dataclass
 class HonestMember:
-    """A consumer as clients are: it takes what it is given, and gives up what it is no longer given."""
+    """A consumer as clients are: it takes what it is given at once, and what it is no longer given it has given up
+    when it sends its next heartbeat, because that takes a while."""
 
     stage: ConsumerStage
     member_id: str
@@ -203,6 +204,8 @@ class HonestMember:
     epoch: int = 0
     owned: Partitions = field(default_factory=set)
     """What it reads from now."""
+    assigned: Partitions = field(default_factory=set)
+    """What it was last told to have."""
     is_in: bool = False
     has_missed_answer: bool = False
     """Then it tells everything again, and so is told everything."""
@@ -215,15 +218,21 @@ class HonestMember:
 
     def subscribe(self, topics: list[str]) -> None:
         self.topics = topics
+        self.owned = set(self.assigned)
         self.take(
             self.stage.heartbeat(
                 self.member_id, self.epoch, topics=topics, owned=self.owned, instance_id=self.instance_id
             )
         )
 
+    def forget_topic(self, name: str) -> None:
+        """It is deleted: there is nothing to read any more."""
+        self.owned = {one for one in self.owned if one[0] != name}
+        self.assigned = {one for one in self.assigned if one[0] != name}
+
     def heartbeat(self) -> ConsumerGroupHeartbeatResponse:
+        self.owned = set(self.assigned)
         if not self.is_in:
-            self.owned = set()
             response = self.stage.heartbeat(
                 self.member_id,
                 0,
@@ -252,16 +261,20 @@ class HonestMember:
 
     def take(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-            self.is_in, self.epoch, self.owned = False, 0, set()
+            self._abandon()
         elif response.error_code is ErrorCode.NONE:
             self.is_in, self.epoch = True, response.member_epoch
             if response.assignment is not None:
-                self.owned = self.stage.read(response.assignment.topic_partitions)
+                self.assigned = self.stage.read(response.assignment.topic_partitions)
+                self.owned = self.owned | self.assigned
 
     def leave(self) -> ConsumerGroupHeartbeatResponse:
         response = self.stage.heartbeat(self.member_id, -1, instance_id=self.instance_id)
-        self.is_in, self.epoch, self.owned = False, 0, set()
+        self._abandon()
         return response
+
+    def _abandon(self) -> None:
+        self.is_in, self.epoch, self.owned, self.assigned = False, 0, set(), set()
 
 
 def settle(stage: ConsumerStage, *members: HonestMember, rounds: int = 20) -> None:

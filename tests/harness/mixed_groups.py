@@ -168,6 +168,10 @@ class ClassicConsumer:
             return self.stage.answer(self.stage.consumer.leave(group, request, version=5))
         return self.stage.answer(self.stage.classic.leave(request, version=5))
 
+    def forget_topic(self, name: str) -> None:
+        """It is deleted: there is nothing to read any more."""
+        self.owned = {one for one in self.owned if one[0] != name}
+
     def forget(self) -> None:
         """It knows nothing any more, and reads nothing."""
         self.member_id, self.generation, self.phase, self.owned = "", -1, Phase.OUT, set()

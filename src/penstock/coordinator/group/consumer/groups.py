@@ -190,6 +190,8 @@ class ConsumerGroups:
         upgraded = self._migration.upgrade(group, records)
         for member in upgraded.members.values():
             assert member.classic is not None
+            # Whatever it owed when the group was last of this type is forgotten.
+            self._timeouts.cancel_all(group_id, member.member_id)
             self._timeouts.set_session(group_id, member.member_id, member.classic.session_timeout_ms)
         return upgraded
 

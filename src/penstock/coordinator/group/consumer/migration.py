@@ -27,6 +27,7 @@ from penstock.coordinator.group.consumer.group import ConsumerGroup, GroupEpoch,
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.surroundings import ConsumerSurroundings
 from penstock.coordinator.group.records.consumer import ClassicMemberMetadata, ClassicProtocol
+from penstock.coordinator.group.topic_hash import NO_TOPICS
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.coordinator.timeline import Timeline
 from penstock.metadata.errors import Refused
@@ -82,8 +83,8 @@ class Migration:
         for member_id, assigned in self._claims(group).items():
             upgraded.targets[member_id] = assigned
             upgraded.put_member(_as_new(group, group.members[member_id], assigned))
-        metadata_hash = self._around.topic_hash(upgraded.subscriptions.topics())
-        upgraded.set_epoch(GroupEpoch(_epoch_of(group), metadata_hash))
+        # A classic leader may not have noticed yet that a topic has grown, so its assignment stands for no topics.
+        upgraded.set_epoch(GroupEpoch(_epoch_of(group), NO_TOPICS))
         upgraded.set_target_epoch(TargetEpoch(_epoch_of(group), 0))
         return upgraded
 

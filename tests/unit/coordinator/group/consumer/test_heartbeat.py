@@ -148,7 +148,7 @@ def test_another_subscription_takes_away_what_is_not_subscribed_to(stage: Consum
     settle(stage, one, two)
 
     two.subscribe(["waste"])
-    assert two.owned == {("waste", 0), ("waste", 1)}
+    assert two.assigned == {("waste", 0), ("waste", 1)}
     settle(stage, one, two)
 
     assert one.owned == WATER

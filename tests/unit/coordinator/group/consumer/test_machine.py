@@ -129,8 +129,7 @@ class MixedGroup(RuleBasedStateMachine):
         if name in self.stage.image.topics:
             self.stage.delete_topic(name)
             for member in self.everyone():
-                # Clients learn of it by the metadata, and have nothing more to read there.
-                member.owned = {one for one in member.owned if one[0] != name}
+                member.forget_topic(name)
 
     @rule()
     def move_the_coordinator(self) -> None:
@@ -141,6 +140,16 @@ class MixedGroup(RuleBasedStateMachine):
             if classic.phase in (Phase.JOINING, Phase.SYNCING):  # their answers will never come
                 classic._join = classic._sync = None
                 classic.phase = Phase.OUT
+
+    @rule(who=st.sampled_from(PEOPLE))
+    def move_the_coordinator_before_a_write_is_committed(self, who: int) -> None:
+        """Nobody has heard of such a write, and the next coordinator does not know it."""
+        member = self.new.get(who)
+        if member is not None and member.is_in:
+            written = len(self.stage.log)
+            member.lose_answer()
+            del self.stage.log[written:]
+            self.move_the_coordinator()
 
     # -- what must hold
 

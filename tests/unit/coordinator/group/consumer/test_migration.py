@@ -129,6 +129,16 @@ def test_what_cooperative_members_read_in_an_unfinished_rebalance_is_not_given_a
     assert set().union(*(member.owned for member in (*old, third, fourth, new))) == WATER
 
 
+def test_what_a_classic_leader_has_not_noticed_is_assigned(stage: ConsumerStage) -> None:
+    old = classic_pair(stage)
+    stage.grow_topic("water", 8)
+    new = HonestMember(stage, "new", topics=[], regex="nothing")
+
+    go_on(stage, *old, new)
+
+    assert [len(member.owned) for member in old] == [4, 4]
+
+
 def test_an_empty_classic_group_becomes_a_new_one(stage: ConsumerStage) -> None:
     old = ClassicConsumer(stage, "old")
     go_on(stage, old)
@@ -357,6 +367,21 @@ def test_leaving_names_each_member(mixed: tuple[ConsumerStage, ClassicConsumer, 
 
 
 # -- down
+
+
+def test_what_a_member_owed_in_an_earlier_life_of_the_group_is_forgotten(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    old.join()  # and it should sync within a minute
+    new.leave()
+    go_on(stage, old, rounds=4)
+    again = HonestMember(stage, "again")
+
+    go_on(stage, old, again, rounds=70)
+
+    assert [len(old.owned), len(again.owned)] == [3, 3]
+    assert old.generation == again.epoch
 
 
 def test_when_the_last_new_member_leaves_the_group_is_classic_again(

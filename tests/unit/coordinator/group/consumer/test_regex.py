@@ -81,7 +81,7 @@ def test_a_topic_that_is_deleted_goes_at_once(stage: ConsumerStage) -> None:
     member = HonestMember(stage, "one", topics=[], regex="wa.*")
     settle(stage, member)
     stage.delete_topic("waste")
-    member.owned = {("water", 0), ("water", 1)}
+    member.forget_topic("waste")
 
     settle(stage, member)
 
