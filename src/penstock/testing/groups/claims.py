@@ -182,10 +182,10 @@ class Claims:
         is_proof: bool = True,
     ) -> None:
         """A request in the name of this member got what it wanted; `is_proof`: which nobody else would have."""
-        if tenure.is_over:
+        if tenure.is_over or not is_proof:
             return
-        tenure.is_certain |= is_proof
-        if is_proof and sent_at > tenure.superseded_at:
+        tenure.is_certain = True
+        if sent_at > tenure.superseded_at:
             raise self._broken(
                 f"{what} of {tenure.name} was accepted at {sent_at:.3f}, though others have had its partitions"
                 f" since {tenure.superseded_at:.3f}"

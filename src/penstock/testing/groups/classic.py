@@ -8,6 +8,7 @@ they join (KIP-394).
 from __future__ import annotations
 
 import asyncio
+import math
 import struct
 from collections.abc import Sequence
 
@@ -118,6 +119,9 @@ class ClassicMember(Member):
         )
         error = response.error_code
         if error == ErrorCode.NONE:
+            if self.party.is_mixed and self.tenure.superseded_at < math.inf:
+                # A group of the newer type takes an id that it does not know for that of a new member.
+                self._lose_everything()
             self.member_id = response.member_id
             self._accepted("a join", sent_at=self.sent_at, is_settled=True)
             self.generation = response.generation_id
