@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, Owned, in_order
@@ -37,7 +38,7 @@ def describe_group(group: ConsumerGroup, image: MetadataImage, *, default_assign
 
 
 def _assignor(group: ConsumerGroup, members: Iterable[ConsumerMember]) -> str | None:
-    counts = type(group.assignors)()
+    counts: Counter[str] = Counter()
     for member in members:
         replace_assignor(counts, None, member)
     return group.preferred_assignor(counts)

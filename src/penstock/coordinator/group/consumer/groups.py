@@ -13,7 +13,7 @@ from penstock.coordinator.group.consumer import writing
 from penstock.coordinator.group.consumer.assignment import read_assignment
 from penstock.coordinator.group.consumer.classic_members import ClassicMembers
 from penstock.coordinator.group.consumer.describe import describe_group
-from penstock.coordinator.group.consumer.group import ConsumerGroup, GroupEpoch, TargetEpoch
+from penstock.coordinator.group.consumer.group import STALE, ConsumerGroup, GroupEpoch, TargetEpoch
 from penstock.coordinator.group.consumer.heartbeat import Heartbeats
 from penstock.coordinator.group.consumer.member import (
     JOINING_EPOCH,
@@ -166,7 +166,7 @@ class ConsumerGroups:
         if changed:
             for group in self._groups.values():
                 if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, changed)):
-                    group.refreshed_epoch = -1
+                    group.refreshed_epoch = STALE
         return []
 
     # -- groups that begin, and members that go

@@ -75,7 +75,7 @@ class RegexRefresh:
         # A clock that was set back must not keep an expression waiting until it has caught up.
         if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_PAUSE_MS:
             return
-        wanted = _without_last(group, before, after)
+        wanted = _wanted(group, before, after)
         if not wanted:
             return
         if (
@@ -119,7 +119,7 @@ class RegexRefresh:
         return records
 
 
-def _without_last(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> list[str]:
+def _wanted(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> list[str]:
     """The expressions of the group once the member has changed."""
     wanted = dict(group.subscriptions.regexes)
     if before.regex != after.regex:
