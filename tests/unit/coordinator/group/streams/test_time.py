@@ -111,6 +111,20 @@ def test_an_application_that_comes_back_waits_again() -> None:
     assert len(back.active) == 1
 
 
+def test_topics_that_came_meanwhile_are_looked_at_by_the_next_heartbeat() -> None:
+    stage = StreamsStage(DELAYED)
+    one = StreamsApp(stage, "one")
+    one.beat()
+    stage.create_topic("in", 1)
+
+    stage.advance(3_000)
+    assert stage.group.targets.get("one") is None
+    settle(one)
+
+    assert stage.group.state_name() == "Stable"
+    assert len(one.active) == 1
+
+
 def test_who_has_left_by_then_gets_no_first_assignment() -> None:
     stage = stage_with(1, DELAYED)
     one = StreamsApp(stage, "one")
