@@ -21,6 +21,7 @@ from penstock.net.sockets import SocketNetwork
 from penstock.node.node import Node
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -45,6 +46,7 @@ VERSIONS = {
     ApiKey.HEARTBEAT: 4,
     ApiKey.JOIN_GROUP: 3,  # the last in which a member is let in at once
     ApiKey.SYNC_GROUP: 5,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
 }
 ROUNDS = 15
 
@@ -69,6 +71,7 @@ async def main() -> None:
         beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
         client.report("heartbeat", beat, 5000)
         client.report("commit of a member, 1 partition", commit(GROUP, 1, member_id), 2000)
+        client.report("heartbeat of KIP-848", await client.join_consumers(100), 2000)
         await node.stop()
         workers.close()
 
@@ -115,6 +118,19 @@ class Client:
             )
         )  # fmt: skip
         return str(joined.member_id)
+
+    async def join_consumers(self, count: int) -> ConsumerGroupHeartbeatRequest:
+        """A group of so many; the heartbeat with which the last of them has nothing to say."""
+        for number in range(count):
+            joined = await self.ask(
+                ConsumerGroupHeartbeatRequest(
+                    group_id="consumers", member_id=f"member-{number}", member_epoch=0,
+                    rebalance_timeout_ms=300_000, subscribed_topic_names=["orders"], topic_partitions=[],
+                )
+            )  # fmt: skip
+        return ConsumerGroupHeartbeatRequest(
+            group_id="consumers", member_id=f"member-{count - 1}", member_epoch=joined.member_epoch
+        )
 
     async def ask(self, request: Any) -> Any:
         key = key_of(request)
