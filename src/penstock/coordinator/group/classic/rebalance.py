@@ -68,10 +68,12 @@ class Rebalances:
 
     def complete_if_all_joined(self, group: ClassicGroup) -> list[CoordinatorRecord]:
         """An initial rebalance does not end before its time, because nobody knows how many are still to
-        come."""
-        if group.state is not State.PREPARING_REBALANCE or group.previous_state is State.EMPTY:
+        come; but where no delay is wanted it ends like any other (bench "classic group")."""
+        if group.state is not State.PREPARING_REBALANCE or not group.has_all_joined:
             return []
-        return self.complete(group) if group.has_all_joined else []
+        if group.previous_state is State.EMPTY and self._initial_delay_ms() > 0:
+            return []
+        return self.complete(group)
 
     def complete(self, group: ClassicGroup) -> list[CoordinatorRecord]:
         """End the first phase, without those who did not come; static members may still come."""
@@ -112,7 +114,7 @@ class Rebalances:
     def _wait_for_more(self, group: ClassicGroup) -> None:
         """The first members of a group seldom come alone: one rebalance for all of them is cheaper than
         one for each."""
-        delay_ms: int = self._context.around.settings().get("group.initial.rebalance.delay.ms")
+        delay_ms = self._initial_delay_ms()
         remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         group.has_new_member = False
         self._timers.set(
@@ -123,7 +125,7 @@ class Rebalances:
         """Once more, if somebody came meanwhile, but in all no longer than the members' rebalance timeout."""
         if group.state is not State.PREPARING_REBALANCE:
             return DONE
-        wanted_ms: int = self._context.around.settings().get("group.initial.rebalance.delay.ms")
+        wanted_ms = self._initial_delay_ms()
         # Even where no delay is wanted, those who come in one burst are waited for: bench "classic group".
         is_over = not group.has_new_member or (wanted_ms == 0 and not group.pending_ids)
         if is_over or remaining_ms == 0:
@@ -137,6 +139,10 @@ class Rebalances:
             partial(self._end_initial_delay, group, next_delay_ms, next_remaining_ms),
         )
         return DONE
+
+    def _initial_delay_ms(self) -> int:
+        delay_ms: int = self._context.around.settings().get("group.initial.rebalance.delay.ms")
+        return delay_ms
 
     # -- the second phase: everyone receives an assignment
 

@@ -224,7 +224,6 @@ def test_without_a_delay_those_who_come_in_one_burst_still_share_a_generation() 
     stage.advance(0)
     assert first.is_waiting
     third = stage.join(expected.value.member_id)
-    stage.advance(1)
 
     assert first.value.generation_id == second.value.generation_id == third.value.generation_id == 1
 
