@@ -39,7 +39,7 @@ class Tenure:
     is_forgotten: bool = False
     """That was a power cut: it may go on, if the coordinator still knows it."""
     is_certain: bool = True
-    """Since such a power cut the coordinator has shown that it knows it."""
+    """Since such a power cut the coordinator has shown that it knows it, in its generation."""
     superseded_at: float = math.inf
     """Since then another member has what this one believes to own."""
     _session_until: float = -math.inf
@@ -180,11 +180,13 @@ class Claims:
         is_settled: bool = False,
         is_sign_of_life: bool = True,
         is_proof: bool = True,
+        names_generation: bool = True,
     ) -> None:
-        """A request in the name of this member got what it wanted; `is_proof`: which nobody else would have."""
+        """A request in the name of this member got what it wanted; `is_proof`: which nobody else would have;
+        `names_generation`: and nobody in another generation."""
         if tenure.is_over or not is_proof:
             return
-        tenure.is_certain = True
+        tenure.is_certain |= names_generation
         if sent_at > tenure.superseded_at:
             raise self._broken(
                 f"{what} of {tenure.name} was accepted at {sent_at:.3f}, though others have had its partitions"

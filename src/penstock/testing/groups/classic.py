@@ -123,7 +123,7 @@ class ClassicMember(Member):
                 # A group of the newer type takes an id that it does not know for that of a new member.
                 self._lose_everything()
             self.member_id = response.member_id
-            self._accepted("a join", sent_at=self.sent_at, is_settled=True)
+            self._accepted("a join", sent_at=self.sent_at, is_settled=True, names_generation=False)
             self.generation = response.generation_id
             await self._sync(response)
         elif error == ErrorCode.MEMBER_ID_REQUIRED:
@@ -203,7 +203,6 @@ class ClassicMember(Member):
             raise BrokenPromise(
                 f"{self.name} ({self.member_id}) is given in {generation} what was made for {made_for}"
             )
-        self._accepted("a sync", sent_at=self.sent_at, is_settled=True)
         now = self.simulation.loop.time()
         claims.told_generation(
             self.tenure,
@@ -212,6 +211,7 @@ class ClassicMember(Member):
             now=now,
             may_lag=self.party.is_mixed and self.tenure.is_recorded,
         )
+        self._accepted("a sync", sent_at=self.sent_at, is_settled=True)
         self.assignment = assignment
         partitions: list[Partition] = [(self.topic_ids[topic], index) for topic, index in places]
         revoked = [partition for partition in self.tenure.held if partition not in partitions]

@@ -175,9 +175,13 @@ class Member(OffsetClient, ABC):
         self.generation = -1
         self._positions.clear()
 
-    def _accepted(self, what: str, *, sent_at: float, is_settled: bool = False) -> None:
+    def _accepted(
+        self, what: str, *, sent_at: float, is_settled: bool = False, names_generation: bool = True
+    ) -> None:
         self.party.answered_by_group(asked_at=sent_at)
-        self.party.claims.accepted(self.tenure, what, sent_at=sent_at, is_settled=is_settled)
+        self.party.claims.accepted(
+            self.tenure, what, sent_at=sent_at, is_settled=is_settled, names_generation=names_generation
+        )
 
     def _refused(self, what: str, error: ErrorCode) -> None:
         self.party.claims.refused(self.tenure, what, error.name, now=self.simulation.loop.time())

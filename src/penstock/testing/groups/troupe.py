@@ -20,6 +20,7 @@ from penstock.testing.simulation import BrokenPromise, Simulation
 MEMBERS_MAX = 4
 STATIC_CHANCE = 0.3
 FREEZE_S_MAX = 3.0
+BUSY_S_MAX = 6.0  # longer than anybody waits
 PAUSE_S_MAX = 0.7  # between two things that befall members
 REGEX_REFRESH_S = 10.0  # so long a group waits until it looks again which topics there are
 LOOK_S = 0.2
@@ -62,6 +63,8 @@ class Troupe:
                 self._vanish()  # so that there is somebody to be missed
             if not self._members:
                 self._add()
+            for member in self._members:
+                member.busy_until = 0.0
             await self._settle()
         finally:
             for task in [*self._members.values(), *self._ended]:
@@ -137,7 +140,7 @@ class Troupe:
 
     def _occupy(self) -> None:
         if member := self._one():
-            seconds = self._random.uniform(0.1, FREEZE_S_MAX)
+            seconds = self._random.uniform(0.1, BUSY_S_MAX)
             self._note(f"{member.name} is busy for {seconds:.1f} s")
             member.busy_until = self._simulation.loop.time() + seconds
 
