@@ -169,8 +169,7 @@ class ClassicMembers:
             self._timeouts.expect_join(group.group_id, member)
             raise Refused(
                 ErrorCode.REBALANCE_IN_PROGRESS,
-                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
-                "rejoin to catch up.",
+                f"{group.group_id} has a new assignment since {member.member_id} joined; join again to get it.",
             )
 
         def written(error: ErrorCode) -> None:
@@ -230,7 +229,8 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest, member_id:
     )
     if not is_supported:
         raise Refused(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"{member_id} has no protocol that all members of its kind know.",
         )
 
 
@@ -240,7 +240,7 @@ def _read_subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscriptio
     except MalformedMessage as error:
         raise Refused(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            "Malformed embedded consumer protocol in subscription deserialization.",
+            "The subscription that came with the join cannot be read.",
         ) from error
 
 
@@ -297,7 +297,7 @@ def _check_member(
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     member = group.member(member_id) if instance_id is None else find_static(group, instance_id, member_id)
     if member.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is a member by heartbeats of the new kind.")
     return member, member.classic
 
 
@@ -305,8 +305,7 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.epoch:
         raise Refused(
             ErrorCode.ILLEGAL_GENERATION,
-            f"The request generation id {generation} is not equal to the member epoch {member.epoch} of member "
-            f"{member.member_id}.",
+            f"{member.member_id} is in generation {member.epoch}, not {generation}.",
         )
 
 

@@ -120,9 +120,7 @@ class ConsumerGroup(Group):
     def member(self, member_id: str) -> ConsumerMember:
         found = self.members.get(member_id)
         if found is None:
-            raise Refused(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has no member {member_id}.")
         return found
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -169,12 +167,12 @@ class ConsumerGroup(Group):
         if not is_transactional and not member.is_classic and version < COMMIT_VERSION_WITH_EPOCHS:
             raise Refused(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+                "Members of this kind commit with OffsetCommit 9 or newer, which tells their epoch.",
             )
         if generation_or_epoch == member.epoch:
             return None
         if generation_or_epoch > member.epoch:
-            raise _stale(member, f"{generation_or_epoch} is newer than current member epoch {member.epoch}")
+            raise _stale(member, f"{generation_or_epoch} is ahead of its epoch {member.epoch}")
         return lambda topic_id, partition: _check_held(member, generation_or_epoch, topic_id, partition)
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
@@ -182,11 +180,9 @@ class ConsumerGroup(Group):
             return
         member = None if member_id is None else self.members.committed(member_id)
         if member is None:
-            raise Refused(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has no member {member_id}.")
         if member_epoch != member.epoch:
-            raise _stale(member, f"{member_epoch} does not match the expected member epoch {member.epoch}")
+            raise _stale(member, f"{member_epoch} is not its epoch, which is {member.epoch}")
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions

@@ -66,25 +66,24 @@ class Heartbeats:
         if (version >= CLIENT_MAKES_ID_VERSION or epoch > 0 or epoch == LEAVING_EPOCH) and _is_blank(
             request.member_id
         ):
-            raise _invalid("MemberId can't be empty.")
+            raise _invalid("A member must say who it is: its id is empty.")
         for name, value in (
             ("GroupId", request.group_id),
             ("InstanceId", request.instance_id),
             ("RackId", request.rack_id),
         ):
             if value is not None and _is_blank(value):
-                raise _invalid(f"{name} can't be empty.")
+                raise _invalid(f"{name} is given and empty; leave it out.")
         if epoch == JOINING_EPOCH:
             _check_joining(request)
         elif epoch == LEAVING_FOR_A_WHILE_EPOCH and request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise _invalid("Only a static member can leave for a while.")
         elif epoch < LEAVING_FOR_A_WHILE_EPOCH:
-            raise _invalid("MemberEpoch is invalid.")
+            raise _invalid(f"{epoch} is no epoch of a member.")
         if request.server_assignor is not None and request.server_assignor not in self._around.assignors:
             raise Refused(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
-                f"{', '.join(self._around.assignors)}.",
+                f"There is no assignor {request.server_assignor}; there are {', '.join(self._around.assignors)}.",
             )
 
     def answer_steady(
@@ -193,13 +192,11 @@ class Heartbeats:
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == NO_TIMEOUT:
-        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        raise _invalid("A member that joins must tell its rebalance timeout.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        raise _invalid("A member that joins has no partitions, and must say so.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid(
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
-        )
+        raise _invalid("A member that joins must tell what it subscribes to, by names or by a pattern.")
 
 
 def _updated(

@@ -22,7 +22,7 @@ def check_room(group: ConsumerGroup, member_id: str, *, size_max: int) -> None:
     if len(group.members) >= size_max and member_id not in group.members:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {size_max} members.",
+            f"{group.group_id} is full: it may have {size_max} members.",
         )
 
 
@@ -33,11 +33,9 @@ def check_epoch(member: ConsumerMember, epoch: int, reported: Sequence[TopicPart
     is_behind = epoch == member.previous_epoch and epoch < member.epoch
     if is_behind and reported is not None and holds_all(member.assigned, reported):
         return
-    size = "greater" if epoch > member.epoch else "smaller"
     raise Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its partitions and rejoin.",
+        f"{member.member_id} is in epoch {member.epoch}, not {epoch}; let go of all partitions and join again.",
     )
 
 
@@ -45,12 +43,12 @@ def check_instance(member: ConsumerMember, member_id: str) -> None:
     if member.member_id != member_id:
         raise Refused(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {member.instance_id} was fenced by member {member.member_id}.",
+            f"{member.instance_id} is now {member.member_id}, no longer {member_id}.",
         )
 
 
 def unknown_instance(instance_id: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no static member {instance_id}.")
 
 
 def check_released(existing: ConsumerMember, member_id: str) -> None:
@@ -58,8 +56,7 @@ def check_released(existing: ConsumerMember, member_id: str) -> None:
     if existing.epoch != LEAVING_FOR_A_WHILE_EPOCH:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {existing.instance_id} cannot join the group because the "
-            f"instance id is owned by {existing.member_id} member.",
+            f"{existing.instance_id} is still {existing.member_id}; it has to leave before {member_id} can come.",
         )
 
 

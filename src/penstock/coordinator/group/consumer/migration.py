@@ -49,11 +49,11 @@ class Migration:
     def check_upgrade(self, group: ClassicGroup) -> None:
         """`Refused` where the group has to stay what it is."""
         if not self._around.migration_policy.can_upgrade:
-            raise _cannot_upgrade(group, "online upgrade is disabled")
+            raise _cannot_upgrade(group, "group.consumer.migration.policy does not allow it")
         if not group.is_using_consumer_protocol:
-            raise _cannot_upgrade(group, "the group does not use the consumer embedded protocol")
+            raise _cannot_upgrade(group, "its members are no consumers")
         if len(group.members) > self._around.size_max:
-            raise _cannot_upgrade(group, "the group size exceeds the consumer group maximum size")
+            raise _cannot_upgrade(group, "it has more members than group.consumer.max.size")
 
     def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
         """The group as it will be when `records` are replayed; for the decision under way, and for no other."""
@@ -61,7 +61,7 @@ class Migration:
         try:
             upgraded = self._upgraded(group)
         except MalformedMessage as error:
-            raise _cannot_upgrade(group, "the embedded consumer protocol is malformed") from error
+            raise _cannot_upgrade(group, "what its members said cannot be read") from error
         records += group.tombstones()
         records += [writing.member_record(group.group_id, member) for member in upgraded.members.values()]
         records.append(
@@ -186,7 +186,7 @@ class Migration:
 def _cannot_upgrade(group: ClassicGroup, reason: str) -> Refused:
     return Refused(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",
+        f"{group.group_id} stays a classic group: {reason}.",
     )
 
 

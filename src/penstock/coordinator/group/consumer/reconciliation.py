@@ -50,8 +50,7 @@ def reconcile(
         if around.reported is None or around.reported:
             raise Refused(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "The consumer group member is in a unknown state. The member must abandon all its partitions and "
-                "rejoin.",
+                "It is not known what this member has; let go of all partitions and join again.",
             )
         return _step(member, target, around, epoch_while_revoking=target.epoch)
     if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -38,7 +38,7 @@ def check_regex(pattern: str) -> None:
     except re2.error as error:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {_words(error)}.",
+            f"`{pattern}` cannot be read as a regular expression of RE2: {_words(error)}.",
         ) from error
 
 

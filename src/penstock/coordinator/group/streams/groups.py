@@ -110,7 +110,7 @@ class StreamsGroups:
         """Committed state. `Refused` with GROUP_ID_NOT_FOUND where it is not a streams group."""
         group = self._context.groups.committed(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
         return describe_group(group)
@@ -176,7 +176,7 @@ class StreamsGroups:
     def _find(self, group_id: str) -> StreamsGroup:
         group = self._context.groups.get(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no streams group {group_id}.")
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
         return group
