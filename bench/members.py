@@ -11,6 +11,8 @@ import struct
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from copy import copy
+from functools import cache
 from typing import Any
 
 from bench.crowd import Crowd, Link
@@ -62,6 +64,8 @@ class ClassicGroup:
             ),
             ApiKey.JOIN_GROUP,
         )
+        self._sync = _Split(lambda member_id: self._sync_request(_ODD_EPOCH, member_id), ApiKey.SYNC_GROUP)
+        self._syncs: dict[int, _Split] = {}
         self._assignments = [
             _assignment(topic, [number * per_member + index for index in range(per_member)])
             for number in range(len(links))
@@ -82,19 +86,26 @@ class ClassicGroup:
 
     def sync_frame(self, joined: Any) -> bytes:
         """What a member says after it joined; only the leader was told of the others, and assigns."""
-        return request_frame(
-            SyncGroupRequest(
-                group_id=self.group_id,
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
-                protocol_type="consumer",
-                protocol_name="range",
-                assignments=[
-                    SyncGroupRequestAssignment(member_id=member.member_id, assignment=assignment)
-                    for member, assignment in zip(joined.members, self._assignments, strict=False)
-                ],
-            ),
-            ApiKey.SYNC_GROUP,
+        generation = joined.generation_id
+        if joined.members:
+            request = self._sync_request(generation, joined.member_id)
+            request.assignments = [
+                SyncGroupRequestAssignment(member_id=member.member_id, assignment=assignment)
+                for member, assignment in zip(joined.members, self._assignments, strict=False)
+            ]
+            return request_frame(request, ApiKey.SYNC_GROUP)
+        if generation not in self._syncs:
+            self._syncs[generation] = self._sync.in_epoch(generation)
+        return self._syncs[generation].with_member(joined.member_id)
+
+    def _sync_request(self, generation_id: int, member_id: str) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[],
         )
 
 
@@ -258,6 +269,12 @@ class _Split:
         at = frame.index(marked)
         self._before, self._after = frame[4:at], frame[at + len(marked) :]
 
+    def in_epoch(self, epoch: int) -> _Split:
+        """The same with another number in place of `_ODD_EPOCH`."""
+        split = copy(self)
+        split._before = self._before.replace(_EPOCH.pack(_ODD_EPOCH), _EPOCH.pack(epoch))
+        return split
+
     def with_member(self, member_id: str) -> bytes:
         name = member_id.encode()
         assert len(name) < 127, "the length of a compact string fits one byte only below this"
@@ -276,9 +293,13 @@ def _expect_none(error: int, what: str) -> None:
         raise RuntimeError(f"{what} was refused: {ErrorCode(error)!r}")
 
 
+@cache
+def _decoder(key: ApiKey) -> Callable[[memoryview, int], tuple[Any, int]]:
+    return codec(api(key).response_class(), VERSIONS[key]).decode
+
+
 def _decode(answer: memoryview, key: ApiKey) -> Any:
-    response, _ = codec(api(key).response_class(), VERSIONS[key]).decode(answer, ANSWER_AT)
-    return response
+    return _decoder(key)(answer, ANSWER_AT)[0]
 
 
 def _subscription(topic: str) -> bytes:
