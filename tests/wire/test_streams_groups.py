@@ -119,6 +119,14 @@ class Application:
                 topic.partitions = 0  # Kafka tells them only after one more write
         return group
 
+    def create(self, name: str, partitions: int) -> None:
+        """A topic that the coordinator knows of: Kafka's hears of it a little later than clients do."""
+        create_topic(self.connection, name, partitions=partitions)
+        probe = self.request(
+            "probe", 0, group_id=new_name("probe"), topology=topology(subtopology(sources=[name]))
+        )
+        wait_until(lambda: ask(self.connection, probe, 0).status == [], f"{name} is known")
+
     def has_topic(self, name: str) -> bool:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         (topic,) = ask(self.connection, request, 9).topics
@@ -134,7 +142,7 @@ def app(served: Broker) -> Iterator[Application]:
 @pytest.fixture
 def reading(app: Application) -> Application:
     """With a source topic of two partitions."""
-    create_topic(app.connection, app.source, partitions=2)
+    app.create(app.source, 2)
     return app
 
 
@@ -304,7 +312,7 @@ def test_missing_source_topics_are_told_until_they_are_there(app: Application) -
     assert app.beat("one", 2) == answer(status=missing)
     assert app.describe().group_state == "NotReady"
 
-    create_topic(app.connection, app.source, partitions=1)
+    app.create(app.source, 1)
 
     assert app.beat("one", 2) == answer("one", 3, **with_tasks(tasks(0)))
 
@@ -336,7 +344,7 @@ def test_internal_topics_are_created(reading: Application) -> None:
 
 
 def test_topics_that_are_joined_must_fit(reading: Application) -> None:
-    create_topic(reading.connection, reading.words, partitions=3)
+    reading.create(reading.words, 3)
     joined = topology(subtopology(sources=[reading.source, reading.words], joined=[([0, 1], [])]))
 
     wrong = told(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
@@ -344,8 +352,8 @@ def test_topics_that_are_joined_must_fit(reading: Application) -> None:
 
 
 def test_an_internal_topic_that_exists_must_fit(reading: Application) -> None:
-    create_topic(reading.connection, reading.words, partitions=2)
-    create_topic(reading.connection, reading.counts, partitions=5)
+    reading.create(reading.words, 2)
+    reading.create(reading.counts, 5)
 
     wrong = told(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
     assert reading.beat(topology=reading.counting()) == answer(status=wrong, **NOTHING)
@@ -407,8 +415,8 @@ def test_members_learn_of_endpoints(reading: Application) -> None:
 
 
 def test_a_group_is_described(reading: Application) -> None:
-    create_topic(reading.connection, reading.words, partitions=2)
-    create_topic(reading.connection, reading.counts, partitions=2)
+    reading.create(reading.words, 2)
+    reading.create(reading.counts, 2)
     reading.beat(
         topology=reading.counting(),
         rack_id="rack",
