@@ -23,6 +23,7 @@ PARTITION_COUNT = 6
         (members.JAVA_COOPERATIVE, members.JAVA_NEW),
         (members.CONFLUENT_RANGE, members.CONFLUENT_NEW),
         (members.CONFLUENT_RANGE, members.JAVA_NEW),
+        (members.FRANZ_COOPERATIVE, members.JAVA_NEW),
     ],
     ids=str,
 )

@@ -46,3 +46,16 @@ def test_kcat_reads_the_last_records(cluster: Broker) -> None:
     run_kcat(cluster.bootstrap, "-P", "-t", name, "-p", "0", stdin=b"a\nb\nc\nd\n")
     assert run_kcat(cluster.bootstrap, "-C", "-t", name, "-p", "0", "-o", "-2", "-e", "-q") == b"c\nd\n"
     assert run_kcat(cluster.bootstrap, "-C", "-t", name, "-p", "0", "-o", "1", "-c", "1", "-q") == b"b\n"
+
+
+def test_kcat_consumes_in_a_group_of_default_settings(cluster: Broker) -> None:
+    """Which makes a new group wait three seconds for more members."""
+    name = create_topic(cluster.bootstrap, "kcat-group", partitions=3)
+    lines = b"".join(b"line %d\n" % number for number in range(90))
+    run_kcat(cluster.bootstrap, "-P", "-t", name, stdin=lines)
+    words = ["-G", f"{name}-readers", "-e", "-q", "-X", "auto.offset.reset=earliest", name]
+
+    found = run_kcat(cluster.bootstrap, *words)
+
+    assert sorted(found.splitlines()) == sorted(lines.splitlines())
+    assert run_kcat(cluster.bootstrap, *words) == b""

@@ -127,7 +127,9 @@ class Host:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             told = json.loads(line)
-            history = self._histories[told["member"]]
+            history = self._histories.get(told["member"])
+            if history is None:
+                continue  # its host was killed, and these are last words
             if told["event"] == "left":
                 del self._histories[told["member"]]  # the name may be used again
             history.add(Event.parse({**told, "member": _short(told["member"])}))
