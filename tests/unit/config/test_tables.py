@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock.config.declare import Setting
 from penstock.config.tables import BROKER, BROKER_DYNAMIC, CLIENT_METRICS, GROUP, IP, TOPIC, USER
+from penstock.config.tables import group as group_table
 from penstock.config.tables import topic as topic_table
 
 ALL = [
@@ -65,6 +66,7 @@ BUILT_NAMES = re.compile(
     r"compression\.(gzip|lz4|zstd)\.level"
     r"|(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)"
     r"\.(num\.partitions|replication\.factor|segment\.bytes|min\.isr)"
+    r"|group\.(consumer|streams)\.(min|max)\.(session\.timeout|heartbeat\.interval|assignment\.interval)\.ms"
 )
 
 
@@ -74,10 +76,11 @@ def test_what_is_said_to_be_in_force_is_read_somewhere() -> None:
     sources = [path for path in package.rglob("*.py") if package / "config" / "tables" not in path.parents]
     code = "\n".join(path.read_text() for path in sources)
     synonyms = {synonym.name for each in topic_table.BROKER_SYNONYMS.values() for synonym in each}
+    synonyms.update(group_table.BROKER_SYNONYMS.values())
 
     unread = [
         setting.name
-        for setting in (*BROKER_DYNAMIC.values(), *TOPIC.values())
+        for setting in (*BROKER_DYNAMIC.values(), *TOPIC.values(), *GROUP.values())
         if setting.applies
         and f'"{setting.name}"' not in code
         and setting.name not in synonyms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.config.declare import (
     CLUSTER_WIDE,
-    DISTINCT_SOME,
     HIGH,
     KIB,
     MIB,
@@ -21,6 +20,14 @@ from penstock.config.declare import (
     string,
 )
 from penstock.config.values import INT_MAX
+
+ASSIGNORS = (
+    "uniform",
+    "range",
+    # The same, as a configuration that was written for Kafka may name them; a class of one's own cannot be loaded here.
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
 
 COORDINATOR = (
     items(
@@ -86,7 +93,7 @@ CONSUMER = (
     integer("group.consumer.max.size", INT_MAX, at_least(1)).means(
         "How many members a consumer group may have."
     ),
-    items("group.consumer.assignors", ("uniform", "range"), DISTINCT_SOME).means(
+    items("group.consumer.assignors", ("uniform", "range"), some_of(*ASSIGNORS)).means(
         "The assignors that a consumer group may use, uniform and range; the first where a member names none."
     ),
     string(

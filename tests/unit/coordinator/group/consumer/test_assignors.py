@@ -148,7 +148,6 @@ def test_ranges_of_static_members_go_by_instance_and_come_first() -> None:
         (("uniform", "range"), ["uniform", "range"]),
         (("range",), ["range"]),
         (("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "uniform"), ["range", "uniform"]),
-        (("com.example.Assignor",), ["uniform", "range"]),
     ],
 )
 def test_assignors_are_named_as_in_kafka(names: tuple[str, ...], expected: list[str]) -> None:

@@ -27,6 +27,6 @@ CLASS_NAMES = {
 
 
 def assignors_named(names: Iterable[str]) -> dict[str, Assignor]:
-    """Those of `group.consumer.assignors` that exist, the default first; all of them if none does."""
+    """Those of `group.consumer.assignors`, the default first."""
     wanted = [CLASS_NAMES.get(name, name) for name in names]
-    return {name: KNOWN[name] for name in wanted if name in KNOWN} or dict(KNOWN)
+    return {name: KNOWN[name] for name in wanted}
