@@ -67,7 +67,10 @@ def test_a_simple_group_is_described_as_empty(stage: OffsetStage) -> None:
 
 @pytest.mark.parametrize(
     ("group_id", "message"),
-    [("nobody", "Group nobody not found."), (GROUP, f"{GROUP} is of another type; ask by the API of that type.")],
+    [
+        ("nobody", "Group nobody not found."),
+        (GROUP, f"{GROUP} is of another type; ask by the API of that type."),
+    ],
 )
 def test_other_groups_are_not_found_or_dead_to_older_clients(
     stage: OffsetStage, group_id: str, message: str
