@@ -68,7 +68,9 @@ class SimulatedClient:
     ) -> Any:
         """The answer to what was sent."""
         try:
-            return await asyncio.wait_for(future, within_s)
+            # Not `wait_for`, which in Python 3.11 forgets that it was cancelled if the connection ends then.
+            async with asyncio.timeout(within_s):
+                return await future
         except Disconnected as error:
             self._connection = None
             raise LostConnection from error

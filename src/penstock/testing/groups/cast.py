@@ -22,6 +22,11 @@ from penstock.testing.simulation import Simulation
 FLUSH_EVERY_MESSAGE = "log.flush.interval.messages"
 CONSUMER_SESSION_MS = 800
 CONSUMER_HEARTBEAT_MS = 120
+CONSUMER_SETTINGS = {
+    "consumer.session.timeout.ms": (str(CONSUMER_SESSION_MS), str(2 * CONSUMER_SESSION_MS)),
+    "consumer.heartbeat.interval.ms": (str(CONSUMER_HEARTBEAT_MS), str(2 * CONSUMER_HEARTBEAT_MS)),
+    "consumer.assignment.interval.ms": ("0", "300"),
+}
 GROUPS_MAX = 2
 EAGER_PROTOCOLS: tuple[str, ...] = (RANGE, ROUND_ROBIN)
 
@@ -73,6 +78,8 @@ def _cast_group(
     party.is_mixed = party.claims.may_begin_anew = kind == MIXED
     if kind in (EAGER, COOPERATIVE):
         party.session_s = rng.choice((0.5, 1.0))
+    else:
+        party.settings = CONSUMER_SETTINGS
     party.rebalance_s = rng.choice((0.8, 2.0))
     return Troupe(simulation, party, _maker(simulation, party, kind))
 

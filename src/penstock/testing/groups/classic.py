@@ -183,10 +183,14 @@ class ClassicMember(Member):
         return [
             SyncGroupRequestAssignment(
                 member_id=member_id,
-                assignment=encode_assignment(mine, made_for=f"{joined.generation_id}/{member_id}"),
+                assignment=encode_assignment(mine, made_for=self._dedicate(joined.generation_id, member_id)),
             )
             for member_id, mine in assigned.items()
         ]
+
+    def _dedicate(self, generation: int, member_id: str) -> str:
+        # A group with a leader that says more than which partitions can not change to the newer protocol.
+        return "" if self.party.is_mixed else f"{generation}/{member_id}"
 
     def _synced(self, assignment: bytes, generation: int, *, known_when_asked: int) -> None:
         claims = self.party.claims
@@ -198,8 +202,7 @@ class ClassicMember(Member):
             ) from error
         made_for_generation, _, made_for_member = made_for.partition("/")
         is_mine = made_for_member == self.member_id or self.instance_id is not None
-        is_made_by_coordinator = self.party.is_mixed and not made_for
-        if not is_made_by_coordinator and (made_for_generation != str(generation) or not is_mine):
+        if not self.party.is_mixed and (made_for_generation != str(generation) or not is_mine):
             raise BrokenPromise(
                 f"{self.name} ({self.member_id}) is given in {generation} what was made for {made_for}"
             )

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.testing.administrators import NOT_NOW, SET
+from penstock.testing.client import LostConnection
 from penstock.testing.groups.classic import ClassicMember
 from penstock.testing.groups.consumer import ConsumerMember
 from penstock.testing.groups.member import Member
 from penstock.testing.groups.offset_client import IDS_VERSION, OffsetClient
 from penstock.testing.groups.party import Party
 from penstock.testing.simulation import BrokenPromise, Simulation
+
+GROUP_RESOURCE = 32
 
 DESCRIBE_ERRORS = (
     ErrorCode.NONE,
@@ -109,6 +118,23 @@ class Inspector(OffsetClient):
             if told.get(member.member_id) != wanted:
                 return f"{member.name} is described as {told.get(member.member_id)}, not {wanted}"
         return None
+
+    async def change_setting(self, party: Party, name: str, value: str) -> None:
+        """Set something for this group; if it is not answered, so be it."""
+        resource = AlterConfigsResource(
+            resource_type=GROUP_RESOURCE,
+            resource_name=party.group_id,
+            configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
+        )
+        try:
+            response = await self.ask(
+                IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+            )
+        except LostConnection:
+            return
+        error = response.responses[0].error_code
+        if error != ErrorCode.NONE and not (error in NOT_NOW and party.weather.is_disk_ailing()):
+            raise BrokenPromise(f"group {party.group_id} can not have {name}={value}: {error.name}")
 
     async def audit_offsets(self, party: Party) -> ErrorCode:
         """Hold all committed offsets against what was promised; the error where they are not told."""

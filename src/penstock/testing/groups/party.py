@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from penstock.testing.groups.claims import Claims, Partition
 from penstock.testing.groups.offsets import CommittedOffsets
@@ -31,6 +31,8 @@ class Party:
     is_mixed: bool = False
     """Whether members of both protocols meet in it, so that it changes its type (KIP-848)."""
 
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What may be set for the group at any time, without breaking what its members count on."""
     loaded_at: float = math.inf
     """Since when it is known that the coordinator has loaded the group. While it loads, it says yes to heartbeats of
     classic members without a look, so as not to disturb them."""

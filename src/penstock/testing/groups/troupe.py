@@ -22,6 +22,7 @@ STATIC_CHANCE = 0.3
 FREEZE_S_MAX = 3.0
 BUSY_S_MAX = 6.0  # longer than anybody waits
 PAUSE_S_MAX = 0.7  # between two things that befall members
+SESSION_FACTOR_MAX = 2  # a group's session timeout may be set to so much more than its members count on
 REGEX_REFRESH_S = 10.0  # so long a group waits until it looks again which topics there are
 LOOK_S = 0.2
 
@@ -38,6 +39,7 @@ class Troupe:
         self._inspector = Inspector(simulation, f"{party.group_id}-inspector")
         self._members: dict[Member, asyncio.Task[None]] = {}
         self._ended: list[asyncio.Task[None]] = []
+        """Those that nobody counts on, which may complain all the same."""
         self._names = 0
         self._instances = [f"{party.group_id}-instance-{number}" for number in range(2)]
 
@@ -45,7 +47,7 @@ class Troupe:
     def settles_within_s(self) -> float:
         """How long those who vanished may be waited for: in a rebalance, and then as leaders that do not assign."""
         party = self.party
-        waiting_s = 2 * (party.session_s + party.rebalance_s) + FREEZE_S_MAX
+        waiting_s = 2 * (SESSION_FACTOR_MAX * party.session_s + party.rebalance_s) + FREEZE_S_MAX
         if any(member.has_pattern for member in self._members):
             waiting_s += REGEX_REFRESH_S
         return waiting_s + 4 * self._simulation.settle_s
@@ -56,6 +58,8 @@ class Troupe:
                 self._add()
             actions = [self._add] * 3 + [self._vanish] * 3 + [self._dismiss] * 2 + [self._freeze] * 2
             actions += [self._occupy] * 2 + [self._hang_up] * 2
+            if self.party.settings:
+                actions.append(self._change_setting)
             while not self.party.weather.is_over():
                 await self._wait(self._random.uniform(0.02, PAUSE_S_MAX))
                 self._random.choice(actions)()
@@ -148,6 +152,12 @@ class Troupe:
         if member := self._one():
             self._note(f"{member.name} loses its connection")
             member.hang_up()
+
+    def _change_setting(self) -> None:
+        name = self._random.choice(list(self.party.settings))
+        value = self._random.choice(self.party.settings[name])
+        self._note(f"group {self.party.group_id} shall have {name}={value}")
+        self._ended.append(self._start(self._inspector.change_setting(self.party, name, value)))
 
     def _one(self) -> Member | None:
         return self._random.choice(list(self._members)) if self._members else None
