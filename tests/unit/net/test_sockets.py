@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from penstock.net.sockets import SocketNetwork
+from penstock.net.sockets import JOINED_BYTES_MAX, SocketNetwork
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.network import FileSlice, Stream
 
@@ -91,6 +91,27 @@ async def test_a_peer_that_stops_reading_builds_a_backlog_that_drains_when_it_re
 
     assert client.data == sent
     assert server.drains >= 1
+
+
+async def test_answers_that_leave_together_arrive_in_order_also_where_the_socket_fills_up() -> None:
+    server, client = await pair()
+    client.stream.pause_reading()
+    random_bytes = random.Random(3).randbytes
+    sent = b""
+
+    while not server.stream.backlog_bytes():
+        answers = [random_bytes(1000), bytearray(random_bytes(2000)), memoryview(random_bytes(3000))]
+        server.stream.send(answers)
+        sent += b"".join(answers)
+    last = [random_bytes(10), random_bytes(JOINED_BYTES_MAX)]
+    server.stream.send(last)
+    client.stream.resume_reading()
+    while server.stream.backlog_bytes():
+        await asyncio.sleep(0)
+    server.stream.close()
+    await client.ended
+
+    assert client.data == sent + b"".join(last)
 
 
 async def test_a_slice_whose_file_was_cut_ends_the_stream_instead_of_sending_something_else(
