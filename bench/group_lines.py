@@ -27,7 +27,7 @@ from penstock.protocol.messages.offset_commit import (
 
 MEMBERS = 100
 PER_MEMBER = 3
-REBALANCES = 10  # a round; the median counts. Kafka's figure falls with every round until its code is compiled
+REBALANCES = 10  # a round; the median counts. Kafka's falls until its code is compiled
 SLOW_REBALANCES = 5  # of KIP-848: both brokers assign once a second at most
 COMMIT_S = 2.0
 CROWD_GROUPS = 2000
