@@ -18,7 +18,7 @@ def begin(claims: Claims, name: str, *, instance_id: str | None = None) -> Tenur
 
 def own(claims: Claims, tenure: Tenure, generation: int, *, now: float) -> None:
     """The member asked and is told, at once, that it owns the partition."""
-    claims.told_generation(tenure, generation, known_when_asked=claims.generation, now=now)
+    claims.told_generation(tenure, generation, known_when_asked=claims.known, now=now)
     claims.accepted(tenure, "a sync", sent_at=now, is_settled=True)
     claims.take(tenure, [PARTITION], now=now)
 
@@ -87,7 +87,7 @@ def test_nothing_of_a_zombie_is_accepted_once_another_has_its_partition(claims: 
 
 def test_a_zombie_that_reads_an_old_answer_late_harms_nobody(claims: Claims) -> None:
     one, two = begin(claims, "one"), begin(claims, "two")
-    claims.told_generation(one, 1, known_when_asked=-1, now=0)
+    claims.told_generation(one, 1, known_when_asked=(0, -1), now=0)
     claims.accepted(one, "a sync", sent_at=0, is_settled=True)
     own(claims, two, 2, now=20)
 
@@ -126,10 +126,10 @@ def test_generations_only_rise(claims: Claims) -> None:
     own(claims, one, 5, now=0)
 
     with pytest.raises(BrokenPromise, match="one was in 5, and is now told 4"):
-        claims.told_generation(one, 4, known_when_asked=4, now=1)
+        claims.told_generation(one, 4, known_when_asked=(0, 4), now=1)
     with pytest.raises(BrokenPromise, match="two came into 4, when others were in 5 already"):
-        claims.told_generation(two, 4, known_when_asked=5, now=1)
-    claims.told_generation(two, 4, known_when_asked=5, now=1, may_lag=True)
+        claims.told_generation(two, 4, known_when_asked=(0, 5), now=1)
+    claims.told_generation(two, 4, known_when_asked=(0, 5), now=1, may_lag=True)
 
 
 def test_an_empty_group_of_another_type_counts_anew() -> None:
@@ -138,8 +138,8 @@ def test_an_empty_group_of_another_type_counts_anew() -> None:
     own(claims, one, 5, now=0)
 
     with pytest.raises(BrokenPromise):
-        claims.told_generation(two, 1, known_when_asked=5, now=9)
-    claims.told_generation(three, 1, known_when_asked=5, now=10)
+        claims.told_generation(two, 1, known_when_asked=(0, 5), now=9)
+    claims.told_generation(three, 1, known_when_asked=(0, 5), now=10)
 
     assert (claims.generation, one.is_over) == (1, True)
 

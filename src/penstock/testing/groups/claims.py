@@ -21,6 +21,9 @@ from penstock.testing.simulation import BrokenPromise
 Partition = tuple[Uuid, int]
 """The topic's id and the index."""
 
+Known = tuple[int, int]
+"""How often generations have been counted from the start, and the highest one of the present count."""
+
 
 @dataclass(slots=True, eq=False)
 class Tenure:
@@ -68,6 +71,12 @@ class Claims:
         self.tenures: list[Tenure] = []
         self.generation = -1
         """The highest that anybody was told, with an answer that stands in the coordinator's log."""
+        self._counts_begun = 0
+
+    @property
+    def known(self) -> Known:
+        """To be asked for before a request is sent."""
+        return self._counts_begun, self.generation
 
     def begin(
         self, name: str, *, session_s: float, rebalance_s: float, instance_id: str | None = None
@@ -94,7 +103,7 @@ class Claims:
         for tenure in self.tenures:
             tenure.is_over = tenure.is_forgotten = True
         self.tenures.clear()
-        self.generation = -1
+        self._count_anew()
 
     def revive(self, tenure: Tenure) -> Tenure:
         """The member goes on as if nothing had happened; whether it may, the next answer will tell."""
@@ -111,7 +120,7 @@ class Claims:
     # What members are told
 
     def told_generation(
-        self, tenure: Tenure, generation: int, *, known_when_asked: int, now: float, may_lag: bool = False
+        self, tenure: Tenure, generation: int, *, known_when_asked: Known, now: float, may_lag: bool = False
     ) -> None:
         """A generation or epoch that is on record, and the highest one that was known when the member asked.
 
@@ -121,10 +130,11 @@ class Claims:
             return
         if generation < tenure.generation and tenure.is_certain:
             raise self._broken(f"{tenure.name} was in {tenure.generation}, and is now told {generation}")
-        if generation < min(known_when_asked, self.generation) and not may_lag:
+        count, known = known_when_asked
+        if count == self._counts_begun and generation < known and not may_lag:
             if not self.may_begin_anew or any(now < other.protected_until for other in self.tenures):
                 raise self._broken(
-                    f"{tenure.name} came into {generation}, when others were in {known_when_asked} already"
+                    f"{tenure.name} came into {generation}, when others were in {known} already"
                 )
             self._begin_anew(tenure)
         tenure.generation = generation
@@ -135,7 +145,11 @@ class Claims:
         for tenure in self.tenures:
             tenure.is_over = tenure.is_recorded and tenure is not first
         self.tenures = [tenure for tenure in self.tenures if not tenure.is_over]
+        self._count_anew()
+
+    def _count_anew(self) -> None:
         self.generation = -1
+        self._counts_begun += 1
 
     def take(self, tenure: Tenure, partitions: list[Partition], *, now: float) -> None:
         """The member was told that it owns these, in its present generation."""

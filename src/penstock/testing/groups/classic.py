@@ -35,7 +35,7 @@ from penstock.testing.groups.assignment import (
     encode_assignment,
     encode_subscription,
 )
-from penstock.testing.groups.claims import Partition
+from penstock.testing.groups.claims import Known, Partition
 from penstock.testing.groups.member import BACKOFF_S, NOT_A_MEMBER, OUT_OF_DATE, Member
 from penstock.testing.groups.offset_client import COORDINATOR_ERRORS
 from penstock.testing.groups.party import Party
@@ -161,7 +161,7 @@ class ClassicMember(Member):
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        known = self.party.claims.generation
+        known = self.party.claims.known
         response: SyncGroupResponse = await self.ask(request, within_s=self._waits_for_others_s)
         error = response.error_code
         if error == ErrorCode.NONE:
@@ -192,7 +192,7 @@ class ClassicMember(Member):
         # A group with a leader that says more than which partitions can not change to the newer protocol.
         return "" if self.party.is_mixed else f"{generation}/{member_id}"
 
-    def _synced(self, assignment: bytes, generation: int, *, known_when_asked: int) -> None:
+    def _synced(self, assignment: bytes, generation: int, *, known_when_asked: Known) -> None:
         claims = self.party.claims
         try:
             places, made_for = decode_assignment(assignment)

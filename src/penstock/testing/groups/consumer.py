@@ -16,7 +16,7 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from penstock.protocol.types import Uuid, random_uuid, uuid_text
-from penstock.testing.groups.claims import Partition
+from penstock.testing.groups.claims import Known, Partition
 from penstock.testing.groups.member import NOT_A_MEMBER, Member
 from penstock.testing.groups.offset_client import COORDINATOR_ERRORS, IDS_VERSION, NAMES_VERSION
 from penstock.testing.groups.party import Party
@@ -70,7 +70,7 @@ class ConsumerMember(Member):
         if not self.topic_ids:
             await self._find_topics()
         owned = list(self.tenure.held)
-        known = self.party.claims.generation
+        known = self.party.claims.known
         request = self._make_request(epoch, owned)
         response: ConsumerGroupHeartbeatResponse = await self.ask(request)
         error = response.error_code
@@ -106,7 +106,7 @@ class ConsumerMember(Member):
                 request.subscribed_topic_regex = ""
         return request
 
-    async def _told(self, response: ConsumerGroupHeartbeatResponse, *, known_when_asked: int) -> None:
+    async def _told(self, response: ConsumerGroupHeartbeatResponse, *, known_when_asked: Known) -> None:
         claims, sent_at = self.party.claims, self.sent_at
         if response.member_id not in (None, self.member_id):
             raise BrokenPromise(f"{self.name} is called {self.member_id}, and not {response.member_id}")

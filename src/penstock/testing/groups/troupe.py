@@ -56,20 +56,23 @@ class Troupe:
         try:
             for _ in range(self._random.randint(1, MEMBERS_MAX)):
                 self._add()
-            actions = [self._add] * 3 + [self._vanish] * 3 + [self._dismiss] * 2 + [self._freeze] * 2
-            actions += [self._occupy] * 2 + [self._hang_up] * 2
+            actions = [self._add] * 6 + [self._vanish] * 2 + [self._dismiss] + [self._freeze] * 2
+            actions += [self._occupy] * 2 + [
+                self._hang_up
+            ] * 2  # more come than go: a crowd meets more troubles
             if self.party.settings:
                 actions.append(self._change_setting)
             while not self.party.weather.is_over():
                 await self._wait(self._random.uniform(0.02, PAUSE_S_MAX))
                 self._random.choice(actions)()
-            if self._random.random() < 0.5:
-                self._vanish()  # so that there is somebody to be missed
             if not self._members:
                 self._add()
             for member in self._members:
                 member.busy_until = 0.0
             await self._settle()
+            if len(self._members) > 1:  # somebody who is missed in a group at rest
+                self._vanish()
+                await self._settle()
         finally:
             for task in [*self._members.values(), *self._ended]:
                 task.cancel()
