@@ -9,6 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from harness.waiting import wait_until
+
 Offset = tuple[int, int]
 """A partition and an offset in it."""
 KEY_COUNT = 97
@@ -55,6 +57,11 @@ class Load:
         if self._unplaced_count:
             self._find_unplaced()
             self._unplaced_count = 0
+
+    def wait_for_more(self) -> None:
+        """Until records are acknowledged again, which a broker that starts may keep waiting."""
+        before = len(self.written)
+        wait_until(lambda: len(self.written) > before, "more records are acknowledged")
 
     def _run(self) -> None:
         number = 0

@@ -6,6 +6,7 @@ warnings.simplefilter("ignore")
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer  # noqa: E402, after warnings are silenced
 from kafka.coordinator.assignors.range import RangePartitionAssignor  # noqa: E402
+from kafka.errors import KafkaError  # noqa: E402
 from member_host import run_in_threads  # noqa: E402
 
 try:
@@ -49,7 +50,12 @@ def run(member):
     )
     consumer.subscribe(member.order["topics"], listener=Listener(member))
     while not member.leaving.is_set():
-        found = consumer.poll(timeout_ms=POLL_MS)
+        try:
+            found = consumer.poll(timeout_ms=POLL_MS)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            continue  # the broker is away for a moment
         for records in found.values():
             for record in records:
                 member.read(record.partition, record.offset, record.value)

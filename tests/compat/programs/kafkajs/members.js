@@ -19,15 +19,21 @@ class Member {
   async join() {
     const { bootstrap, group, topics, settings } = this.order;
     const kafka = new Kafka({ brokers: [bootstrap], clientId: this.name, logLevel: logLevel.NOTHING });
-    this.consumer = kafka.consumer({ groupId: group, rebalanceTimeout: 10_000, ...settings });
+    const retry = { maxRetryTime: 1_000, restartOnFailure: async () => true }; // its broker may be away for a while
+    this.consumer = kafka.consumer({ groupId: group, rebalanceTimeout: 10_000, retry, ...settings });
     const { GROUP_JOIN, REBALANCING, CRASH } = this.consumer.events;
     this.consumer.on(GROUP_JOIN, ({ payload }) => {
-      this.give_up();
+      this.giveUp();
       this.owned = payload.memberAssignment[topics[0]] ?? [];
       this.tell("assigned", { partitions: this.owned });
     });
-    this.consumer.on(REBALANCING, () => this.give_up());
-    this.consumer.on(CRASH, ({ payload }) => this.tell("failed", { error: String(payload.error.stack) }));
+    this.consumer.on(REBALANCING, () => this.giveUp());
+    this.consumer.on(CRASH, ({ payload }) => {
+      this.giveUp();
+      if (!payload.restart) {
+        this.tell("failed", { error: String(payload.error.stack) });
+      }
+    });
     await this.consumer.connect();
     await this.consumer.subscribe({ topics, fromBeginning: true });
     await this.consumer.run({ eachBatch: (lump) => this.read(lump) });
@@ -46,7 +52,7 @@ class Member {
     await heartbeat();
   }
 
-  give_up() {
+  giveUp() {
     if (this.owned.length > 0) {
       this.tell("revoked", { partitions: this.owned });
       this.owned = [];
@@ -55,7 +61,7 @@ class Member {
 
   async leave() {
     await this.consumer.stop(); // commits, and leaves the group when it disconnects
-    this.give_up();
+    this.giveUp();
     await this.consumer.disconnect();
     this.tell("left");
   }
