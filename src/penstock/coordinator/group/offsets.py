@@ -161,8 +161,13 @@ class Offsets:
         the group as a whole."""
         group_id = request.group_id
         groups = self._context.groups
-        group = groups.get(group_id) if require_stable else groups.committed(group_id)
-        table = self.table if _may_fetch(group, request) else OffsetTable(self._context.timeline)
+        newest = groups.get(group_id)
+        group = newest if require_stable else groups.committed(group_id)
+        may_fetch = _may_fetch(group, request)
+        if group is not newest and group is not None and not may_fetch:
+            # A group that takes another type is dead as what it was before it is committed as what it will be.
+            may_fetch = _may_fetch(newest, request)
+        table = self.table if may_fetch else OffsetTable(self._context.timeline)
         topics_image = self._context.around.image().topics
         if request.topics is None:
             stored = table.of_group(group_id) if require_stable else table.committed_of_group(group_id)

@@ -299,6 +299,20 @@ def test_neither_has_a_dead_one(stage: OffsetStage) -> None:
     assert told(response) == {("orders", 0): NOTHING}
 
 
+def test_a_group_that_is_taking_another_type_keeps_its_offsets_meanwhile(stage: OffsetStage) -> None:
+    commit(stage, {"orders": {0: 7}})
+    stage.context.groups[GROUP] = ObedientGroup(refuses=ErrorCode.GROUP_ID_NOT_FOUND)  # as it was, it is dead
+    stage.is_committing = False
+    commit(stage, {"payments": {0: 1}}, group="another")
+    stage.context.groups[GROUP] = ObedientGroup()
+
+    response = stage.offsets.fetch(
+        fetch_request({"orders": [0]}), require_stable=False, version=FETCH_VERSION
+    )
+
+    assert told(response) == {("orders", 0): (7, -1, "", ErrorCode.NONE)}
+
+
 def test_the_group_decides_who_may_ask(stage: OffsetStage) -> None:
     group = stage.context.groups[GROUP] = ObedientGroup(refuses=ErrorCode.STALE_MEMBER_EPOCH)
     request = fetch_request({"orders": [0]})
