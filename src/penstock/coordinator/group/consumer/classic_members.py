@@ -101,6 +101,10 @@ class ClassicMembers:
             self._advance(change, target, subscription, has_changed=has_changed)
         member = change.member
         assert member.classic is not None
+        if before.member_id in group.members and not is_downgrade:
+            # It is here, however long the log takes. Kafka puts it out if that is longer than its session.
+            self._timeouts.cancel_join(group.group_id, member.member_id)
+            self._timeouts.set_session(group.group_id, member.member_id, request.session_timeout_ms)
 
         def written(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
@@ -171,6 +175,7 @@ class ClassicMembers:
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"{group.group_id} has a new assignment since {member.member_id} joined; join again to get it.",
             )
+        self._timeouts.set_session(group.group_id, member.member_id, classic.session_timeout_ms)
 
         def written(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:

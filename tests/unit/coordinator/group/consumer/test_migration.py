@@ -247,6 +247,22 @@ def test_who_does_not_join_again_in_time_is_put_out(
     assert old.member_id not in stage.group.members
 
 
+def test_who_joins_again_is_not_silent_while_that_is_written(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    old.heartbeat()
+    stage.advance(CLASSIC_SESSION_MS - 1_000)
+    new.heartbeat()
+    HonestMember(stage, "third").heartbeat()
+    stage.is_committing = False
+    old.join()
+
+    stage.advance(CLASSIC_SESSION_MS - 1_000)
+
+    assert old.member_id in stage.group.members
+
+
 def test_who_joins_and_does_not_sync_is_put_out(
     mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
 ) -> None:
