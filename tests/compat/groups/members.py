@@ -61,6 +61,7 @@ class Host:
             env={**os.environ, "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
         )
         self._histories: dict[str, History] = {}
+        self._is_killed = False
         self._reader = threading.Thread(target=self._read, name="host", daemon=True)
         self._reader.start()
 
@@ -93,11 +94,9 @@ class Host:
 
     def kill(self) -> None:
         """Its members vanish without a word, and own nothing from then on."""
-        histories, self._histories = self._histories, {}
+        self._is_killed = True
         self._process.kill()
         self._end()
-        for name, history in histories.items():
-            history.add(Event(_short(name), time.time_ns() // 1000, "vanished"))
 
     def close(self) -> None:
         if self._process.returncode is None:
@@ -126,15 +125,19 @@ class Host:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith("\n"):
+                break  # killed in the middle of a word
             told = json.loads(line)
-            history = self._histories.get(told["member"])
-            if history is None:
-                continue  # its host was killed, and these are last words
+            history = self._histories[told["member"]]
             if told["event"] == "left":
                 del self._histories[told["member"]]  # the name may be used again
             history.add(Event.parse({**told, "member": _short(told["member"])}))
         for name, history in self._histories.items():
-            history.add(Event(_short(name), 0, "failed", error=f"its host ended: {self._complaint()}"))
+            member, now_us = _short(name), time.time_ns() // 1000
+            if self._is_killed:
+                history.add(Event(member, now_us, "vanished"))
+            else:
+                history.add(Event(member, now_us, "failed", error=f"its host ended: {self._complaint()}"))
 
     def _complaint(self) -> str:
         size = os.fstat(self._errors.fileno()).st_size
