@@ -165,7 +165,7 @@ class ClassicMember(Member):
         response: SyncGroupResponse = await self.ask(request, within_s=self._waits_for_others_s)
         error = response.error_code
         if error == ErrorCode.NONE:
-            self._synced(response.assignment, generation, known_when_asked=known)
+            await self._synced(response.assignment, generation, known_when_asked=known)
         elif error in NOT_A_MEMBER:
             self._put_out("a sync", error)
         elif error in COORDINATOR_ERRORS:
@@ -192,8 +192,8 @@ class ClassicMember(Member):
         # A group with a leader that says more than which partitions can not change to the newer protocol.
         return "" if self.party.is_mixed else f"{generation}/{member_id}"
 
-    def _synced(self, assignment: bytes, generation: int, *, known_when_asked: Known) -> None:
-        claims = self.party.claims
+    async def _synced(self, assignment: bytes, generation: int, *, known_when_asked: Known) -> None:
+        claims, sent_at = self.party.claims, self.sent_at
         try:
             places, made_for = decode_assignment(assignment)
         except (struct.error, MalformedMessage) as error:
@@ -206,6 +206,8 @@ class ClassicMember(Member):
             raise BrokenPromise(
                 f"{self.name} ({self.member_id}) is given in {generation} what was made for {made_for}"
             )
+        if any(topic not in self.topic_ids for topic, _ in places):
+            await self._find_topics()  # the leader saw one that is new
         now = self.simulation.loop.time()
         claims.told_generation(
             self.tenure,
@@ -214,7 +216,7 @@ class ClassicMember(Member):
             now=now,
             may_lag=self.party.is_mixed and self.tenure.is_recorded,
         )
-        self._accepted("a sync", sent_at=self.sent_at, is_settled=True)
+        self._accepted("a sync", sent_at=sent_at, is_settled=True)
         self.assignment = assignment
         partitions: list[Partition] = [(self.topic_ids[topic], index) for topic, index in places]
         revoked = [partition for partition in self.tenure.held if partition not in partitions]
