@@ -26,6 +26,7 @@ def sync(
     member = group.members[request.member_id]
     if group.state is State.STABLE:
         rebalances.note_sync(group, member)
+        group.keep_alive(member)  # Kafka does not, and may put out one whom it has just answered
         return Outcome(current_assignment(group, member))
     member.answer_sync(
         sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -34,6 +34,17 @@ def test_followers_wait_for_the_leader_and_everyone_gets_its_own(stage: ClassicS
     assert stage.group().state is State.STABLE
 
 
+def test_a_follower_that_comes_later_is_alive(stage: ClassicStage) -> None:
+    leader, follower = stage.assemble(LONG, {"rebalance_timeout_ms": 10 * A_MINUTE_MS})
+    stage.sync(leader, {follower.member_id: b"two"})
+    stage.advance(SESSION_MS - 1)
+
+    stage.sync(follower)
+    stage.advance(SESSION_MS - 1)
+
+    assert follower.member_id in stage.group().members
+
+
 def test_a_follower_that_comes_later_gets_it_at_once(stage: ClassicStage) -> None:
     leader, follower = stage.assemble({}, {})
     stage.sync(leader, {follower.member_id: b"two"})
