@@ -22,6 +22,7 @@ from penstock.coordinator.group.offset_answers import tell_all, tell_some
 from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
 from penstock.coordinator.group.offset_table import OffsetTable
 from penstock.coordinator.group.records.offsets import (
+    LAST_TIMESTAMP,
     NO_TIMESTAMP,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -110,7 +111,8 @@ class Offsets:
         group_id, now_ms = request.group_id, self._context.wall_ms()
         expire_ms, value_version = NO_TIMESTAMP, NEWEST
         if request.retention_time_ms != DEFAULT_RETENTION:
-            expire_ms, value_version = now_ms + request.retention_time_ms, EXPIRING_VALUE_VERSION
+            expire_ms = min(now_ms + request.retention_time_ms, LAST_TIMESTAMP)
+            value_version = EXPIRING_VALUE_VERSION
         records: list[CoordinatorRecord] = []
         answers: list[OffsetCommitResponseTopic] = []
         for topic in request.topics:

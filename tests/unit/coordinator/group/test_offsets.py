@@ -23,6 +23,7 @@ from harness.offsets import (
 )
 from penstock.coordinator.group.group import GroupType
 from penstock.coordinator.group.records.offsets import (
+    LAST_TIMESTAMP,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -32,6 +33,7 @@ from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.metadata.records.topics import TopicRecord
+from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid
 
@@ -228,6 +230,17 @@ def test_a_retention_time_of_versions_2_to_4_is_kept_in_the_record_version_that_
 
     value, version = value_of(stage)
     assert (value.expire_timestamp, version) == (stage.context.wall_ms() + 5_000, 1)
+
+
+def test_a_retention_time_beyond_the_end_of_time_does_not_fail_the_commit(stage: OffsetStage) -> None:
+    request = commit_request({"orders": {0: 7}})
+    request.retention_time_ms = LAST_TIMESTAMP
+
+    stage.play(stage.offsets.commit(request, version=4))
+
+    value, version = value_of(stage)
+    assert value.expire_timestamp == LAST_TIMESTAMP
+    assert codec(OffsetCommitValue, version).encode(value), "it can be written"
 
 
 def test_a_commit_of_nothing_writes_nothing(stage: OffsetStage) -> None:

@@ -10,6 +10,7 @@ from penstock.protocol.declare import field, record
 from penstock.protocol.types import ZERO_UUID, Int32, Int64, Uuid
 
 NO_TIMESTAMP = -1
+LAST_TIMESTAMP = 2**63 - 1  # for what a client wants to have kept for ever
 
 
 @record(key=0, versions=(0, 0))
