@@ -42,7 +42,7 @@ class LineFormatter(logging.Formatter):
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.created))
         level = "WARN" if record.levelno == logging.WARNING else record.levelname
         place = record.name.removeprefix("penstock.")
-        event = record.getMessage().replace("\n", "\\n")
+        event = _on_one_line(record.getMessage())
         line = f"{moment}.{int(record.msecs):03} {level:<{NAME_WIDTH}} {place}: {event}"
         if self._is_coloured and record.levelno in COLOURS:
             line = f"{COLOURS[record.levelno]}{line}{RESET}"
@@ -51,6 +51,16 @@ class LineFormatter(logging.Formatter):
         if record.stack_info:
             line += "\n" + _indent(record.stack_info)
         return line
+
+
+def _on_one_line(event: str) -> str:
+    """Events quote what clients say of themselves, which must not move a terminal's cursor or forge a line."""
+    if event.isprintable():
+        return event
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in event
+    )
 
 
 def _indent(text: str) -> str:

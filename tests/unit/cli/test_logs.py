@@ -43,6 +43,12 @@ def test_an_event_stays_on_its_line() -> None:
     assert "\n" not in LineFormatter(is_coloured=False).format(record("from a\nclient"))
 
 
+def test_a_client_cannot_write_over_the_line_or_the_terminal() -> None:
+    line = LineFormatter(is_coloured=False).format(record("group a\rb\x1b[2Jc\x9b1md\u202ee é"))
+
+    assert line.endswith("group a\\rb\\x1b[2Jc\\x9b1md\\u202ee é")
+
+
 def test_a_traceback_follows_indented() -> None:
     event = record("broken", logging.ERROR)
     try:
