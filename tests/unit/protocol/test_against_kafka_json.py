@@ -187,7 +187,7 @@ def _check_defaults(cls: Message, kafka: dict[str, Json]) -> None:
 
 def _kafka_default(field: Json) -> object:
     kind, stated = field["type"], field.get("default")
-    if stated == "null" or ("default" in field and stated is None):  # both spellings occur
+    if stated == "null":  # JSON's own null says nothing to Kafka's generator: the type's default holds
         return None
     if kind.startswith("[]"):
         return []

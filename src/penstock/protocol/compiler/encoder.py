@@ -234,7 +234,8 @@ class _EncoderWriter:
             return f"({expression} != [])"
         if hasattr(default, "__declaration__"):
             fields = declaration_of(type(default)).fields
-            return f"({' or '.join(self.differs(f'{expression}.{name}', each) for name, each in fields.items())})"
+            differences = [self.differs(f"{expression}.{name}", each) for name, each in fields.items()]
+            return f"({' or '.join([f'{expression} is None', *differences])})"
         return f"({expression} != {self.source.literal(default)})"
 
 

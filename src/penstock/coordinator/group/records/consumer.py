@@ -61,8 +61,8 @@ class ClassicProtocol:
 class ClassicMemberMetadata:
     """What only a member has that speaks the classic protocol."""
 
-    session_timeout_ms: Int32
-    supported_protocols: list[ClassicProtocol]
+    session_timeout_ms: Int32 = 0
+    supported_protocols: list[ClassicProtocol] = field(default=[])
 
 
 @record(key=5, versions=(0, 0), flexible=0)
@@ -77,7 +77,8 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None
-    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, tag=0)
+    # None for a member of the new kind, which must be said: to Kafka, a log that does not say means an empty one.
+    classic_member_metadata: ClassicMemberMetadata | None = field(default=ClassicMemberMetadata(), tag=0)
 
 
 @record(key=6, versions=(0, 0))
@@ -122,9 +123,8 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 class OwnedTopicPartitions:
     topic_id: Uuid
     partitions: list[Int32]
-    assignment_epochs: list[Int32] | None = field(
-        default=None, tag=0
-    )  # one for each of `partitions` (KIP-1251)
+    # One for each of `partitions` (KIP-1251), or none at all where they are not known.
+    assignment_epochs: list[Int32] | None = field(default=[], tag=0)
 
 
 @record(key=8, versions=(0, 0), flexible=0)

@@ -24,7 +24,7 @@ class StreamsGroupMetadataValue:
     epoch: Int32
     metadata_hash: Int64  # over the topics of the topology, see `topic_hash`
     validated_topology_epoch: Int32 = field(default=-1, tag=0)  # -1: topics are missing or do not fit
-    last_assignment_configs: list[LastAssignmentConfig] | None = field(default=None, tag=1)
+    last_assignment_configs: list[LastAssignmentConfig] | None = field(default=[], tag=1)
 
 
 @record(key=19, versions=(0, 0))
@@ -104,8 +104,8 @@ class StreamsGroupCurrentMemberAssignmentKey:
 class CurrentTaskIds:
     subtopology_id: str
     partitions: list[Int32]
-    # One for each of `partitions`, of active tasks only: when it was given to the member.
-    assignment_epochs: list[Int32] | None = field(default=None, tag=0)
+    # One for each of `partitions`, of active tasks only: when it was given to the member. None at all: not known.
+    assignment_epochs: list[Int32] | None = field(default=[], tag=0)
 
 
 @record(key=22, versions=(0, 0), flexible=0)

@@ -154,10 +154,15 @@ def test_whatever_was_before_every_task_is_active_once_and_no_process_holds_one_
 
 
 @given(situations())
-def test_an_assignment_from_scratch_stays_as_it_is(
+def test_active_tasks_that_were_assigned_from_scratch_stay_where_they_are(
     situation: tuple[dict[str, Candidate], dict[str, ConfiguredSubtopology], int],
 ) -> None:
     members, parts, standby_count = situation
     once = assign(again(members, {}), parts, standby_count=standby_count)
 
-    assert assign(again(members, once), parts, standby_count=standby_count) == once
+    twice = assign(again(members, once), parts, standby_count=standby_count)
+
+    # Copies may find a better place: the first time round, some processes were closed to them by chance.
+    assert {name: each.active for name, each in twice.items()} == {
+        name: each.active for name, each in once.items()
+    }
