@@ -1,8 +1,8 @@
 """Deadlines of one shard, by key: sessions, rebalances, expiry.
 
 Most deadlines are moved, again and again, and never come: a heartbeat moves one. So moving a deadline later
-costs one entry in a dict; the heap learns of it when the old deadline comes. Nothing here reads a clock or
-waits: whoever drives it says what time it is.
+costs one entry in a dict; the heap learns of it when the old deadline comes, and of what was cancelled when
+that is the better half of it. Nothing here reads a clock or waits: whoever drives it says what time it is.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class Timers:
 
     def cancel(self, key: Hashable) -> None:
         self._actions.pop(key, None)
+        # A key may be large, a member with its metadata, and its old deadline far away.
+        if len(self._heap) > 2 * len(self._actions):
+            self._forget_cancelled()
 
     def deadline_ms(self, key: Hashable) -> int | None:
         found = self._actions.get(key)
@@ -77,6 +80,12 @@ class Timers:
         self._actions.clear()
         self._queued.clear()
         self._heap.clear()
+
+    def _forget_cancelled(self) -> None:
+        """Every second entry is old, so this costs no more than taking them out one by one when they come."""
+        self._queued = {key: queued_ms for key, queued_ms in self._queued.items() if key in self._actions}
+        self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0]]
+        heapq.heapify(self._heap)
 
     def _queue(self, key: Hashable, deadline_ms: int) -> None:
         is_first = not self._heap or deadline_ms < self._heap[0][0]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,10 @@ class Clock:
         while (due := self.timers.take_due()) is not None:
             found.append(due[0])
         return found
+
+
+class Guest:
+    """A key that can be seen to be forgotten."""
 
 
 @pytest.fixture
@@ -50,6 +56,22 @@ def test_deadlines_come_in_order(clock: Clock) -> None:
 
     clock.now_ms = 100
     assert clock.due() == ["a", "b", "b2", "c"]
+
+
+def test_who_comes_and_goes_is_not_remembered_until_its_deadline_would_have_come(clock: Clock) -> None:
+    clock.timers.set("stays", 30 * 60 * 1000, nothing)
+    gone: list[weakref.ref[Guest]] = []
+    for at in range(1000):
+        clock.now_ms = at
+        guest = Guest()
+        gone.append(weakref.ref(guest))
+        clock.timers.set(guest, 5 * 60 * 1000, nothing)
+        clock.timers.cancel(guest)
+        del guest
+
+    assert sum(guest() is not None for guest in gone) <= len(clock.timers)
+    clock.now_ms = 30 * 60 * 1000
+    assert clock.due() == ["stays"]
 
 
 def test_a_deadline_that_was_moved_later_comes_later_and_costs_no_place_in_the_heap(clock: Clock) -> None:
