@@ -153,6 +153,7 @@ class ClassicGroup(Group):
         self._count_protocols(member.protocols, -1)
         self.pending_syncs.pop(member.member_id, None)
         self._timers.cancel(member)
+        member.forget_session()
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
 

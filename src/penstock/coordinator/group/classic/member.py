@@ -80,6 +80,11 @@ class Member:
         """The one it likes best, of candidates that every member supports."""
         return next(name for name in self.protocols if name in candidates)
 
+    def forget_session(self) -> None:
+        """It is no member any more. What its session's end would do refers to it in turn, so without this it would
+        stay, with all its metadata, until memory is collected."""
+        self.expire = _never
+
     def answer_sync(self, response: SyncGroupResponse) -> bool:
         """False where it does not wait for one."""
         wait, self.sync_wait = self.sync_wait, None

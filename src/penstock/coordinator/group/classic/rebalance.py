@@ -216,6 +216,7 @@ class Rebalances:
             group.answer_join(member, join_refusal(error, member.member_id))
             member.answer_sync(sync_refusal(error))
             self._timers.cancel(member)
+            member.forget_session()
         for member_id in group.pending_ids:
             self._timers.cancel(_pending_key(group, member_id))
         self._timers.cancel(_join_key(group))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from harness.classic_groups import GROUP, ClassicStage
@@ -13,6 +16,10 @@ from penstock.protocol.messages.leave_group import LeaveGroupResponse, MemberIde
 @pytest.fixture
 def stage() -> ClassicStage:
     return ClassicStage()
+
+
+class Watched(dict[str, bytes]):
+    """The metadata of a member, which can be seen to be forgotten."""
 
 
 def errors(response: LeaveGroupResponse) -> list[ErrorCode]:
@@ -46,6 +53,22 @@ def test_the_last_member_leaves_an_empty_group(stage: ClassicStage) -> None:
     assert stage.group().state is State.EMPTY
     assert stage.log[-1].value.generation == 2
     assert not len(stage.context.timers)
+
+
+def test_who_has_left_is_forgotten_without_waiting_for_the_collector(stage: ClassicStage) -> None:
+    (joined,) = stage.stabilize({})
+    member = stage.group().members[joined.member_id]
+    watched = Watched(member.protocols)
+    member.protocols = watched
+    metadata = weakref.ref(watched)
+    del member, watched
+
+    gc.disable()
+    try:
+        stage.leave(joined.member_id)
+        assert metadata() is None, "brokers collect seldom, and it may be large"
+    finally:
+        gc.enable()
 
 
 def test_the_others_join_again(stage: ClassicStage) -> None:
