@@ -361,7 +361,7 @@ class ClassicGroup(Group):
 
     def _check_alive(self) -> None:
         if self.state is State.DEAD:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{self.group_id} is no more.")
 
 
 def _read_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

@@ -71,8 +71,7 @@ class ClassicMembers:
         if self._around.migration_policy is MigrationPolicy.DISABLED:
             raise Refused(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
-                "migration is disabled.",
+                f"{group.group_id} takes members of the new kind alone: group.consumer.migration.policy is disabled.",
             )
         is_unknown = not request.member_id
         member_id = request.member_id or uuid_text(random_uuid(self._around.context.around.random))

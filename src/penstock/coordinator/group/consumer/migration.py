@@ -99,7 +99,7 @@ class Migration:
             if not taken.isdisjoint(_each(claims[member_id])):
                 raise Refused(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"Cannot upgrade classic group {group.group_id}: a partition is assigned twice.",
+                    f"{group.group_id} stays a classic group: a partition is assigned twice.",
                 )
             taken.update(_each(claims[member_id]))
         for member_id, member in group.members.items():
@@ -131,10 +131,15 @@ class Migration:
 
     def _may_downgrade(self, group: ConsumerGroup, size: int) -> bool:
         if not self._around.migration_policy.can_downgrade:
-            logger.info("group %s is not downgraded: online downgrade is disabled", group.group_id)
+            logger.info(
+                "group %s stays a consumer group: group.consumer.migration.policy does not allow another",
+                group.group_id,
+            )
             return False
         if size > self._around.classic_size_max:
-            logger.info("group %s is not downgraded: it is too large for a classic group", group.group_id)
+            logger.info(
+                "group %s stays a consumer group: it has more members than group.max.size", group.group_id
+            )
             return False
         return True
 
@@ -197,8 +202,8 @@ def _assignment_of(group: ClassicGroup, member: ClassicMember, image: MetadataIm
     if assignment.user_data:
         raise _cannot_upgrade(
             group,
-            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
-            "assignor before re-attempting the upgrade",
+            "its assignor adds data of its own to assignments, which the new protocol cannot carry; let members "
+            "use one that does not",
         )
     return by_id(assignment.assigned_partitions, image)
 
