@@ -40,6 +40,12 @@ def test_offsets_written_by_hand_are_as_the_codec_writes_them(
     assert BY_HAND.decode(*BY_HAND.encode(record)) == (key, value)
 
 
+def test_a_group_with_a_long_name_is_written_like_any_other() -> None:
+    record = CoordinatorRecord(OffsetCommitKey(group="g" * 32767, topic="t", partition=1), None)
+
+    assert BY_HAND.encode(record) == BY_CODEC.encode(record)
+
+
 def test_other_versions_are_left_to_the_codec() -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=1)
     value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=5, expire_timestamp=9)

@@ -22,3 +22,14 @@ def test_the_hash_is_that_of_a_java_string(text: str, value: int) -> None:
 
 def test_the_one_number_without_a_positive_counterpart_means_partition_0() -> None:
     assert partition_of("polygenelubricants", 50) == 0
+
+
+def test_long_ids_of_strangers_do_not_fill_the_memory() -> None:
+    partition_of("console-consumer-12345", 50)
+    remembered = java_hash.cache_info().currsize
+
+    for number in range(10):
+        partition_of(f"{number:32767}", 50)
+
+    assert java_hash.cache_info().currsize == remembered
+    assert partition_of("a" * 300, 50) == abs(java_hash("a" * 300)) % 50

@@ -60,6 +60,7 @@ class OffsetCommitValue:
 
 KEY_TYPE = 1
 VALUE_VERSION = 4
+KEPT_LENGTH_MAX = 256  # of a group's id: 4,096 of the longest, and their keys, would be 400 MB
 
 _pack_partition = struct.Struct(">i").pack
 _pack_value = struct.Struct(">hqiBqBBB16s").pack
@@ -67,7 +68,9 @@ _write_any_value = writer_of(OffsetCommitValue, head=VALUE_VERSION, version=VALU
 
 
 def write_key(key: OffsetCommitKey) -> bytes:
-    return _key_start(key.group, key.topic) + _pack_partition(key.partition)
+    group = key.group
+    key_start = _key_start if len(group) <= KEPT_LENGTH_MAX else _key_start.__wrapped__
+    return key_start(group, key.topic) + _pack_partition(key.partition)
 
 
 @lru_cache(maxsize=1 << 12)
