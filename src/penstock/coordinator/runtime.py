@@ -341,15 +341,26 @@ class CoordinatorRuntime(Generic[S]):
     # -- loading
 
     async def _load_all(self) -> None:
+        began_ms = self._now_ms()
+        partition_count = record_count = 0
         try:
             while self._to_load:
                 held = self._to_load.popleft()
                 if self._held.get(held.context.partition) is held:
-                    await self._load(held)
+                    record_count += await self._load(held)
+                    partition_count += held.is_active
         finally:
             self._loading = None
+        logger.info(
+            "loaded %d partitions of %s: %d records in %d ms",
+            partition_count,
+            self._topic,
+            record_count,
+            self._now_ms() - began_ms,
+        )
 
-    async def _load(self, held: _Held[S]) -> None:
+    async def _load(self, held: _Held[S]) -> int:
+        """The number of records that it held; 0 where it can not be served."""
         partition = held.context.partition
         began_ms = self._now_ms()
         try:
@@ -362,13 +373,14 @@ class CoordinatorRuntime(Generic[S]):
             if self._held.get(partition) is held:
                 held.is_failed = True
                 logger.error("%s-%d cannot be loaded and is not served: %s", self._topic, partition, error)
-            return
+            return 0
         if self._held.get(partition) is not held:
-            return  # resigned meanwhile
+            return 0  # resigned meanwhile
         self._activate(held, end_offset)
-        logger.info(
+        logger.debug(
             "loaded %s-%d: %d records in %d ms", self._topic, partition, count, self._now_ms() - began_ms
         )
+        return count
 
     async def _committed(self, partition: int, end_offset: int) -> None:
         reached: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

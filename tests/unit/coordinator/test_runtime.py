@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -331,6 +332,26 @@ def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.L
 
     play(scenario)
     assert "__counts-0 cannot be loaded" in caplog.text
+
+
+def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="penstock.coordinator")
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        for partition in (0, 1):
+            runtime.elected(partition, 1)
+            runtime.write(partition, lambda shard: shard.add("a"))
+        other = make_runtime(log)
+        for partition in (0, 1):
+            other.elected(partition, 2)
+        await asyncio.sleep(1)
+        await other.close()
+
+    play(scenario)
+
+    assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == [
+        "loaded 2 partitions of __counts: 2 records"
+    ]
 
 
 def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
