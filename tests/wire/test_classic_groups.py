@@ -426,6 +426,18 @@ def test_a_sync_about_another_protocol_is_inconsistent(alone: Member, changes: d
     assert alone.sync(**changes) == SyncGroupResponse(error_code=error, assignment=b"")
 
 
+def test_an_assignment_that_is_too_large_for_the_log_is_refused_and_the_group_rebalances(
+    client: NewClient,
+) -> None:
+    member = client()
+    joined = member.join()
+
+    answer = member.sync({joined.member_id: bytes(1_100_000)})
+
+    assert answer == SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, assignment=b"")
+    assert described(member).group_state == "PreparingRebalance"
+
+
 def test_whom_the_leader_forgot_has_nothing_to_read(alone: Member, client: NewClient) -> None:
     new = client()
     enter(alone, new)

@@ -17,6 +17,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[1;31m"}
 RESET = "\x1b[0m"
+EVENT_LENGTH_MAX = 4_000
 NAME_WIDTH = 5  # DEBUG and ERROR; WARNING is written WARN
 
 
@@ -54,7 +55,10 @@ class LineFormatter(logging.Formatter):
 
 
 def _on_one_line(event: str) -> str:
-    """Events quote what clients say of themselves, which must not move a terminal's cursor or forge a line."""
+    """Events quote what clients say of themselves, which must not fill a disk, move a terminal's cursor or forge a
+    line."""
+    if len(event) > EVENT_LENGTH_MAX:
+        event = f"{event[:EVENT_LENGTH_MAX]}... ({len(event)} characters)"
     if event.isprintable():
         return event
     return "".join(

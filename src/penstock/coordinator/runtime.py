@@ -35,8 +35,8 @@ from penstock.records.errors import RecordsError
 logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 900_000
-"""Records of one write that are larger together are cut into batches of about this size, below what any consumer of the
-topic refuses."""
+"""Records of one write that are larger together are cut into batches of about this size. A record that is larger by
+itself is left to the log, which may refuse it."""
 
 COMMIT_TIMEOUT_MS = 5_000
 RETRY_MS = 500  # after a timer's write was refused

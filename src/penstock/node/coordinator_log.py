@@ -30,9 +30,17 @@ class LedPartitions:
 
     def append(self, partition: int, batches: bytearray) -> int:
         view = memoryview(batches)
-        info = self._partitions.find(self._topic, partition).append_admitted(
-            view, kernel.read_headers(view), acks=ACKS_ALL, now_ms=self._clock.wall_ms()
-        )
+        headers = kernel.read_headers(view)
+        led = self._partitions.find(self._topic, partition)
+        for header in headers:
+            if header.size_bytes > led.rules.max_message_bytes:
+                # As Kafka: what one client can put into a group has an end, and consumers of the topic can read it.
+                raise Refused(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"a batch of {header.size_bytes} bytes for {led} exceeds max.message.bytes="
+                    f"{led.rules.max_message_bytes}",
+                )
+        info = led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=self._clock.wall_ms())
         return info.last_offset + 1
 
     def is_committed(self, partition: int, end_offset: int) -> bool:

@@ -49,6 +49,13 @@ def test_a_client_cannot_write_over_the_line_or_the_terminal() -> None:
     assert line.endswith("group a\\rb\\x1b[2Jc\\x9b1md\\u202ee é")
 
 
+def test_a_client_cannot_fill_the_log_with_one_event() -> None:
+    line = LineFormatter(is_coloured=False).format(record("x" * 50_000))
+
+    assert line.endswith("x... (50000 characters)")
+    assert len(line) < 5_000
+
+
 def test_a_traceback_follows_indented() -> None:
     event = record("broken", logging.ERROR)
     try:
