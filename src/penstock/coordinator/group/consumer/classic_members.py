@@ -160,15 +160,22 @@ class ClassicMembers:
         member, classic = _check_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         protocol = classic.supported_protocols[0]
+        names = {each.name for each in classic.supported_protocols}
         if request.protocol_type not in (None, CONSUMER_PROTOCOL) or request.protocol_name not in (
             None,
-            protocol.name,
+            *names,
         ):
             raise Refused(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"The protocol of member {member.member_id} is {protocol.name} of type {CONSUMER_PROTOCOL}.",
             )
-        if group.target_epoch.number > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        # It joined a classic group that agreed on another protocol of its own, and was upgraded before it could sync.
+        # Kafka calls that inconsistent, which ends a consumer for good; to join again is all that it takes.
+        is_from_before = request.protocol_name not in (None, protocol.name)
+        is_outdated = (
+            group.target_epoch.number > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS
+        )
+        if is_from_before or is_outdated:
             self._timeouts.expect_join(group.group_id, member)
             raise Refused(
                 ErrorCode.REBALANCE_IN_PROGRESS,

@@ -330,6 +330,29 @@ def test_a_protocol_that_was_not_agreed_on_is_refused(
         assert refused.value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_who_agreed_on_another_protocol_before_the_upgrade_joins_again() -> None:
+    stage = make_stage()
+    stage.heartbeat("new", topics=["water"])
+    joining = join_request(member_id="old")
+    joining.protocols = [
+        JoinGroupRequestProtocol(name=name, metadata=joining.protocols[0].metadata)
+        for name in ("one", "other")
+    ]
+    joined = stage.answer(stage.consumer.join(stage.group, joining, client=CLIENT, version=3))
+    asked = {
+        "group_id": GROUP,
+        "member_id": joined.member_id,
+        "generation_id": joined.generation_id,
+        "assignments": [],
+    }
+
+    with pytest.raises(Refused) as refused:
+        stage.consumer.sync(stage.group, SyncGroupRequest(**asked, protocol_name="other"), version=5)
+
+    assert joined.protocol_name == "one"
+    assert refused.value.error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
