@@ -45,10 +45,13 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    if _differ(request.protocol_type, group.protocol_type) or _differ(
-        request.protocol_name, group.protocol_name
-    ):
+    if _differ(request.protocol_type, group.protocol_type):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if _differ(request.protocol_name, group.protocol_name):
+        # Its own, but not the group's: it joined before a downgrade that chose anew. Kafka calls that inconsistent,
+        # which ends a consumer for good; to join again is all that it takes.
+        is_its_own = request.protocol_name in group.members[request.member_id].protocols
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_its_own else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.classic_groups import GROUP, REBALANCE_MS, SESSION_MS, ClassicStage
+from harness.classic_groups import GROUP, REBALANCE_MS, SESSION_MS, ClassicStage, subscription
 from penstock.coordinator.group.classic.state import State
 from penstock.protocol.errors import ErrorCode
 
@@ -121,6 +121,14 @@ def test_a_member_that_believes_in_another_protocol_is_inconsistent(stage: Class
 
     assert stage.sync(leader, protocol_name="sticky").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert stage.sync(leader, protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_sync_about_another_protocol_of_its_own_is_sent_back_to_join(stage: ClassicStage) -> None:
+    metadata = subscription("topic")
+    (leader,) = stage.assemble({"protocols": {"range": metadata, "sticky": metadata}})
+
+    assert leader.protocol_name == "range"
+    assert stage.sync(leader, protocol_name="sticky").error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_member_that_does_not_tell_its_protocol_is_believed(stage: ClassicStage) -> None:
