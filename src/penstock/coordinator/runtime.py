@@ -84,14 +84,12 @@ class _Held(Generic[S]):
         "end_offset",
         "is_active",
         "is_failed",
-        "leader_epoch",
         "shard",
     )
 
-    def __init__(self, context: ShardContext, shard: S, leader_epoch: int) -> None:
+    def __init__(self, context: ShardContext, shard: S) -> None:
         self.context = context
         self.shard = shard
-        self.leader_epoch = leader_epoch
         self.is_active = False
         self.is_failed = False
         self.end_offset = 0
@@ -126,18 +124,17 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- who leads
 
-    def elected(self, partition: int, leader_epoch: int) -> None:
-        """This node leads the partition: replay it. An empty one serves at once."""
+    def elected(self, partition: int) -> None:
+        """This node leads the partition: replay it, unless it was this node that led it. An empty one serves at once."""
         held = self._held.get(partition)
         if held is not None:
-            held.leader_epoch = leader_epoch
             if not held.is_failed:
                 return
             self.resigned(partition)
         timeline = Timeline()
         timers = Timers(self._now_ms, lambda: self._set_alarm(partition))
         context = ShardContext(partition, timeline, timers, self._now_ms, self._wall_ms)
-        held = self._held[partition] = _Held(context, self._make_shard(context), leader_epoch)
+        held = self._held[partition] = _Held(context, self._make_shard(context))
         start_offset, end_offset = self._log.bounds(partition)
         if start_offset == end_offset:
             self._activate(held, end_offset)
@@ -293,11 +290,11 @@ class CoordinatorRuntime(Generic[S]):
         return _future_of(response)
 
     def _apply_quietly(self, held: _Held[S], decide: Callable[[], Outcome[None]]) -> bool:
-        """For what nobody waits for. False where it should be tried again."""
+        """For what nobody waits for. False where the log refused it."""
         try:
             result = self._apply(held, decide())
         except Refused as refusal:
-            logger.warning("%s-%d: %s; it will be tried again", self._topic, held.context.partition, refusal)
+            logger.warning("%s-%d cannot be written: %s", self._topic, held.context.partition, refusal)
             return False
         if isinstance(result, asyncio.Future):
             result.add_done_callback(_forget)

@@ -47,10 +47,6 @@ class Timers:
         if len(self._heap) > 2 * len(self._actions):
             self._forget_cancelled()
 
-    def deadline_ms(self, key: Hashable) -> int | None:
-        found = self._actions.get(key)
-        return None if found is None else found[0]
-
     @property
     def next_ms(self) -> int | None:
         """When to look again; there may be nothing to do then."""

@@ -282,7 +282,7 @@ class Node:
                 for index in (*change.changed_partitions, *gone):
                     partition = self.partitions.get(OFFSETS_TOPIC, index)
                     if partition is not None and partition.is_leader:
-                        self.groups.elected(index, partition.leader_epoch)
+                        self.groups.elected(index)
                     else:
                         self.groups.resigned(index)
         self.groups.metadata_changed(delta)

@@ -149,7 +149,7 @@ def shard_of(runtime: CoordinatorRuntime[CountShard]) -> CountShard:
 
 def test_a_write_that_is_committed_at_once_is_answered_without_a_future() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
 
         assert runtime.write(0, lambda shard: shard.add("a")) == 1
         assert runtime.write(0, lambda shard: shard.add("a")) == 2
@@ -160,7 +160,7 @@ def test_a_write_that_is_committed_at_once_is_answered_without_a_future() -> Non
 
 def test_an_answer_is_kept_back_until_its_records_are_committed() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         log.commits_at_once = False
 
         first = runtime.write(0, lambda shard: shard.add("a"))
@@ -180,7 +180,7 @@ def test_an_answer_is_kept_back_until_its_records_are_committed() -> None:
 
 def test_an_answer_without_records_waits_for_the_writes_that_it_may_have_seen() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         log.commits_at_once = False
         runtime.write(0, lambda shard: shard.add("a"))
 
@@ -196,7 +196,7 @@ def test_an_answer_without_records_waits_for_the_writes_that_it_may_have_seen() 
 
 def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         for refusal, told in (
             (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
             (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
@@ -225,7 +225,7 @@ def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committe
 
             return Outcome(answer, shard.add("a").records, told)
 
-        runtime.elected(0, 1)
+        runtime.elected(0)
         assert await runtime.write(0, add) == "NONE"  # type: ignore[misc]
         log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
         assert await runtime.write(0, add) == "COORDINATOR_NOT_AVAILABLE"  # type: ignore[misc]
@@ -241,7 +241,7 @@ def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committe
 
 def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_write_stays() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         log.commits_at_once = False
         parked = runtime.write(0, lambda shard: shard.add("a"))
         assert isinstance(parked, asyncio.Future)
@@ -257,7 +257,7 @@ def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_wri
 
 def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         log.commits_at_once = False
         parked = runtime.write(0, lambda shard: shard.add("a"))
         assert isinstance(parked, asyncio.Future)
@@ -274,13 +274,13 @@ def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> No
 
 def test_a_shard_is_loaded_before_it_serves_and_only_what_was_last_written_of_a_key_is_replayed() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         for name in ("a", "b", "a", "c"):
             runtime.write(0, lambda shard, name=name: shard.add(name))  # type: ignore[misc]
         runtime.write(0, lambda shard: Outcome(None, [CoordinatorRecord(CountKey(name="c"), None)]))
 
         other = make_runtime(log)
-        other.elected(0, 2)
+        other.elected(0)
         with pytest.raises(Refused) as caught:
             other.read(0, lambda shard: shard)
         assert caught.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -298,12 +298,12 @@ def test_a_shard_is_loaded_before_it_serves_and_only_what_was_last_written_of_a_
 
 def test_a_loaded_shard_serves_when_everything_that_it_replayed_is_committed() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         runtime.write(0, lambda shard: shard.add("a"))
         log.committed[0] = 0
 
         other = make_runtime(log)
-        other.elected(0, 2)
+        other.elected(0)
         await asyncio.sleep(1)
         assert other.is_loading
 
@@ -321,8 +321,8 @@ def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.L
             bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))  # a key that breaks off
         ]
         log.ends[0] = log.committed[0] = 1
-        runtime.elected(0, 1)
-        runtime.elected(1, 1)
+        runtime.elected(0)
+        runtime.elected(1)
         await asyncio.sleep(1)
 
         with pytest.raises(Refused) as caught:
@@ -358,7 +358,7 @@ def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixt
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         log.batches[0] = [bytes(kernel.build_batch([(0, b"\x00\x63newer", b"\x00\x00", ())]))]
         log.ends[0] = log.committed[0] = 1
-        runtime.elected(0, 1)
+        runtime.elected(0)
         await asyncio.sleep(1)
 
         assert runtime.write(0, lambda shard: shard.add("a")) == 1
@@ -369,7 +369,7 @@ def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixt
 
 def test_nobody_is_served_after_resignation() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         shard = shard_of(runtime)
         waiting: Answer[str] = Answer()
         shard.waiting.append(waiting)
@@ -390,7 +390,7 @@ def test_nobody_is_served_after_resignation() -> None:
 
 def test_a_timer_writes_like_a_request_and_comes_again_where_the_log_refuses_it() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         shard = shard_of(runtime)
 
         def tick() -> Outcome[None]:
@@ -410,7 +410,7 @@ def test_a_timer_writes_like_a_request_and_comes_again_where_the_log_refuses_it(
 
 def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         shard = shard_of(runtime)
         ticks: list[int] = []
 
@@ -428,7 +428,7 @@ def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
 
 def test_a_large_write_is_cut_into_batches_and_loads_as_one() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        runtime.elected(0, 1)
+        runtime.elected(0)
         records = [
             CoordinatorRecord(CountKey(name=f"{index:05d}" + "x" * 1000), CountValue(count=index))
             for index in range(2000)
@@ -437,7 +437,7 @@ def test_a_large_write_is_cut_into_batches_and_loads_as_one() -> None:
 
         assert len(log.batches[0]) == 3
         other = make_runtime(log)
-        other.elected(0, 2)
+        other.elected(0)
         await asyncio.sleep(1)
         assert list(shard_of(other).counts.values()) == list(range(2000))
         await other.close()

@@ -40,7 +40,6 @@ class GroupCoordinator:
         wall_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
-        self._image = image
         around = Surroundings(image, settings, group_settings, rng)
         compression = Compression(settings().get("offsets.topic.compression.codec"))  # not to be changed
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -78,8 +77,8 @@ class GroupCoordinator:
 
     # -- for the node
 
-    def elected(self, partition: int, leader_epoch: int) -> None:
-        self._runtime.elected(partition, leader_epoch)
+    def elected(self, partition: int) -> None:
+        self._runtime.elected(partition)
 
     def resigned(self, partition: int) -> None:
         self._runtime.resigned(partition)
