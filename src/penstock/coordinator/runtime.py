@@ -125,7 +125,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- who leads
 
     def elected(self, partition: int) -> None:
-        """This node leads the partition: replay it, unless it was this node that led it. An empty one serves at once."""
+        """This node leads the partition: replay it, if it did not lead it before. An empty one serves at once."""
         held = self._held.get(partition)
         if held is not None:
             if not held.is_failed:

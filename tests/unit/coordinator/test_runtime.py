@@ -339,11 +339,11 @@ def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.L
 
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         for partition in (0, 1):
-            runtime.elected(partition, 1)
+            runtime.elected(partition)
             runtime.write(partition, lambda shard: shard.add("a"))
         other = make_runtime(log)
         for partition in (0, 1):
-            other.elected(partition, 2)
+            other.elected(partition)
         await asyncio.sleep(1)
         await other.close()
 
