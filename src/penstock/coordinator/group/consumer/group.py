@@ -18,6 +18,7 @@ from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
 from penstock.coordinator.group.consumer.subscriptions import Subscriptions
 from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
+from penstock.coordinator.group.member_epochs import COMMIT_VERSION_WITH_EPOCHS, NO_EPOCH
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.coordinator.timeline import Timeline, TimelineMap, TimelineValue
 from penstock.metadata.errors import Refused
@@ -27,8 +28,6 @@ from penstock.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 CONSUMER_PROTOCOL = "consumer"
-COMMIT_VERSION_WITH_EPOCHS = 9  # of OffsetCommit: it first knows STALE_MEMBER_EPOCH
-NO_EPOCH = -1
 STALE = -1
 
 

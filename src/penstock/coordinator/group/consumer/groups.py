@@ -15,13 +15,7 @@ from penstock.coordinator.group.consumer.classic_members import ClassicMembers
 from penstock.coordinator.group.consumer.describe import describe_group
 from penstock.coordinator.group.consumer.group import STALE, ConsumerGroup, GroupEpoch, TargetEpoch
 from penstock.coordinator.group.consumer.heartbeat import Heartbeats
-from penstock.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    ConsumerMember,
-    MemberState,
-)
+from penstock.coordinator.group.consumer.member import ConsumerMember, MemberState
 from penstock.coordinator.group.consumer.migration import Migration
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
 from penstock.coordinator.group.consumer.regex_refresh import RegexRefresh
@@ -29,6 +23,7 @@ from penstock.coordinator.group.consumer.surroundings import ConsumerSurrounding
 from penstock.coordinator.group.consumer.timeouts import Timeouts
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
+from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
 from penstock.coordinator.group.records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -14,12 +14,7 @@ from penstock.coordinator.group.consumer import writing
 from penstock.coordinator.group.consumer.assignment import NOTHING, Owned, given_at, in_order, partitions_of
 from penstock.coordinator.group.consumer.change import MemberChange
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    ConsumerMember,
-)
+from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.members import (
     check_epoch,
     check_released,
@@ -30,6 +25,7 @@ from penstock.coordinator.group.consumer.members import (
 from penstock.coordinator.group.consumer.regex_refresh import RegexChange, RegexRefresh
 from penstock.coordinator.group.consumer.surroundings import ConsumerSurroundings
 from penstock.coordinator.group.consumer.timeouts import Timeouts
+from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode

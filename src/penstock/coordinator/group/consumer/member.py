@@ -6,17 +6,13 @@ import enum
 from dataclasses import dataclass, field, replace
 
 from penstock.coordinator.group.consumer.assignment import NOTHING, Owned
+from penstock.coordinator.group.member_epochs import LEAVING_EPOCH
 from penstock.coordinator.group.records.consumer import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     OwnedTopicPartitions,
 )
-
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-LEAVING_FOR_A_WHILE_EPOCH = -2
-"""Sent by a static member that will be back, and its epoch until it is."""
 
 
 class MemberState(enum.IntEnum):

@@ -8,11 +8,8 @@ from dataclasses import replace
 from penstock.coordinator.group.consumer import writing
 from penstock.coordinator.group.consumer.assignment import NOTHING, TopicPartitions, holds_all
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    ConsumerMember,
-)
+from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode

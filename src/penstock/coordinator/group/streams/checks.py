@@ -6,7 +6,7 @@ not take them yet, and neither does this.
 
 from __future__ import annotations
 
-from penstock.coordinator.group.streams.member import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
+from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
 from penstock.coordinator.group.streams.topology import check_topology
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import fault_of_topic_name, is_internal

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
+from penstock.coordinator.group.member_epochs import COMMIT_VERSION_WITH_EPOCHS, NO_EPOCH
 from penstock.coordinator.group.streams import writing
 from penstock.coordinator.group.streams.configuring import ConfiguredTopology
 from penstock.coordinator.group.streams.member import StreamsMember
@@ -25,8 +26,6 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
 
 STREAMS_PROTOCOL = "streams"
-COMMIT_VERSION_WITH_EPOCHS = 9  # of OffsetCommit: it first knows STALE_MEMBER_EPOCH
-NO_EPOCH = -1
 STALE = -1
 
 

@@ -19,6 +19,7 @@ from penstock.config.group import GroupSettings
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import GroupType
+from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
 from penstock.coordinator.group.streams import writing
 from penstock.coordinator.group.streams.answers import StreamsHeartbeat, answer, farewell, status
 from penstock.coordinator.group.streams.configuring import ConfiguredTopology, StatusCode, configure
@@ -26,12 +27,7 @@ from penstock.coordinator.group.streams.deadlines import Deadlines
 from penstock.coordinator.group.streams.describe import describe_group
 from penstock.coordinator.group.streams.endpoints import partitions_by_endpoint
 from penstock.coordinator.group.streams.group import STALE, StreamsGroup
-from penstock.coordinator.group.streams.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    StreamsMember,
-)
+from penstock.coordinator.group.streams.member import StreamsMember
 from penstock.coordinator.group.streams.reconciliation import reconcile
 from penstock.coordinator.group.streams.replaying import StreamsReplay, Timer
 from penstock.coordinator.group.streams.target import assign_tasks, assignment_settings, target_records

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from penstock.coordinator.group.client import Client
+from penstock.coordinator.group.member_epochs import LEAVING_EPOCH
 from penstock.coordinator.group.records.streams import (
     CurrentTaskIds,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -15,11 +16,6 @@ from penstock.coordinator.group.records.streams import (
 )
 from penstock.coordinator.group.streams.tasks import NOTHING, HeldTasks, Task, read_tasks
 from penstock.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-LEAVING_FOR_A_WHILE_EPOCH = -2
-"""For static members, which Kafka 4.3 does not let into streams groups yet."""
 
 
 class MemberState(enum.IntEnum):
