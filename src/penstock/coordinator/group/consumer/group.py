@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from penstock.coordinator.group.assigned import AssignedGroup
 from penstock.coordinator.group.consumer import writing
 from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, Owned
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
 from penstock.coordinator.group.consumer.subscriptions import Subscriptions
-from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
+from penstock.coordinator.group.group import GroupType, PartitionCheck
 from penstock.coordinator.group.member_epochs import COMMIT_VERSION_WITH_EPOCHS, NO_EPOCH
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.coordinator.timeline import Timeline, TimelineMap, TimelineValue
@@ -42,7 +43,7 @@ class TargetEpoch(NamedTuple):
     """Wall clock; 0: never."""
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(AssignedGroup):
     type = GroupType.CONSUMER
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
@@ -186,13 +187,6 @@ class ConsumerGroup(Group):
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions
 
-    def check_offset_delete(self) -> None:
-        """What members subscribe to is known, so it is always possible to tell."""
-
-    def check_delete(self) -> None:
-        if self.members:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
-
     def tombstones(self) -> list[CoordinatorRecord]:
         return self.tombstones_of(self.members)
 
@@ -209,13 +203,6 @@ class ConsumerGroup(Group):
             writing.topics_tombstone(group_id),
             writing.epoch_tombstone(group_id),
         ]
-
-    def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
-        return None if self.is_subscribed_to(topic) else commit_timestamp_ms
-
-    @property
-    def is_kept_without_offsets(self) -> bool:
-        return bool(self.members)
 
     # -- replay
 

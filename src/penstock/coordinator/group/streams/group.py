@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from penstock.coordinator.group.assigned import AssignedGroup
 from penstock.coordinator.group.context import GroupContext
-from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
+from penstock.coordinator.group.group import GroupType, PartitionCheck
 from penstock.coordinator.group.member_epochs import COMMIT_VERSION_WITH_EPOCHS, NO_EPOCH
 from penstock.coordinator.group.streams import writing
 from penstock.coordinator.group.streams.configuring import ConfiguredTopology
@@ -44,7 +45,7 @@ class TargetEpoch(NamedTuple):
     """Wall clock; 0: never."""
 
 
-class StreamsGroup(Group):
+class StreamsGroup(AssignedGroup):
     type = GroupType.STREAMS
 
     def __init__(self, group_id: str, context: GroupContext) -> None:
@@ -184,13 +185,6 @@ class StreamsGroup(Group):
     def is_subscribed_to(self, topic: str) -> bool:
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
-    def check_offset_delete(self) -> None:
-        """What members read is known, so it is always possible to tell."""
-
-    def check_delete(self) -> None:
-        if self.members:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
-
     def tombstones(self) -> list[CoordinatorRecord]:
         group_id = self.group_id
         return [
@@ -215,13 +209,6 @@ class StreamsGroup(Group):
                 assignment_settings=now.assignment_settings,
             ),
         ]
-
-    def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
-        return None if self.is_subscribed_to(topic) else commit_timestamp_ms
-
-    @property
-    def is_kept_without_offsets(self) -> bool:
-        return bool(self.members)
 
     # -- replay
 
