@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from penstock.broker.context import RequestContext
+from penstock.broker.operations import GROUP_OPERATIONS
 from penstock.coordinator.group.client import Client
 from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
 
 R = TypeVar("R")
+
+
+class Described(Protocol):
+    """What the answers of ConsumerGroupDescribe and StreamsGroupDescribe have for each group."""
+
+    error_code: ErrorCode
+    authorized_operations: int
+
+
+D = TypeVar("D", bound=Described)
 
 
 def client_of(context: RequestContext) -> Client:
@@ -25,6 +37,33 @@ def answer(ask: Callable[[], R | asyncio.Future[R]], refuse: Callable[[Refused],
     except Refused as refusal:
         return refuse(refusal)
     return answer_later(response, refuse) if isinstance(response, asyncio.Future) else response
+
+
+def describe_each(
+    group_ids: Iterable[str],
+    describe: Callable[[str], D],
+    refuse: Callable[[str, ErrorCode, str | None], D],
+    *,
+    is_served: bool,
+    tells_operations: bool,
+) -> list[D]:
+    """One description for each id that was asked for, and a refusal where there is none."""
+    groups: list[D] = []
+    for group_id in group_ids:
+        if not is_served:
+            groups.append(refuse(group_id, ErrorCode.UNSUPPORTED_VERSION, None))
+        elif not group_id:
+            groups.append(refuse(group_id, ErrorCode.INVALID_GROUP_ID, None))
+        else:
+            try:
+                group = describe(group_id)
+            except Refused as refused:
+                groups.append(refuse(group_id, refused.error, refused.message))
+                continue
+            if tells_operations and group.error_code is ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+            groups.append(group)
+    return groups
 
 
 async def answer_later(waiting: asyncio.Future[R], refuse: Callable[[Refused], R]) -> R:
