@@ -37,6 +37,17 @@ class EndTransaction(NamedTuple):
     coordinator_epoch: int
 
 
+class EndedTransaction(NamedTuple):
+    """What is written into every partition of a transaction to end it."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int
+    """From 2 on a producer's epoch grows with every transaction, so that a late marker is known as such (KIP-890)."""
+
+
 def control_batch(
     control_type: ControlType,
     value: bytes,
