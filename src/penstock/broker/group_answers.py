@@ -1,18 +1,15 @@
-"""What handlers of group APIs share: who asks, and answers that come once their records are committed."""
+"""What handlers of group APIs share: who asks, and descriptions of many groups at once."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
 from penstock.broker.context import RequestContext
 from penstock.broker.operations import GROUP_OPERATIONS
 from penstock.coordinator.group.client import Client
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
-
-R = TypeVar("R")
 
 
 class Described(Protocol):
@@ -28,15 +25,6 @@ D = TypeVar("D", bound=Described)
 def client_of(context: RequestContext) -> Client:
     """Java writes an address that has no name with a slash before it, and tools show it so."""
     return Client(context.client_id or "", f"/{context.peer_host}")
-
-
-def answer(ask: Callable[[], R | asyncio.Future[R]], refuse: Callable[[Refused], R]) -> R | Awaitable[R]:
-    """Ask the coordinator; where it answers at once so does this, because a heartbeat should not cost a task."""
-    try:
-        response = ask()
-    except Refused as refusal:
-        return refuse(refusal)
-    return answer_later(response, refuse) if isinstance(response, asyncio.Future) else response
 
 
 def describe_each(
@@ -64,16 +52,3 @@ def describe_each(
                 group.authorized_operations = GROUP_OPERATIONS
             groups.append(group)
     return groups
-
-
-async def answer_later(waiting: asyncio.Future[R], refuse: Callable[[Refused], R]) -> R:
-    """What `GroupCoordinator.write` promises, or `refuse(why)` where the records will not be committed here."""
-    try:
-        return await waiting
-    except Refused as refusal:
-        return refuse(refusal)
-
-
-async def settled(waiting: Iterable[asyncio.Future[Any]]) -> None:
-    """Wait until each has its answer or its refusal; where the peer goes away, nobody waits for any of them."""
-    await asyncio.gather(*waiting, return_exceptions=True)

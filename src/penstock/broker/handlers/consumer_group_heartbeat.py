@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer, client_of
+from penstock.broker.group_answers import client_of
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.broker.answers import settled
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import settled
 from penstock.metadata.errors import Refused
 from penstock.protocol.messages.delete_groups import (
     DeletableGroupResult,

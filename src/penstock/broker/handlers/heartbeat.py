@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

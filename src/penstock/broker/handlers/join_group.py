@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer, client_of
+from penstock.broker.group_answers import client_of
 from penstock.coordinator.group.classic.member import join_refusal
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import answer
 from penstock.coordinator.group.offsets import refuse_commit
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from penstock.broker.answers import settled
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import settled
 from penstock.coordinator.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
