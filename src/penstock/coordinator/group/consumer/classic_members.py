@@ -78,8 +78,12 @@ class ClassicMembers:
         check_room(group, member_id, size_max=self._around.size_max)
         _check_protocols(group, request, member_id)
         if is_unknown and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_VERSION:
+            self._timeouts.expect_newcomer(group.group_id, member_id, request.session_timeout_ms)
             return Outcome(join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         subscription = _read_subscription(request)
+        has_any = any(topic.partitions for topic in subscription.owned_partitions)
+        if has_any and not is_unknown and request.group_instance_id is None:
+            self._check_owner(group, member_id)
         records: list[CoordinatorRecord] = []
         replaced = group.static_member(request.group_instance_id)
         is_downgrade = replaced is not None and self._migration.can_downgrade_replacing(group, replaced)
@@ -108,6 +112,7 @@ class ClassicMembers:
         def written(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 return
+            self._timeouts.cancel_newcomer(group.group_id, member.member_id)
             self._timeouts.cancel_join(group.group_id, member.member_id)
             if not is_downgrade:
                 self._timeouts.set_session(group.group_id, member.member_id, request.session_timeout_ms)
@@ -124,6 +129,16 @@ class ClassicMembers:
             ),
             records,
             written,
+        )
+
+    def _check_owner(self, group: ConsumerGroup, member_id: str) -> None:
+        """Of one that says what it has: it was put out, and does not know, if it is neither a member nor was just given
+        its id. Kafka takes it for a new member, which goes on reading, and may commit, what by now others have."""
+        if member_id in group.members or self._timeouts.expects_newcomer(group.group_id, member_id):
+            return
+        raise Refused(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"{group.group_id} has no member {member_id}; let go of all partitions and join again.",
         )
 
     def _advance(

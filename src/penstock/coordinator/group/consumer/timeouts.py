@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.coordinator.group.consumer.member import ConsumerMember
-from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.outcome import DONE, Outcome
 from penstock.coordinator.timers import Timers
 
 PutOut = Callable[[str, str, str, int | None], Outcome[None]]
@@ -38,6 +38,16 @@ class Timeouts:
 
     def cancel_rebalance(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(("consumer rebalance", group_id, member_id))
+
+    def expect_newcomer(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A classic member has been given this id, and should come with it (KIP-394)."""
+        self._timers.set(("consumer newcomer", group_id, member_id), timeout_ms, lambda: DONE)
+
+    def expects_newcomer(self, group_id: str, member_id: str) -> bool:
+        return ("consumer newcomer", group_id, member_id) in self._timers
+
+    def cancel_newcomer(self, group_id: str, member_id: str) -> None:
+        self._timers.cancel(("consumer newcomer", group_id, member_id))
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
         """A classic member has been told to join again. The first telling counts."""

@@ -290,6 +290,60 @@ def test_a_silent_classic_member_is_put_out_by_its_own_session(
     assert new.owned == WATER
 
 
+def test_who_was_put_out_and_says_what_it_has_is_told_that_it_is_no_member(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    for _ in range(4):  # it stops for longer than its session
+        stage.advance(CLASSIC_SESSION_MS // 3)
+        new.heartbeat()
+    settle(stage, new)
+    assert new.owned == WATER
+
+    old.join()
+    old.step()
+
+    assert old.last_error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert list(stage.group.members) == ["new"]
+    go_on(stage, old, new)
+    assert [len(old.owned), len(new.owned)] == [3, 3]
+
+
+def test_who_goes_on_saying_what_it_had_comes_in_with_a_new_id(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    """Some clients give up what they have only when they are told what others have."""
+    stage, old, _ = mixed
+    had = set(old.owned)
+    stage.answer(stage.consumer.leave(stage.group, leave_request(old), version=5))
+    old.member_id = ""
+
+    old.join()
+    old.step()
+    assert (old.last_error, old.owned) == (ErrorCode.MEMBER_ID_REQUIRED, had)
+    old.join()
+    old.step()
+
+    assert old.last_error is ErrorCode.NONE
+    assert old.member_id in stage.group.members
+
+
+def test_an_id_that_was_given_out_is_forgotten_when_nobody_comes_with_it(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    before = len(stage.context.timers)
+    ClassicConsumer(stage, "late").join()
+    assert len(stage.context.timers) == before + 1
+
+    for _ in range(3):
+        stage.advance(CLASSIC_SESSION_MS // 3)
+        old.heartbeat()
+        new.heartbeat()
+
+    assert len(stage.context.timers) == before
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
@@ -546,6 +600,10 @@ def join_request(
         protocol_type=protocol_type,
         protocols=[JoinGroupRequestProtocol(name=protocol, metadata=metadata)],
     )
+
+
+def leave_request(member: ClassicConsumer) -> LeaveGroupRequest:
+    return LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member.member_id)])
 
 
 def heartbeat_request(member: ClassicConsumer) -> HeartbeatRequest:
