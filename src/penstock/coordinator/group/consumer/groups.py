@@ -141,11 +141,20 @@ class ConsumerGroups:
         self._regexes.new_topics_offset = self._around.image.offset
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
-                timeout_ms = self._around.session_timeout_ms(group.group_id)
-                for member in group.members.values():
-                    self._timeouts.set_session(group.group_id, member.member_id, timeout_ms)
-                    if member.state is MemberState.UNREVOKED_PARTITIONS:
-                        self._timeouts.set_rebalance(group.group_id, member)
+                self._begin_sessions(group)
+
+    def _begin_sessions(self, group: ConsumerGroup) -> None:
+        """Of members as the log has them. Kafka gives classic ones the times of the others too; but those have their
+        own session, and learn by a heartbeat that they have to join again: their time counts from then on."""
+        timeout_ms = self._around.session_timeout_ms(group.group_id)
+        for member in group.members.values():
+            if member.classic is not None:
+                session_ms = member.classic.session_timeout_ms
+                self._timeouts.set_session(group.group_id, member.member_id, session_ms)
+                continue
+            self._timeouts.set_session(group.group_id, member.member_id, timeout_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._timeouts.set_rebalance(group.group_id, member)
 
     def unloaded(self) -> None:
         """Nobody waits here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.consumer_groups import GROUP, REBALANCE_MS, SESSION_MS, ConsumerStage, HonestMember, settle
+from harness.mixed_groups import CLASSIC_SESSION_MS, ClassicConsumer
 from penstock.coordinator.group.consumer.member import ConsumerMember, MemberState
 from penstock.coordinator.group.records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -65,6 +66,52 @@ def test_who_was_to_give_up_partitions_still_has_to(stage: ConsumerStage) -> Non
         other.advance(10_000)
 
     assert list(other.group.members) == ["two"]
+
+
+def test_a_classic_member_that_was_to_give_up_partitions_has_its_time_from_when_it_is_told_again(
+    stage: ConsumerStage,
+) -> None:
+    old, new = with_classic_member(stage)
+    third = HonestMember(stage, "third")
+    third.heartbeat()
+    old.join()  # it goes on reading, and is told what it may keep
+    assert stage.group.members[old.member_id].state is MemberState.UNREVOKED_PARTITIONS
+
+    other = stage.reloaded()
+    for member in (old, new, third):
+        member.stage = other
+
+    def pass_time() -> None:
+        for _ in range(4):
+            other.advance(REBALANCE_MS // 4)
+            for member in (old, new, third):
+                member.heartbeat()
+
+    pass_time()
+    assert old.last_error is ErrorCode.REBALANCE_IN_PROGRESS
+    pass_time()
+    assert old.last_error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_member_has_its_own_session_after_loading(stage: ConsumerStage) -> None:
+    old, _ = with_classic_member(stage)
+
+    other = stage.reloaded()
+    other.advance(CLASSIC_SESSION_MS - 1)
+    assert old.member_id in other.group.members
+    other.advance(1)
+
+    assert old.member_id not in other.group.members
+
+
+def with_classic_member(stage: ConsumerStage) -> tuple[ClassicConsumer, HonestMember]:
+    old, new = ClassicConsumer(stage, "old"), HonestMember(stage, "new")
+    for _ in range(12):
+        new.heartbeat()
+        old.step()
+        stage.advance(1_000)
+    assert [len(old.owned), len(new.owned)] == [3, 3]
+    return old, new
 
 
 def test_topics_that_changed_meanwhile_are_noticed(stage: ConsumerStage) -> None:
