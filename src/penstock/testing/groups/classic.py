@@ -8,7 +8,6 @@ they join (KIP-394).
 from __future__ import annotations
 
 import asyncio
-import math
 import struct
 from collections.abc import Sequence
 
@@ -75,6 +74,11 @@ class ClassicMember(Member):
         return not self._has_to_join
 
     @property
+    def commits_show_life(self) -> bool:
+        """In groups of the newer type, and a mixed one may be of it, only heartbeats do, as in Kafka."""
+        return not self.party.is_mixed
+
+    @property
     def _waits_for_others_s(self) -> float:
         """Who does not join, or does not assign, is waited for so long."""
         return self.party.rebalance_s + self.party.session_s + 2 * self.simulation.settle_s
@@ -119,9 +123,6 @@ class ClassicMember(Member):
         )
         error = response.error_code
         if error == ErrorCode.NONE:
-            if self.party.is_mixed and self.tenure.superseded_at < math.inf:
-                # A group of the newer type takes an id that it does not know for that of a new member.
-                self._lose_everything()
             self.member_id = response.member_id
             self._accepted("a join", sent_at=self.sent_at, is_settled=True, names_generation=False)
             self.generation = response.generation_id

@@ -28,7 +28,7 @@ LOST_ANSWERS_MAX = 1  # the coordinator knows a member's present epoch and the o
 
 
 class ConsumerMember(Member):
-    COMMITS_SHOW_LIFE = False
+    commits_show_life = False
 
     def __init__(
         self, simulation: Simulation, name: str, party: Party, *, instance_id: str | None = None

@@ -53,9 +53,6 @@ NOT_COMMITTED = (
 
 
 class Member(OffsetClient, ABC):
-    COMMITS_SHOW_LIFE = True
-    """Whether a commit does for a heartbeat."""
-
     def __init__(
         self, simulation: Simulation, name: str, party: Party, *, instance_id: str | None = None
     ) -> None:
@@ -98,6 +95,11 @@ class Member(OffsetClient, ABC):
     @abstractmethod
     def is_settled(self) -> bool:
         """It is a member, and there is nothing that it has to do."""
+
+    @property
+    @abstractmethod
+    def commits_show_life(self) -> bool:
+        """Whether a commit does for a heartbeat."""
 
     @abstractmethod
     async def _live(self) -> None:
@@ -313,7 +315,7 @@ class Member(OffsetClient, ABC):
                 self.party.answered_by_group(asked_at=sent_at)
                 self.party.offsets.acknowledged(commit, now=now)
                 self.party.claims.accepted(
-                    self.tenure, "a commit", sent_at=sent_at, is_sign_of_life=self.COMMITS_SHOW_LIFE
+                    self.tenure, "a commit", sent_at=sent_at, is_sign_of_life=self.commits_show_life
                 )
             elif error in NOT_COMMITTED:
                 self.party.offsets.refused(partition, commit)
