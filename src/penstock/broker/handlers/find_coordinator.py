@@ -17,7 +17,7 @@ import asyncio
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint
-from penstock.coordinator.group.partitioning import partition_of
+from penstock.coordinator.partitioning import partition_of
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER
 from penstock.metadata.names import OFFSETS_TOPIC

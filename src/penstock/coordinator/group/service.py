@@ -11,10 +11,10 @@ from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
-from penstock.coordinator.group.partitioning import partition_of
 from penstock.coordinator.group.records import TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused

@@ -19,7 +19,7 @@ from penstock.broker.handlers import (
     offset_delete,
     offset_fetch,
 )
-from penstock.coordinator.group.partitioning import partition_of
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode

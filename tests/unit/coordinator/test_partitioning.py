@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.coordinator.group.partitioning import java_hash, partition_of
+from penstock.coordinator.partitioning import java_hash, partition_of
 
 
 @pytest.mark.parametrize(

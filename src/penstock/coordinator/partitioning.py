@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives in."""
+"""Which partition of its topic a coordinator keeps a group or a transaction in."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import lru_cache
 REMEMBERED_LENGTH_MAX = 256  # nobody's own ids are longer, and 65,536 of the longest would be 2 GB
 
 
-def partition_of(group_id: str, partition_count: int) -> int:
+def partition_of(name: str, partition_count: int) -> int:
     """As every Kafka tool reckons it: Java's hash of the id, without its sign."""
-    is_short = len(group_id) <= REMEMBERED_LENGTH_MAX
-    value = java_hash(group_id) if is_short else java_hash.__wrapped__(group_id)
+    is_short = len(name) <= REMEMBERED_LENGTH_MAX
+    value = java_hash(name) if is_short else java_hash.__wrapped__(name)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 
