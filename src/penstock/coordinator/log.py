@@ -6,15 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.coordinator.outcome import Guard
 from penstock.protocol.errors import ErrorCode
 from penstock.records.batch import Buffer
+from penstock.records.control import EndedTransaction
 
 
 class CoordinatorLog(Protocol):
     """The partitions of one internal topic that this node leads."""
 
-    def append(self, partition: int, batches: bytearray) -> int:
-        """Write whole batches, all or none, and return where the log then ends. `Refused` where it cannot be."""
+    def append(self, partition: int, batches: bytearray, guard: Guard | None = None) -> int:
+        """Write whole batches, all or none, and return where the log then ends. `Refused` where it cannot be.
+
+        A transactional batch that is the first of its transaction there needs the `guard` that is in force."""
+        ...
+
+    def append_marker(self, partition: int, marker: EndedTransaction) -> int:
+        """End a transaction, as `append`. `Refused` also for a marker of an old coordinator or producer."""
         ...
 
     def is_committed(self, partition: int, end_offset: int) -> bool:

@@ -27,6 +27,19 @@ class CoordinatorRecord(NamedTuple):
     """Of the value; older ones are for logs that older software shall be able to read."""
 
 
+Guard = object
+"""Of the log, which alone looks into it: shows that nothing ended a transaction while its coordinator was asked."""
+
+
+class ProducerIdentity(NamedTuple):
+    """Whose transaction records belong to."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: Guard | None = None
+    """Needed for the first records of a transaction in a partition."""
+
+
 class Answer(Generic[R]):
     """A response that comes later, as to a member that waits for the others; given once, to one who listens.
 
@@ -64,6 +77,8 @@ class Outcome(Generic[R]):
     when_committed: Callable[[ErrorCode], None] | None = None
     """Told once: NONE when the records are committed, or why they were not taken or will not be committed here. What a
     decision keeps in memory alone (who waits for a rebalance) is brought in line there."""
+    producer: ProducerIdentity | None = None
+    """Records of its transaction: written as one batch, and replayed as such; see `runtime.TransactionalShard`."""
 
 
 DONE: Outcome[None] = Outcome(None)

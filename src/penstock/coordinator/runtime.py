@@ -18,18 +18,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from penstock.coordinator.framing import CorruptRecord, RecordFraming
 from penstock.coordinator.loading import load
 from penstock.coordinator.log import CoordinatorLog
-from penstock.coordinator.outcome import Answer, CoordinatorRecord, Outcome
+from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome, ProducerIdentity
 from penstock.coordinator.timeline import Timeline
 from penstock.coordinator.timers import Timers
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
 from penstock.records.batch import Compression
+from penstock.records.control import EndedTransaction
 from penstock.records.errors import RecordsError
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,16 @@ class Shard(Protocol):
 
     def unloaded(self) -> None:
         """Another node has taken over: send those away who wait, with NOT_COORDINATOR."""
+        ...
+
+
+class TransactionalShard(Shard, Protocol):
+    """One that may return outcomes with a `producer`. What is replayed in a transaction holds once it is committed."""
+
+    def replay_in_transaction(self, producer_id: int, key: Any, value: Any | None) -> None: ...
+
+    def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
+        """As `replay`: what follows from it is the state of all who come later."""
         ...
 
 
@@ -170,6 +181,13 @@ class CoordinatorRuntime(Generic[S]):
         held = self._find(partition)
         return self._apply(held, decide(held.shard))
 
+    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
+        """Append a marker; done when it is committed. `Refused` where the log refuses it, by the log's own error."""
+        held = self._find(partition)
+        self._written(held, self._log.append_marker(partition, marker))
+        cast(TransactionalShard, held.shard).transaction_ended(marker.producer_id, marker.is_commit)
+        return self._apply(held, DONE)
+
     def read(self, partition: int, question: Callable[[S], R]) -> R:
         """Ask a shard for committed state."""
         return question(self._find(partition).shard)
@@ -208,7 +226,10 @@ class CoordinatorRuntime(Generic[S]):
         response, told = outcome.response, outcome.when_committed
         if outcome.records:
             try:
-                self._append(held, outcome.records)
+                if outcome.producer is None:
+                    self._append(held, outcome.records)
+                else:
+                    self._append_in_transaction(held, outcome.records, outcome.producer)
             except Refused as refusal:
                 error = _as_coordinator(refusal)
                 if told is not None:
@@ -238,16 +259,37 @@ class CoordinatorRuntime(Generic[S]):
             waiting_bytes += record_bytes
         last = kernel.build_batch(waiting, compression=self._compression())
         batches = batches + last if batches else last
-        held.end_offset = self._log.append(partition, batches)
-        is_committed = self._log.is_committed(partition, held.end_offset)
-        timeline = held.context.timeline
-        if is_committed:
-            held.committed_end = held.end_offset
-            timeline.commit(held.end_offset)
-        timeline.begin(held.end_offset, is_committed=is_committed)
+        self._written(held, self._log.append(partition, batches))
         replay = held.shard.replay
         for record in records:
             replay(record.key, record.value)
+
+    def _append_in_transaction(
+        self, held: _Held[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
+    ) -> None:
+        """In one batch, however large: there is one answer for all of it, so a crash must not leave half."""
+        timestamp, encode = self._wall_ms(), self._framing.encode
+        batch = kernel.build_batch(
+            [(timestamp, *encode(record), ()) for record in records],
+            compression=self._compression(),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
+        )
+        self._written(held, self._log.append(held.context.partition, batch, producer.guard))
+        replay = cast(TransactionalShard, held.shard).replay_in_transaction
+        for record in records:
+            replay(producer.producer_id, record.key, record.value)
+
+    def _written(self, held: _Held[S], end_offset: int) -> None:
+        """The log has taken what ends there: what is replayed next is that."""
+        is_committed = self._log.is_committed(held.context.partition, end_offset)
+        held.end_offset = end_offset
+        timeline = held.context.timeline
+        if is_committed:
+            held.committed_end = end_offset
+            timeline.commit(end_offset)
+        timeline.begin(end_offset, is_committed=is_committed)
 
     def _park(
         self, held: _Held[S], response: R | Answer[R], told: Callable[[ErrorCode], None] | None
@@ -404,8 +446,11 @@ _COORDINATOR_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
 }
-"""What clients of a coordinator are told instead of the error that its log met: they know nothing of that log."""
+"""What clients of a coordinator are told instead of the error that its log met: they know nothing of that log. The
+last two speak of their own transaction."""
 
 
 def _as_coordinator(refusal: Refused) -> Refused:
