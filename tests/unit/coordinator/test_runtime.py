@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.coordinator_log import ListLog
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome
 from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
@@ -18,7 +19,6 @@ from penstock.protocol.declare import record
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Int32
 from penstock.records import kernel
-from penstock.records.batch import place
 from penstock.testing.loop import VirtualLoop, run_virtual
 
 
@@ -56,68 +56,6 @@ class CountShard:
     def add(self, name: str) -> Outcome[int]:
         count = self.counts.get(name, 0) + 1
         return Outcome(count, [CoordinatorRecord(CountKey(name=name), CountValue(count=count))])
-
-
-class ListLog:
-    """Partitions as lists of batches; a write is committed at once, or with `commit()`."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[bytes]] = {}
-        self.ends: dict[int, int] = {}
-        self.committed: dict[int, int] = {}
-        self.commits_at_once = True
-        self.refusal: ErrorCode | None = None
-        self.waits: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
-
-    def append(self, partition: int, batches: bytearray) -> int:
-        if self.refusal is not None:
-            raise Refused(self.refusal)
-        position = 0
-        for header in kernel.read_headers(memoryview(batches)):
-            end = self.ends.get(partition, 0)
-            place(memoryview(batches), position, base_offset=end, leader_epoch=0)
-            self.batches.setdefault(partition, []).append(
-                bytes(batches[position : position + header.size_bytes])
-            )
-            self.ends[partition] = end + header.record_count
-            position += header.size_bytes
-        if self.commits_at_once:
-            self.committed[partition] = self.ends[partition]
-        return self.ends[partition]
-
-    def is_committed(self, partition: int, end_offset: int) -> bool:
-        return end_offset <= self.committed.get(partition, 0)
-
-    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
-        if self.is_committed(partition, end_offset):
-            return True
-        self.waits.append((partition, end_offset, listener))
-        return False
-
-    def bounds(self, partition: int) -> tuple[int, int]:
-        return 0, self.ends.get(partition, 0)
-
-    async def read(self, partition: int, offset: int) -> bytes | None:
-        await asyncio.sleep(0.001)
-        for batch in self.batches.get(partition, []):
-            header = kernel.read_header(memoryview(batch))
-            if header.next_offset > offset:
-                return batch
-        return None
-
-    def commit(self, partition: int = 0) -> None:
-        self.committed[partition] = self.ends[partition]
-        waits, self.waits = self.waits, []
-        for index, end_offset, listener in waits:
-            if index == partition and end_offset <= self.committed[partition]:
-                listener(ErrorCode.NONE)
-            else:
-                self.waits.append((index, end_offset, listener))
-
-    def lose_leadership(self) -> None:
-        waits, self.waits = self.waits, []
-        for _, _, listener in waits:
-            listener(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def make_runtime(log: ListLog) -> CoordinatorRuntime[CountShard]:
