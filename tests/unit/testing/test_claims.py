@@ -144,6 +144,25 @@ def test_an_empty_group_of_another_type_counts_anew() -> None:
     assert (claims.generation, one.is_over) == (1, True)
 
 
+def test_an_answer_from_before_a_group_counted_anew_says_nothing_about_the_new_count() -> None:
+    claims = Claims("readers", may_begin_anew=True)
+    one, two, three = begin(claims, "one"), begin(claims, "two"), begin(claims, "three")
+    known = claims.known
+    own(claims, one, 5, now=0)
+    claims.told_generation(two, 1, known_when_asked=(0, 5), now=10)
+    assert claims.generation == 1
+
+    # It asked long ago, and stopped before it looked at the answer.
+    claims.told_generation(three, 6, known_when_asked=known, now=11)
+    claims.accepted(three, "a join", sent_at=0)
+    claims.take(three, [PARTITION], now=11)
+    own(claims, two, 2, now=12)
+
+    assert claims.generation == 2
+    with pytest.raises(BrokenPromise):
+        claims.accepted(three, "a heartbeat", sent_at=13)
+
+
 def test_after_a_power_cut_that_took_the_log_nothing_is_promised_until_the_next_answer(
     claims: Claims,
 ) -> None:

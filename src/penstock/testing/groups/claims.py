@@ -24,6 +24,8 @@ Partition = tuple[Uuid, int]
 Known = tuple[int, int]
 """How often generations have been counted from the start, and the highest one of the present count."""
 
+NO_GENERATION = -1  # older than all
+
 
 @dataclass(slots=True, eq=False)
 class Tenure:
@@ -31,8 +33,9 @@ class Tenure:
     session_s: float
     rebalance_s: float
     instance_id: str | None = None
-    generation: int = -1
-    """The last generation or epoch that the member was told."""
+    generation: int = NO_GENERATION
+    """The last generation or epoch that the member was told; none, where the group began anew since it asked, and
+    nobody can tell which count is meant."""
     held: dict[Partition, int] = field(default_factory=dict)
     """What it owns, and in which generation it was told so."""
     is_recorded: bool = False
@@ -69,7 +72,7 @@ class Claims:
         self.may_begin_anew = may_begin_anew
         """Members of both protocols come. An empty group takes the type of the next member, and counts from 0 again."""
         self.tenures: list[Tenure] = []
-        self.generation = -1
+        self.generation = NO_GENERATION
         """The highest that anybody was told, with an answer that stands in the coordinator's log."""
         self._counts_begun = 0
 
@@ -131,15 +134,17 @@ class Claims:
         if generation < tenure.generation and tenure.is_certain:
             raise self._broken(f"{tenure.name} was in {tenure.generation}, and is now told {generation}")
         count, known = known_when_asked
-        if count == self._counts_begun and generation < known and not may_lag:
+        is_count_known = count == self._counts_begun
+        if is_count_known and generation < known and not may_lag:
             if not self.may_begin_anew or any(now < other.protected_until for other in self.tenures):
                 raise self._broken(
                     f"{tenure.name} came into {generation}, when others were in {known} already"
                 )
             self._begin_anew(tenure)
-        tenure.generation = generation
+        # After a power cut, the other reason to count anew, what was asked before it is not listened to.
+        tenure.generation = generation if is_count_known or not self.may_begin_anew else NO_GENERATION
         tenure.is_recorded = tenure.is_certain = True
-        self.generation = max(self.generation, generation)
+        self.generation = max(self.generation, tenure.generation)
 
     def _begin_anew(self, first: Tenure) -> None:
         for tenure in self.tenures:
@@ -148,7 +153,7 @@ class Claims:
         self._count_anew()
 
     def _count_anew(self) -> None:
-        self.generation = -1
+        self.generation = NO_GENERATION
         self._counts_begun += 1
 
     def take(self, tenure: Tenure, partitions: list[Partition], *, now: float) -> None:
