@@ -1,4 +1,4 @@
-"""What tests of groups on the wire share: a broker, a connection, a topic and the name of a group."""
+"""What tests on the wire share: of groups a broker, a topic and the name of a group; of transactions a producer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from harness.admin import new_name
 from harness.brokers import Broker
 from harness.group_requests import JoinedMember, await_coordinator, join
 from harness.requests import create_topic
+from harness.transactions import TransactionalProducer
 from harness.wire import WireConnection
 
 
@@ -53,3 +54,25 @@ def member(group_connection: WireConnection, group: str, topic_read: str) -> Ite
     member = join(group_connection, group, topic_read)
     yield member
     member.leave(group_connection)
+
+
+@pytest.fixture
+def producing_connection(cluster: Broker) -> Iterator[WireConnection]:
+    with WireConnection(cluster.port) as connection:
+        yield connection
+
+
+@pytest.fixture
+def topic_written(producing_connection: WireConnection) -> str:
+    """A topic of three partitions."""
+    name = new_name("written")
+    create_topic(producing_connection, name, partitions=3)
+    return name
+
+
+@pytest.fixture
+def producer(producing_connection: WireConnection) -> TransactionalProducer:
+    """A producer with an epoch (1, so that there is an older one) and no transaction yet."""
+    producer = TransactionalProducer.started(producing_connection, new_name("writer"))
+    producer.init()
+    return producer
