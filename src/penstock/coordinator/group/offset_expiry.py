@@ -15,6 +15,7 @@ from collections.abc import Callable
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
 from penstock.coordinator.group.offset_table import OffsetTable
+from penstock.coordinator.group.pending_offsets import PendingOffsets
 from penstock.coordinator.group.records.offsets import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.protocol.types import ZERO_UUID
@@ -29,9 +30,10 @@ MINUTE_MS = 60_000
 
 
 class OffsetExpiry:
-    def __init__(self, context: GroupContext, table: OffsetTable) -> None:
+    def __init__(self, context: GroupContext, table: OffsetTable, pending: PendingOffsets) -> None:
         self._context = context
         self._table = table
+        self._pending = pending
         self._look: Callable[[Group], list[CoordinatorRecord]] = self.expire
         """What this round does with each group."""
         self._to_see: list[str] = []
@@ -73,13 +75,16 @@ class OffsetExpiry:
         ]
 
     def expire(self, group: Group) -> list[CoordinatorRecord]:
-        """The records that remove what has had its time: offsets, or the group with all of them."""
+        """The records that remove what has had its time: offsets, or the group with all of them. Nothing goes that an
+        open transaction is about to replace."""
         records: list[CoordinatorRecord] = []
-        has_offsets = False
+        pending = self._pending.of_group(group.group_id)
+        has_offsets = bool(pending)
         for topic, partitions in self._table.of_group(group.group_id).items():
             is_kept = group.is_subscribed_to(topic)
             for partition, stored in partitions.items():
-                if is_kept or not self._is_expired(group, topic, stored):
+                is_kept_here = is_kept or (topic, partition) in pending
+                if is_kept_here or not self._is_expired(group, topic, stored):
                     has_offsets = True
                 else:
                     records.append(tombstone(group.group_id, topic, partition))

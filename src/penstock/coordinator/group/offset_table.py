@@ -34,12 +34,11 @@ class OffsetTable:
         """By topic and partition. Not to be kept: it changes."""
         return self._groups.get(group_id, {})
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, Mapping[int, OffsetCommitValue]]]:
-        """For each group that has offsets of a topic: its id, and they."""
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
+        """Of every group that has some: its id, the partition and what is stored."""
         for group_id, topics in self._groups.items():
-            partitions = topics.get(topic)
-            if partitions is not None:
-                yield group_id, partitions
+            for partition, stored in topics.get(topic, {}).items():
+                yield group_id, partition, stored
 
     # -- as it is committed, for questions from outside
 

@@ -6,7 +6,7 @@ consumers that assign their partitions themselves have no other sign of life. Of
 them, with their topic, with their group, or when their time has come (`offset_expiry`).
 
 Questions are answered from committed state, unless they ask for stable offsets: those wait for what is being
-written, and here is where offsets of open transactions will be told apart.
+written, and are told of offsets in open transactions, which `transactional_commit` takes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from penstock.coordinator.group.group import Group, PartitionCheck
 from penstock.coordinator.group.offset_answers import tell_all, tell_some
 from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
 from penstock.coordinator.group.offset_table import OffsetTable
+from penstock.coordinator.group.pending_offsets import PendingOffsets
 from penstock.coordinator.group.records.offsets import (
     LAST_TIMESTAMP,
     NO_TIMESTAMP,
@@ -64,7 +65,8 @@ class Offsets:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self.table = OffsetTable(context.timeline)
-        self.expiry = OffsetExpiry(context, self.table)
+        self.pending = PendingOffsets()
+        self.expiry = OffsetExpiry(context, self.table, self.pending)
         self.replays: dict[type, Callable[[Any, Any], None]] = {
             OffsetCommitKey: self._replay,
             LegacyOffsetCommitKey: self._replay_legacy,
@@ -124,7 +126,7 @@ class Offsets:
                 error = ErrorCode.NONE
                 if found is None or not 0 <= index < partition_count:
                     error = unknown
-                elif note and self._is_too_long(note):
+                elif note and self.is_too_long(note):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     if check is not None:
@@ -150,7 +152,7 @@ class Offsets:
             )
         return Outcome(OffsetCommitResponse(topics=answers), records)
 
-    def _is_too_long(self, note: str) -> bool:
+    def is_too_long(self, note: str) -> bool:
         length_max: int = self._context.around.settings().get("offset.metadata.max.bytes")
         return _length_in_java(note) > length_max
 
@@ -170,13 +172,16 @@ class Offsets:
             # A group that takes another type is dead as what it was before it is committed as what it will be.
             may_fetch = _may_fetch(newest, request)
         table = self.table if may_fetch else OffsetTable(self._context.timeline)
+        unstable = self.pending.of_group(group_id) if require_stable else ()
         topics_image = self._context.around.image().topics
         if request.topics is None:
             stored = table.of_group(group_id) if require_stable else table.committed_of_group(group_id)
-            answers = tell_all(stored, topics_image, by_id=version >= FETCH_BY_ID_VERSION)
+            answers = tell_all(stored, unstable, topics_image, by_id=version >= FETCH_BY_ID_VERSION)
         else:
             look_up = table.get if require_stable else table.committed
-            answers = [tell_some(group_id, topic, topics_image, look_up) for topic in request.topics]
+            answers = [
+                tell_some(group_id, topic, unstable, topics_image, look_up) for topic in request.topics
+            ]
         return OffsetFetchResponseGroup(group_id=group_id, topics=answers)
 
     # -- deleting
@@ -200,30 +205,42 @@ class Offsets:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif is_subscribed:
                     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                elif self.table.get(group_id, topic.name, index) is not None:
+                elif self._has_any(group_id, topic.name, index):
                     records.append(tombstone(group_id, topic.name, index))
                 partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
             answers.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
         return Outcome(OffsetDeleteResponse(topics=answers), records)
 
+    def _has_any(self, group_id: str, topic: str, partition: int) -> bool:
+        return self.table.get(group_id, topic, partition) is not None or self.pending.has(
+            group_id, topic, partition
+        )
+
     def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
-        """The records that remove all offsets of a group."""
-        return [
-            tombstone(group_id, topic, partition)
+        """The records that remove all offsets of a group, those of open transactions with them."""
+        stored = (
+            (topic, partition)
             for topic, partitions in self.table.of_group(group_id).items()
             for partition in partitions
+        )
+        return [
+            tombstone(group_id, *where)
+            for where in dict.fromkeys((*stored, *self.pending.of_group(group_id)))
         ]
 
     def metadata_changed(self, delta: MetadataDelta) -> list[CoordinatorRecord]:
         """The records that remove the offsets of deleted topics. A newer topic of the same name keeps its own."""
-        return [
-            tombstone(group_id, deleted.name, partition)
+        gone = {
+            (group_id, deleted.name, partition): None
             for change in delta.topics.values()
             if change.is_deleted and (deleted := change.before) is not None
-            for group_id, partitions in self.table.of_topic(deleted.name)
-            for partition, stored in partitions.items()
+            for group_id, partition, stored in (
+                *self.table.of_topic(deleted.name),
+                *self.pending.of_topic(deleted.name),
+            )
             if stored.topic_id in (ZERO_UUID, deleted.topic_id)
-        ]
+        }
+        return [tombstone(*where) for where in gone]
 
     # -- replay
 
@@ -231,12 +248,20 @@ class Offsets:
         group_id = key.group
         if value is None:
             self.table.remove(group_id, key.topic, key.partition)
+            if self.pending:
+                self.pending.remove(group_id, key.topic, key.partition)
             return
+        self.ensure_group(group_id)
+        # A topic's name comes with every offset, and should not be kept as often.
+        self.table.put(group_id, intern(key.topic), key.partition, value)
+        if self.pending:
+            self.pending.overtake(group_id, key.topic, key.partition)
+
+    def ensure_group(self, group_id: str) -> None:
+        """Whoever commits for a group that nobody has joined makes one without members."""
         groups = self._context.groups
         if group_id not in groups:
             groups[group_id] = ClassicGroup(self._context, group_id)
-        # A topic's name comes with every offset, and should not be kept as often.
-        self.table.put(group_id, intern(key.topic), key.partition, value)
 
     def _replay_legacy(self, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> None:
         self._replay(

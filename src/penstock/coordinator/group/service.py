@@ -13,7 +13,7 @@ from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
 from penstock.coordinator.group.records import TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
-from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.outcome import Guard, Outcome
 from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
 from penstock.metadata.delta import MetadataDelta
@@ -25,6 +25,8 @@ from penstock.records.batch import Compression
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.shard import GroupShard
+    from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from penstock.records.control import EndedTransaction
 
 R = TypeVar("R")
 
@@ -61,6 +63,15 @@ class GroupCoordinator:
     def read(self, group_id: str, question: Callable[[GroupShard], R]) -> R:
         return self._runtime.read(self.partition_of(group_id), question)
 
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, version: int, *, guard: Guard | None = None
+    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+        """Offsets that hold once the producer's transaction is committed; its coordinator knows of them already."""
+        return self.write(
+            request.group_id,
+            lambda shard: shard.transactional_commits.commit(request, version=version, guard=guard),
+        )
+
     def shards(self) -> Iterator[GroupShard]:
         """Those that this node serves now; `is_loading` tells whether more are to come."""
         return self._runtime.shards()
@@ -76,6 +87,12 @@ class GroupCoordinator:
         return partition_of(group_id, self._partition_count)
 
     # -- for the node
+
+    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
+        """Write a transaction's end into a partition of `__consumer_offsets`; done when it is committed there.
+
+        `Refused` also where another node coordinates that partition, or this one is still loading it."""
+        return self._runtime.end_transaction(partition, marker)
 
     def elected(self, partition: int) -> None:
         self._runtime.elected(partition)

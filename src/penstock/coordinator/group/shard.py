@@ -18,6 +18,7 @@ from penstock.coordinator.group.consumer.groups import ConsumerGroups
 from penstock.coordinator.group.context import GroupContext, Surroundings
 from penstock.coordinator.group.offsets import Offsets
 from penstock.coordinator.group.streams.groups import StreamsGroups
+from penstock.coordinator.group.transactional_commit import TransactionalCommits
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.coordinator.runtime import ShardContext
 from penstock.metadata.delta import MetadataDelta
@@ -34,6 +35,7 @@ class GroupShard:
         self.consumer = ConsumerGroups(self.context, self.classic)
         self.streams = StreamsGroups(self.context)
         self.offsets = Offsets(self.context)
+        self.transactional_commits = TransactionalCommits(self.context, self.offsets)
         self.administration = Administration(self.context, self.offsets, self.classic)
         self._parts = (self.offsets, self.classic, self.consumer, self.streams)
         self._replays: dict[type, Callable[[Any, Any], None]] = {}
@@ -44,6 +46,12 @@ class GroupShard:
 
     def replay(self, key: Any, value: Any | None) -> None:
         self._replays[type(key)](key, value)
+
+    def replay_in_transaction(self, producer_id: int, key: Any, value: Any | None) -> None:
+        self.transactional_commits.replay(producer_id, key, value)
+
+    def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
+        self.transactional_commits.ended(producer_id, is_commit=is_commit)
 
     def loaded(self) -> None:
         for part in self._parts:
