@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, NewRecord
+from penstock.records.control import EndedTransaction, end_transaction_batch
 from penstock.runtime import Runtime
 from penstock.storage.directory import LogDirectory
 from penstock.storage.log import AppendInfo, Log
@@ -103,6 +104,47 @@ def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = N
     joined = bytearray(b"".join(batches))
     headers = kernel.read_headers(joined)
     return log.append(memoryview(joined), headers, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def append_in_transaction(
+    log: Log, producer_id: int, sequence: int, *, epoch: int = 0, count: int = 1, value: bytes = b"x" * 20
+) -> AppendInfo:
+    """Append a batch of an open transaction, to which its coordinator has said yes."""
+    batch = make_batch(
+        count,
+        value=value,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    guard = None
+    if not log.producers.has_open_transaction(producer_id, epoch):
+        guard = log.producers.guard(producer_id, epoch, sequence, is_version_2=False, now_ms=NOW_MS)
+    header = kernel.read_header(batch, 0)
+    return log.append(memoryview(batch), [header], leader_epoch=0, now_ms=NOW_MS, guard=guard)
+
+
+def append_marker(
+    log: Log,
+    producer_id: int,
+    *,
+    epoch: int = 0,
+    is_commit: bool = True,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+) -> AppendInfo:
+    """Append the end of a transaction."""
+    batch = end_transaction_batch(
+        is_commit=is_commit,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp_ms=NOW_MS,
+    )
+    marker = EndedTransaction(producer_id, epoch, coordinator_epoch, is_commit, version)
+    header = kernel.read_header(batch, 0)
+    return log.append_marker(memoryview(batch), header, marker, leader_epoch=0, now_ms=NOW_MS)
 
 
 def read_all(log: Log, offset: int | None = None) -> list[BatchHeader]:

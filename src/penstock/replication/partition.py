@@ -16,13 +16,17 @@ from penstock.metadata.image import PartitionImage
 from penstock.metadata.names import is_internal
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
-from penstock.records.batch import BatchHeader
+from penstock.records import kernel
+from penstock.records.batch import BatchHeader, stamp_append_time
+from penstock.records.control import EndedTransaction, end_transaction_batch
 from penstock.replication.delayed import FetchWait, FetchWaits, OffsetListener, OffsetWaits
 from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, ProduceRules, admit
 from penstock.runtime.network import FileSlice
 from penstock.storage.errors import DirectoryOffline, StorageError
 from penstock.storage.log import AppendInfo, Log
+from penstock.storage.transactions.guards import VerificationGuard
 
+ACKS_ALL = -1
 NO_EPOCH = -1
 UNKNOWN_OFFSET = -1
 
@@ -41,6 +45,7 @@ class Follower:
 class Partition:
     __slots__ = (
         "_commit_waits",
+        "_committed_fetch_waits",
         "_durable_waits",
         "_fetch_waits",
         "_followers",
@@ -48,6 +53,7 @@ class Partition:
         "_log",
         "_low_waits",
         "_replica_waits",
+        "_stable_offset_told",
         "_unannounced_bytes",
         "epoch_start_offset",
         "high_watermark",
@@ -91,6 +97,9 @@ class Partition:
         self._durable_waits = OffsetWaits()
         self._low_waits = OffsetWaits()
         self._fetch_waits = FetchWaits()
+        self._committed_fetch_waits = FetchWaits()
+        self._stable_offset_told = 0
+        """The last stable offset as those know it who wait for it to move; of no meaning while nobody waits."""
         self._replica_waits = FetchWaits()
         log.on_durable = self._durable_end_moved
 
@@ -112,8 +121,13 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is open. Without transactions that is all that is committed."""
-        return self.high_watermark
+        """Below it every transaction has ended, and its end is committed. Without transactions that is all that is
+        committed."""
+        log = self._log
+        unstable_offset = log.first_unstable_offset if log is not None else None
+        if unstable_offset is None or unstable_offset > self.high_watermark:
+            return self.high_watermark
+        return unstable_offset
 
     @property
     def low_watermark(self) -> int:
@@ -155,48 +169,65 @@ class Partition:
         now_ms: int,
         request_version: int = NEWEST_PRODUCE_VERSION,
         effort: Effort | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept.
 
-        `TakesLong` if checking takes more than `effort`: then `admit` them in a worker, and `append_admitted`.
+        `TakesLong` if checking takes more than `effort`: then `admit` them in a worker, and `append_admitted`. A batch
+        that begins a transaction here is refused without the `guard` that is in force.
         """
         self._check_can_append(acks)
         batches, headers = admit(
             records, self.rules, request_version=request_version, now_ms=now_ms, effort=effort
         )
-        return self._append(batches, headers, now_ms)
+        return self._append(batches, headers, now_ms, guard)
 
     def append_admitted(
-        self, batches: memoryview, headers: list[BatchHeader], *, acks: int, now_ms: int
+        self,
+        batches: memoryview,
+        headers: list[BatchHeader],
+        *,
+        acks: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Write what was admitted elsewhere, by the rules of this partition."""
         self._check_can_append(acks)
-        return self._append(batches, headers, now_ms)
+        return self._append(batches, headers, now_ms, guard)
 
     def _check_can_append(self, acks: int) -> None:
         if self._log is None:
             raise self._offline_refusal()
         if not self.is_leader:
             self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
-        if acks == -1 and len(self.isr) < self.min_isr:
+        if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self} has {len(self.isr)} replicas in sync and needs {self.min_isr} for acks=all",
             )
 
-    def _append(self, batches: memoryview, headers: list[BatchHeader], now_ms: int) -> AppendInfo:
+    def _append(
+        self,
+        batches: memoryview,
+        headers: list[BatchHeader],
+        now_ms: int,
+        guard: VerificationGuard | None,
+    ) -> AppendInfo:
         log = self._log
         assert log is not None, "whoever appends has checked that it can"
         try:
-            info = log.append(batches, headers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            info = log.append(batches, headers, leader_epoch=self.leader_epoch, now_ms=now_ms, guard=guard)
         except StorageError as error:
             raise self._refusal(error) from error
         if not info.is_duplicate:
-            self._unannounced_bytes += len(batches)
-            if self._replica_waits:
-                self._replica_waits.arrived(len(batches))
-            self._move_high_watermark(log)
+            self._appended(log, len(batches))
         return info
+
+    def _appended(self, log: Log, size: int) -> None:
+        self._unannounced_bytes += size
+        if self._replica_waits:
+            self._replica_waits.arrived(size)
+        self._move_high_watermark(log)
 
     def when_acknowledged(self, end_offset: int, *, acks: int, listener: OffsetListener) -> bool:
         """Whether an append that ended at `end_offset` may be acknowledged now; if not, `listener` is told
@@ -204,7 +235,7 @@ class Partition:
 
         acks=all means committed. Any other means written, and durable where a flush policy asks for that.
         """
-        if acks == -1:
+        if acks == ACKS_ALL:
             if end_offset <= self.high_watermark:
                 return True
             self._commit_waits.add(end_offset, listener)
@@ -220,15 +251,79 @@ class Partition:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
+    # -- transactions
+
+    def needs_verification(self, producer_id: int, producer_epoch: int | None = None) -> bool:
+        """Whether a transactional batch of the producer would begin a transaction here, for which it needs a guard.
+
+        A batch with another epoch than that of the open transaction does so too.
+        """
+        producer = self.log.producers.get(producer_id)
+        if producer is None or producer.transaction_start_offset < 0:
+            return True
+        return producer_epoch is not None and producer_epoch != producer.epoch
+
+    def guard(
+        self, producer_id: int, producer_epoch: int, sequence: int, *, is_version_2: bool = False
+    ) -> VerificationGuard:
+        """What lets the batch of `sequence` begin a transaction here; to be taken before its coordinator is asked.
+
+        With `is_version_2` the transaction's first batch must have sequence 0 (KIP-890).
+        """
+        log = self.log
+        try:
+            return log.producers.guard(
+                producer_id,
+                producer_epoch,
+                sequence,
+                is_version_2=is_version_2,
+                now_ms=log.volume.clock.wall_ms(),
+            )
+        except StorageError as error:
+            raise self._refusal(error) from error
+
+    def append_marker(self, marker: EndedTransaction, *, now_ms: int) -> AppendInfo:
+        """Write the end of a transaction. It counts when it is committed, so it needs replicas as acks=all does."""
+        self._check_can_append(ACKS_ALL)
+        log = self.log
+        batch = memoryview(
+            end_transaction_batch(
+                is_commit=marker.is_commit,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp_ms=now_ms,
+            )
+        )
+        if self.rules.stamps_append_time:
+            stamp_append_time(batch, 0, now_ms)
+        try:
+            info = log.append_marker(
+                batch, kernel.read_header(batch, 0), marker, leader_epoch=self.leader_epoch, now_ms=now_ms
+            )
+        except StorageError as error:
+            raise self._refusal(error) from error
+        self._appended(log, len(batch))
+        return info
+
     # -- reading
 
     def read(
-        self, offset: int, *, max_bytes: int, at_least_one: bool, for_replica: bool = False
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        at_least_one: bool,
+        for_replica: bool = False,
+        read_committed: bool = False,
     ) -> FileSlice | None:
-        """Bytes from `offset` on: whole batches up to the high watermark, or to the log's end for another
-        replica."""
+        """Bytes from `offset` on: whole batches up to the high watermark, to the log's end for another replica, or
+        to the last stable offset for a reader of committed data."""
         log = self.log
-        end_offset = log.end_offset if for_replica else self.high_watermark
+        if for_replica:
+            end_offset = log.end_offset
+        else:
+            end_offset = self.last_stable_offset if read_committed else self.high_watermark
         try:
             return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one=at_least_one)
         except StorageError as error:
@@ -248,11 +343,22 @@ class Partition:
             return epoch, end_offset
         return None
 
-    def add_fetch_wait(self, wait: FetchWait, *, for_replica: bool = False) -> None:
-        (self._replica_waits if for_replica else self._fetch_waits).add(wait)
+    def add_fetch_wait(
+        self, wait: FetchWait, *, for_replica: bool = False, read_committed: bool = False
+    ) -> None:
+        """Have `wait` count what comes to be visible to such a reader."""
+        if for_replica:
+            self._replica_waits.add(wait)
+        elif read_committed:
+            if not self._committed_fetch_waits:
+                self._stable_offset_told = self.last_stable_offset
+            self._committed_fetch_waits.add(wait)
+        else:
+            self._fetch_waits.add(wait)
 
     def discard_fetch_wait(self, wait: FetchWait) -> None:
         self._fetch_waits.discard(wait)
+        self._committed_fetch_waits.discard(wait)
         self._replica_waits.discard(wait)
 
     # -- deleting
@@ -278,6 +384,8 @@ class Partition:
         except StorageError as error:
             raise self._refusal(error) from error
         self._low_watermark_moved()
+        if self._committed_fetch_waits:
+            self._tell_stable_offset()  # the transaction that held it back may have begun before the new start
         return offset
 
     def when_deleted(self, offset: int, listener: OffsetListener) -> bool:
@@ -380,7 +488,8 @@ class Partition:
         end_offset = log.durable_end_offset
         for follower in self._followers_in_sync:
             end_offset = min(end_offset, follower.end_offset)
-        if end_offset <= self.high_watermark:
+        former = self.high_watermark
+        if end_offset <= former:
             return
         self.high_watermark = end_offset
         log.high_watermark = end_offset
@@ -388,7 +497,21 @@ class Partition:
             self._commit_waits.reach(end_offset)
         if self._fetch_waits:
             self._fetch_waits.arrived(self._unannounced_bytes)
+        if self._committed_fetch_waits:
+            if self._stable_offset_told == former and self.last_stable_offset == end_offset:
+                self._stable_offset_told = end_offset
+                self._committed_fetch_waits.arrived(self._unannounced_bytes)
+            else:
+                self._tell_stable_offset()
         self._unannounced_bytes = 0
+
+    def _tell_stable_offset(self) -> None:
+        """Wake those who wait for committed data, if there is more. How many bytes a transaction's end made visible
+        is not counted: they look."""
+        stable_offset = self.last_stable_offset
+        if stable_offset > self._stable_offset_told:
+            self._stable_offset_told = stable_offset
+            self._committed_fetch_waits.wake_all()
 
     def _low_watermark_moved(self) -> None:
         if self._low_waits:
@@ -399,6 +522,7 @@ class Partition:
         self._durable_waits.fail(error)
         self._low_waits.fail(error)
         self._fetch_waits.wake_all()
+        self._committed_fetch_waits.wake_all()
         self._replica_waits.wake_all()
 
     def _offline_refusal(self) -> Refused:

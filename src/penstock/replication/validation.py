@@ -238,9 +238,8 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
                 ErrorCode.INVALID_TIMESTAMP,
                 "only the broker may give records the timestamp type LogAppendTime",
             )
-        raise Refused(
-            ErrorCode.INVALID_TXN_STATE, "transactions are not served: no partition is part of an open one"
-        )
+        if header.producer_id < 0:
+            raise Refused(ErrorCode.INVALID_RECORD, "a batch of a transaction must have a producer id")
     if attributes & COMPRESSION_MASK == Compression.ZSTD and request_version < ZSTD_VERSION:
         raise Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,

@@ -41,7 +41,7 @@ from penstock.storage.recovery import RecoveryReport, scan_segment
 from penstock.storage.segment import Segment
 from penstock.storage.settings import LogSettings
 from penstock.storage.snapshots import SnapshotFiles
-from penstock.storage.transactions import note_batch
+from penstock.storage.transactions.batches import note_batch
 from penstock.storage.trash import remove_files
 from penstock.storage.volume import Volume
 

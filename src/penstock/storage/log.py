@@ -20,6 +20,7 @@ from typing import NamedTuple
 from penstock.protocol.types import Uuid
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+from penstock.records.control import EndedTransaction, EndTransaction
 from penstock.runtime.network import FileSlice
 from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
@@ -40,7 +41,8 @@ from penstock.storage.retention import expired_count
 from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from penstock.storage.segments import Segments
 from penstock.storage.settings import NEVER, LogSettings
-from penstock.storage.transactions import check_batches, note_batch, note_batches
+from penstock.storage.transactions.batches import note_batch, note_batches
+from penstock.storage.transactions.guards import VerificationGuard
 from penstock.storage.trash import Trash
 from penstock.storage.volume import Volume
 
@@ -141,12 +143,19 @@ class Log:
     # Appending
 
     def append(
-        self, batches: memoryview, headers: Sequence[BatchHeader], *, leader_epoch: int, now_ms: int
+        self,
+        batches: memoryview,
+        headers: Sequence[BatchHeader],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Write batches that a client sent to this leader, which get their offsets and epoch here, in place.
 
-        They are valid and final in all else. Raises OutOfOrderSequence or InvalidProducerEpoch and writes
-        nothing; a batch that was written before is answered with where it is.
+        They are valid and final in all else. Raises OutOfOrderSequence, InvalidProducerEpoch or
+        InvalidTransactionState and writes nothing; a batch that was written before is answered with where it is. A
+        batch that begins a transaction needs the `guard` that is in force.
         """
         if self._bar is not None:
             raise self._bar()
@@ -161,7 +170,7 @@ class Log:
             if header.producer_id >= 0:
                 is_tracked = True
         if is_tracked:
-            duplicate = self._check_producers(batches, headers)
+            duplicate = self._check_producers(headers, guard)
             if duplicate is not None:
                 return AppendInfo(
                     duplicate.first_offset,
@@ -183,14 +192,45 @@ class Log:
         append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
 
-    def _check_producers(self, batches: memoryview, headers: Sequence[BatchHeader]) -> ProducedBatch | None:
+    def _check_producers(
+        self, headers: Sequence[BatchHeader], guard: VerificationGuard | None
+    ) -> ProducedBatch | None:
         try:
-            return check_batches(self.producers, headers, batches)
+            return self.producers.check(headers, guard)
         except OutOfOrderSequence:
             with self._working("reading"):
                 if not recall(self.producers, headers, self._segments):
                     raise
-        return check_batches(self.producers, headers, batches)
+        return self.producers.check(headers, guard)
+
+    def append_marker(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        marker: EndedTransaction,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """Write the end of a transaction, as its coordinator has decided; it gets its offset and epoch here.
+
+        Raises InvalidProducerEpoch or CoordinatorFenced and writes nothing.
+        """
+        if self._bar is not None:
+            raise self._bar()
+        self.producers.check_marker(marker)
+        offset = self.end_offset
+        place(batch, 0, base_offset=offset, leader_epoch=leader_epoch)
+        self._write(batch, (header,), offset, offset + 1, header.max_timestamp, now_ms)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, offset)
+        self.producers.transactions.advance(self.high_watermark)
+        self.producers.update_marker(
+            header, EndTransaction(marker.is_commit, marker.coordinator_epoch), base_offset=offset
+        )
+        self._advance_end(offset + 1)
+        append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
+        return AppendInfo(offset, offset, append_time_ms, self.start_offset, False)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them; half a batch at the end, as a fetch may leave it, is not taken."""
@@ -325,6 +365,19 @@ class Log:
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) if that is not known."""
         return self.epochs.end_offset_for(leader_epoch, log_end_offset=self.end_offset)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest transaction begins that is open, or whose end is not committed; None if there is none.
+
+        Of one that began before the log's start, only what is still there counts.
+        """
+        transactions = self.producers.transactions
+        if not transactions.open and not transactions.ended:
+            return None
+        transactions.advance(self.high_watermark)
+        first_offset = transactions.first_offset()
+        return None if first_offset is None else max(first_offset, self.start_offset)
 
     @property
     def active_segment(self) -> Segment:

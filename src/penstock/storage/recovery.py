@@ -29,7 +29,7 @@ from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.index import LiveIndex
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.segment import RELATIVE_OFFSET_MAX
-from penstock.storage.transactions import note_batch
+from penstock.storage.transactions.batches import note_batch
 
 CHUNK_BYTES = 4 << 20  # large enough that the CRC and not the system call is what takes the time
 

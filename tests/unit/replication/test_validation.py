@@ -108,10 +108,12 @@ def test_control_records_are_the_brokers_own() -> None:
     assert refusal(sent).error == ErrorCode.INVALID_RECORD
 
 
-def test_transactional_records_are_refused_until_there_are_transactions() -> None:
-    sent = batch(1, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+def test_transactional_records_must_be_somebodys() -> None:
+    assert refusal(batch(1, is_transactional=True)).error == ErrorCode.INVALID_RECORD
 
-    assert refusal(sent).error == ErrorCode.INVALID_TXN_STATE
+    sent = memoryview(batch(1, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+    _, headers = admit(sent, ProduceRules(), request_version=V13, now_ms=NOW)
+    assert headers[0].is_transactional
 
 
 def test_only_the_broker_claims_append_time() -> None:

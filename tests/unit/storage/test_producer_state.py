@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.storage import NOW_MS, Place, append, make_batch
+from harness.storage import NOW_MS, Place, append, append_in_transaction, append_marker, make_batch
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader
+from penstock.records.control import EndedTransaction, EndTransaction
 from penstock.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,
@@ -14,7 +15,9 @@ from penstock.storage.errors import (
     OutOfOrderSequence,
 )
 from penstock.storage.log import Log
-from penstock.storage.producer_state import ProducedBatch, ProducerState, TransactionMarker
+from penstock.storage.producer_state import ProducedBatch, ProducerState
+from penstock.storage.transactions.aborted import AbortedEntry
+from penstock.storage.transactions.guards import VerificationGuard
 
 LAST = 2**31 - 1
 
@@ -26,10 +29,25 @@ def header(
     return kernel.read_header(batch, 0)
 
 
+def allow(state: ProducerState, one: BatchHeader) -> VerificationGuard | None:
+    """The guard that a coordinator's yes would bring, where one is needed."""
+    if not one.is_transactional:
+        return None
+    return state.guard(
+        one.producer_id, one.producer_epoch, one.base_sequence, is_version_2=False, now_ms=NOW_MS
+    )
+
+
+def ended(
+    *, epoch: int = 0, coordinator_epoch: int = 1, version: int = 1, is_commit: bool = True
+) -> EndedTransaction:
+    return EndedTransaction(9, epoch, coordinator_epoch, is_commit, version)
+
+
 def state_after(*headers: BatchHeader) -> ProducerState:
     state, offset = ProducerState(), 0
     for one in headers:
-        assert state.check([one]) is None
+        assert state.check([one], allow(state, one)) is None
         state.update(one, base_offset=offset)
         offset += one.last_offset_delta + 1
     return state
@@ -116,12 +134,154 @@ def test_a_transaction_begins_with_its_first_batch_and_ends_with_its_marker() ->
     with pytest.raises(InvalidTransactionState):
         state.check([header(2)])
 
-    marker = TransactionMarker(is_commit=True, coordinator_epoch=5)
-    state.update_marker(header(-1), marker)
+    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=5), base_offset=2)
 
     assert (producer.transaction_start_offset, producer.coordinator_epoch) == (-1, 5)
     with pytest.raises(CoordinatorFenced):
-        state.check_marker(header(-1), TransactionMarker(is_commit=False, coordinator_epoch=4))
+        state.check_marker(ended(coordinator_epoch=4))
+
+
+def test_a_batch_begins_a_transaction_only_with_the_guard_in_force() -> None:
+    state = ProducerState()
+    first = header(0, is_transactional=True)
+    with pytest.raises(InvalidTransactionState):
+        state.check([first])
+    stale = allow(state, first)
+    state.update_marker(header(-1), EndTransaction(is_commit=False, coordinator_epoch=1), base_offset=0)
+    with pytest.raises(InvalidTransactionState):
+        state.check([first], stale)
+
+    assert state.check([first], allow(state, first)) is None
+    state.update(first, base_offset=1)
+
+    assert state.check([header(1, is_transactional=True)]) is None
+    assert state.check([first]) is not None, "a repetition needs no guard"
+
+
+def test_a_repetition_is_answered_after_its_transaction_has_ended() -> None:
+    state = state_after(header(0, is_transactional=True))
+    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1)
+
+    assert state.check([header(0, is_transactional=True)]) == ProducedBatch(0, 0, 0, NOW_MS)
+    with pytest.raises(InvalidTransactionState):
+        state.check([header(1, is_transactional=True)])
+
+
+def test_a_newer_epoch_does_not_continue_the_transaction_of_an_older_one_without_a_guard() -> None:
+    state = state_after(header(0, is_transactional=True))
+
+    with pytest.raises(InvalidTransactionState):
+        state.check([header(0, epoch=1, is_transactional=True)])
+
+
+def test_an_old_epoch_is_fenced_before_its_guard_is_asked_for() -> None:
+    state = state_after(header(0, epoch=3, is_transactional=True))
+
+    with pytest.raises(InvalidProducerEpoch):
+        state.check([header(1, epoch=2, is_transactional=True)])
+    with pytest.raises(InvalidProducerEpoch):
+        state.guard(9, 2, 0, is_version_2=True, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_marker_of_the_first_version_has_the_epoch_of_its_transaction_or_a_newer_one(version: int) -> None:
+    state = state_after(header(0, epoch=3, is_transactional=True))
+
+    state.check_marker(ended(epoch=3, version=version))
+    state.check_marker(ended(epoch=4, version=version))
+    with pytest.raises(InvalidProducerEpoch):
+        state.check_marker(ended(epoch=2, version=version))
+
+
+def test_a_marker_of_the_second_version_has_a_newer_epoch_than_its_transaction() -> None:
+    state = state_after(header(0, epoch=3, is_transactional=True))
+
+    with pytest.raises(InvalidProducerEpoch):
+        state.check_marker(ended(epoch=3, version=2))
+    state.check_marker(ended(epoch=4, version=2))
+
+
+def test_a_marker_of_the_second_version_may_be_written_again_when_nothing_is_open() -> None:
+    state = state_after(header(0, epoch=3, is_transactional=True))
+    state.update_marker(
+        header(-1, epoch=4), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1
+    )
+
+    state.check_marker(ended(epoch=4, version=2))
+    with pytest.raises(InvalidProducerEpoch):
+        state.check_marker(ended(epoch=3, version=2))
+
+
+def test_the_last_epoch_of_all_ends_the_transaction_of_the_same() -> None:
+    state = state_after(header(0, epoch=2**15 - 1, is_transactional=True))
+
+    state.check_marker(ended(epoch=2**15 - 1, version=2))
+
+
+def test_after_a_marker_with_a_newer_epoch_sequences_begin_at_zero() -> None:
+    state = state_after(header(0, is_transactional=True), header(1, is_transactional=True))
+    state.update_marker(
+        header(-1, epoch=1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=2
+    )
+    guard = state.guard(9, 1, 0, is_version_2=True, now_ms=NOW_MS)
+
+    assert state.check([header(0, epoch=1, is_transactional=True)], guard) is None
+    with pytest.raises(OutOfOrderSequence):
+        state.check([header(2, epoch=1, is_transactional=True)], guard)
+
+
+def test_after_a_marker_of_the_same_epoch_sequences_go_on() -> None:
+    state = state_after(header(0, is_transactional=True), header(1, is_transactional=True))
+    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=2)
+    guard = state.guard(9, 0, 2, is_version_2=False, now_ms=NOW_MS)
+
+    assert state.check([header(2, is_transactional=True)], guard) is None
+
+
+def test_a_later_batch_does_not_overtake_one_that_is_being_verified() -> None:
+    state = ProducerState()
+    guard = state.guard(9, 0, 4, is_version_2=False, now_ms=NOW_MS)
+    assert state.guard(9, 0, 6, is_version_2=False, now_ms=NOW_MS) is guard
+
+    with pytest.raises(OutOfOrderSequence, match="sequence 6 before 4"):
+        state.check([header(6, is_transactional=True)], guard)
+    assert state.check([header(4, is_transactional=True)], guard) is None
+
+    state.guard(9, 1, 7, is_version_2=False, now_ms=NOW_MS)
+    assert state.check([header(7, epoch=1, is_transactional=True)], guard) is None, "a new epoch counts anew"
+
+
+def test_a_producer_of_the_second_version_that_is_not_known_begins_at_zero() -> None:
+    state = ProducerState()
+    guard = state.guard(9, 0, 3, is_version_2=True, now_ms=NOW_MS)
+
+    with pytest.raises(OutOfOrderSequence, match="sequence 3 and not 0"):
+        state.check([header(3, is_transactional=True)], guard)
+
+
+def test_records_of_a_coordinator_need_a_guard_too_but_no_sequence() -> None:
+    state = ProducerState()
+    offsets = header(-1, is_transactional=True)
+    with pytest.raises(InvalidTransactionState):
+        state.check([offsets])
+
+    assert state.check([offsets], allow(state, offsets)) is None
+    state.update(offsets, base_offset=0)
+    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1)
+
+    with pytest.raises(InvalidTransactionState):
+        state.check([offsets])
+
+
+def test_an_aborted_transaction_is_told_with_what_was_undecided_when_it_ended() -> None:
+    state = state_after(
+        header(0, producer_id=1, is_transactional=True), header(0, producer_id=2, is_transactional=True)
+    )
+    abort, commit = EndTransaction(False, 0), EndTransaction(True, 0)
+
+    assert state.update_marker(header(-1, producer_id=2), abort, base_offset=2) == AbortedEntry(2, 1, 2, 0)
+    assert state.update_marker(header(-1, producer_id=1), commit, base_offset=3) is None
+    assert state.update_marker(header(-1, producer_id=1), abort, base_offset=4) is None, "nothing was open"
 
 
 def test_idle_producers_are_forgotten_unless_a_transaction_is_open() -> None:
@@ -130,6 +290,16 @@ def test_idle_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     assert state.expire(NOW_MS + 999, expiration_ms=1000) == 0
     assert state.expire(NOW_MS + 1000, expiration_ms=1000) == 1
     assert [producer.producer_id for producer in state] == [2]
+
+
+def test_a_guard_for_which_no_batch_comes_is_forgotten_with_idle_producers() -> None:
+    state = ProducerState()
+    state.guard(9, 0, 0, is_version_2=False, now_ms=NOW_MS)
+
+    state.expire(NOW_MS + 999, expiration_ms=1000)
+    assert len(state.guards) == 1
+    state.expire(NOW_MS + 1000, expiration_ms=1000)
+    assert len(state.guards) == 0
 
 
 def produce(log: Log, sequence: int, *, epoch: int = 0) -> object:
@@ -162,15 +332,8 @@ async def test_a_refused_batch_changes_nothing() -> None:
 async def test_a_marker_in_the_log_ends_a_transaction_also_after_a_kill() -> None:
     place = Place()
     log = place.create()
-    append(log, make_batch(2, producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True))
-    commit = kernel.build_batch(
-        [(NOW_MS, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x07", ())],
-        producer_id=9,
-        producer_epoch=0,
-        is_transactional=True,
-        is_control=True,
-    )
-    append(log, commit)
+    append_in_transaction(log, 9, 0, count=2)
+    append_marker(log, 9, coordinator_epoch=7)
 
     for known in (log.producers.get(9), (await place.kill()).producers.get(9)):
         assert known is not None
@@ -181,16 +344,8 @@ async def test_a_marker_in_the_log_ends_a_transaction_also_after_a_kill() -> Non
 async def test_a_marker_of_a_replaced_coordinator_is_refused() -> None:
     log = Place().create()
 
-    def marker(coordinator_epoch: int) -> bytearray:
-        value = b"\x00\x00" + coordinator_epoch.to_bytes(4, "big")
-        return kernel.build_batch(
-            [(NOW_MS, b"\x00\x00\x00\x00", value, ())],
-            producer_id=9,
-            producer_epoch=0,
-            is_transactional=True,
-            is_control=True,
-        )
-
-    append(log, marker(7))
+    append_marker(log, 9, coordinator_epoch=7)
     with pytest.raises(CoordinatorFenced):
-        append(log, marker(6))
+        append_marker(log, 9, coordinator_epoch=6)
+
+    assert log.end_offset == 1
