@@ -91,6 +91,8 @@ async def start_broker(folder: str) -> Broker:
         logs=logs,
         controller=nothing,
         groups=nothing,
+        transactions=nothing,
+        producer_ids=nothing,
     )
 
 

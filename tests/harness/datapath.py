@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import ANONYMOUS, RequestContext
+from penstock.broker.producer_ids import ProducerIds
 from penstock.config.broker import BrokerSettings
 from penstock.metadata.cache import MetadataCache
 from penstock.metadata.image import EMPTY_IMAGE
@@ -187,7 +188,7 @@ class DataNode:
             node_id=NODE_ID, logs=self.logs, topic_settings=DynamicSettings(settings).of_topic
         )
         controller: Any = FakeController()
-        groups: Any = None  # the data path does not know of them
+        nobody: Any = None  # the data path does not know of coordinators
         self.broker = Broker(
             node_id=NODE_ID,
             cluster_id=CLUSTER_ID,
@@ -197,7 +198,9 @@ class DataNode:
             partitions=self.partitions,
             logs=self.logs,
             controller=controller,
-            groups=groups,
+            groups=nobody,
+            transactions=nobody,
+            producer_ids=ProducerIds(controller, NODE_ID),
         )
 
     async def start(self) -> None:

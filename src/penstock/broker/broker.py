@@ -9,6 +9,7 @@ from penstock.broker.fetch_session import FetchSessions
 from penstock.broker.lag import Lags
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.slow_lane import SlowLane
+from penstock.broker.transaction_adds import TransactionAdds
 from penstock.metadata.cache import MetadataCache
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.config.broker import BrokerSettings
     from penstock.controller import Controller
     from penstock.coordinator.group.service import GroupCoordinator
+    from penstock.coordinator.txn.service import TransactionCoordinator
     from penstock.storage.store import LogStore
 
 
@@ -36,6 +38,8 @@ class Broker:
         "runtime",
         "settings",
         "slow_lane",
+        "transaction_adds",
+        "transactions",
     )
 
     def __init__(
@@ -50,6 +54,8 @@ class Broker:
         logs: LogStore,
         controller: Controller,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        producer_ids: ProducerIds,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -64,7 +70,9 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             settings.get("max.incremental.fetch.session.cache.slots"), runtime.random
         )
-        self.producer_ids = ProducerIds(controller, node_id)
+        self.transactions = transactions
+        self.transaction_adds = TransactionAdds(transactions, lambda: self.settings)
+        self.producer_ids = producer_ids
         self.slow_lane = SlowLane(runtime.workers)
         self.fetch_max_bytes: int = settings.get("fetch.max.bytes")
         """Read for every fetch, and not to be changed while the node runs, so it is read here once."""

@@ -11,10 +11,13 @@ import asyncio
 import errno
 import socket
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from penstock.broker.broker import Broker
 from penstock.broker.dispatcher import Dispatcher
 from penstock.broker.handlers import load_hot
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.transaction_markers import LocalMarkers
 from penstock.config.broker import BrokerSettings
 from penstock.config.checks import connection_limits
 from penstock.config.listeners import SECURITY_PROTOCOLS
@@ -23,11 +26,12 @@ from penstock.config.topic import TopicSettings
 from penstock.controller import Controller
 from penstock.controller.brokers import Registration
 from penstock.coordinator.group.service import GroupCoordinator
+from penstock.coordinator.txn.service import TransactionCoordinator
 from penstock.metadata.cache import MetadataCache
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.features import SUPPORTED
 from penstock.metadata.image import Endpoint
-from penstock.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
+from penstock.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.settings import DynamicSettings
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
@@ -50,6 +54,13 @@ from penstock.storage.store import LogStore
 # connections must leave enough. What is left over is for indexes of old segments and for small files.
 LOG_FILES_SHARE = 4
 CONNECTIONS_SHARE = 2
+
+
+class Coordinator(Protocol):
+    """Who keeps its state in the partitions of an internal topic."""
+
+    def elected(self, partition: int, leader_epoch: int) -> None: ...
+    def resigned(self, partition: int) -> None: ...
 
 
 class CannotStart(Exception):
@@ -124,6 +135,7 @@ class Node:
         for _, listener in self._listeners:
             listener.stop_accepting()
         await self.groups.close()
+        await self.transactions.close()
         self.partitions.close()
         await asyncio.sleep(0)  # those who were just sent away get their answers out
         await self.dispatcher.close()
@@ -158,21 +170,6 @@ class Node:
             node_id=settings.node_id, logs=self.logs, topic_settings=self._dynamic.of_topic
         )
         self.metadata.subscribe(self.partitions.apply)
-        self.groups = GroupCoordinator(
-            log=LedPartitions(
-                OFFSETS_TOPIC,
-                self.partitions,
-                clock=runtime.clock,
-                workers=runtime.workers,
-                read_bytes=settings.get("offsets.load.buffer.size"),
-            ),
-            image=lambda: self.metadata.image,
-            settings=lambda: self._dynamic.of_broker(self.metadata.image),
-            group_settings=lambda group_id: self._dynamic.of_group(self.metadata.image, group_id),
-            wall_ms=runtime.clock.wall_ms,
-            rng=runtime.random,
-        )
-        self.metadata.subscribe(self._coordinate)
         metadata_log, directory = self._open_metadata_log()
         self._quorum = Quorum(
             me=self._voter(directory),
@@ -188,6 +185,26 @@ class Node:
             settings=self._dynamic,
             rng=runtime.random,
         )
+        self.groups = GroupCoordinator(
+            log=self._led_partitions(OFFSETS_TOPIC, settings.get("offsets.load.buffer.size")),
+            image=lambda: self.metadata.image,
+            settings=lambda: self._dynamic.of_broker(self.metadata.image),
+            group_settings=lambda group_id: self._dynamic.of_group(self.metadata.image, group_id),
+            wall_ms=runtime.clock.wall_ms,
+            rng=runtime.random,
+        )
+        producer_ids = ProducerIds(self.controller, settings.node_id)
+        self.transactions = TransactionCoordinator(
+            log=self._led_partitions(
+                TRANSACTIONS_TOPIC, settings.get("transaction.state.log.load.buffer.size")
+            ),
+            image=lambda: self.metadata.image,
+            settings=lambda: self._dynamic.of_broker(self.metadata.image),
+            producer_ids=producer_ids,
+            markers=LocalMarkers(self.partitions, self.groups, runtime.clock),
+            wall_ms=runtime.clock.wall_ms,
+        )
+        self.metadata.subscribe(self._coordinate)
         await self.controller.start()
         self._leads = True
         self.partitions.remove_strays()
@@ -201,6 +218,8 @@ class Node:
             logs=self.logs,
             controller=self.controller,
             groups=self.groups,
+            transactions=self.transactions,
+            producer_ids=producer_ids,
         )
         self.dispatcher = Dispatcher(self.broker)
         self._apply_broker_settings()
@@ -210,6 +229,12 @@ class Node:
         await self._join(keeps_epochs=keeps_epochs)
         for _, listener in self._listeners:
             listener.start()
+
+    def _led_partitions(self, topic: str, read_bytes: int) -> LedPartitions:
+        runtime = self._runtime
+        return LedPartitions(
+            topic, self.partitions, clock=runtime.clock, workers=runtime.workers, read_bytes=read_bytes
+        )
 
     def _open_metadata_log(self) -> tuple[Log, LogDirectory]:
         settings = metadata_log_settings(self.settings)
@@ -273,19 +298,25 @@ class Node:
     # -- what changes while it runs
 
     def _coordinate(self, delta: MetadataDelta) -> None:
-        """Groups live where the partitions of their topic are led."""
+        """Groups and transactions live where the partitions of their topics are led."""
         for change in delta.topics.values():
             topic = change.after or change.before
             assert topic is not None, "a topic that changed was there before or is there now"
+            coordinator: Coordinator | None = None
             if topic.name == OFFSETS_TOPIC:
+                coordinator = self.groups
+            elif topic.name == TRANSACTIONS_TOPIC:
+                coordinator = self.transactions
+            if coordinator is not None:
                 gone = range(len(topic.partitions)) if change.after is None else ()
                 for index in (*change.changed_partitions, *gone):
-                    partition = self.partitions.get(OFFSETS_TOPIC, index)
+                    partition = self.partitions.get(topic.name, index)
                     if partition is not None and partition.is_leader:
-                        self.groups.elected(index)
+                        coordinator.elected(index, partition.leader_epoch)
                     else:
-                        self.groups.resigned(index)
+                        coordinator.resigned(index)
         self.groups.metadata_changed(delta)
+        self.transactions.metadata_changed(delta)
 
     def _metadata_changed(self, delta: MetadataDelta) -> None:
         if any(resource.type == ResourceType.BROKER for resource in delta.configs):
@@ -314,6 +345,7 @@ class Node:
             listener.stop_accepting()
         if self._leads:
             await self.groups.close()
+            await self.transactions.close()
             await self.controller.close()
         await self.logs.close(leaves_note=not self._owes_epochs)
 

@@ -20,6 +20,7 @@ from harness.datapath import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.producer_ids import ProducerIds
 from penstock.config.broker import BrokerSettings
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
@@ -56,6 +57,8 @@ async def broker(cluster: Cluster) -> Broker:
         logs=nothing,
         controller=controller,
         groups=nothing,
+        transactions=nothing,
+        producer_ids=ProducerIds(controller, NODE_ID),
     )
 
 

@@ -2,25 +2,23 @@
 
 v1 adds the type of the key, v4 asks for several keys at once, v6 for share partitions.
 
-Groups: the node that leads the group's partition of `__consumer_offsets`. The first who asks has that topic
-created, and is answered when it is there; Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile, which costs every first
-consumer a retry.
-Transactions: UNSUPPORTED_VERSION, which clients take as fatal and report; COORDINATOR_NOT_AVAILABLE would
-have them try in silence until their timeout of a minute. Share groups: INVALID_REQUEST, as Kafka answers
-where they are switched off.
+It is the node that leads the partition of `__consumer_offsets` or `__transaction_state` that the name falls into. The
+first who asks has that topic created, and is answered when it is there; Kafka answers COORDINATOR_NOT_AVAILABLE
+meanwhile, which costs every first consumer and producer a retry. Share groups: INVALID_REQUEST, as Kafka answers where
+they are switched off.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint
+from penstock.broker.internal_topics import create_internal_topic
 from penstock.coordinator.partitioning import partition_of
-from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER
-from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.find_coordinator import (
     Coordinator,
@@ -29,28 +27,24 @@ from penstock.protocol.messages.find_coordinator import (
 )
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 SEVERAL_KEYS_VERSION = 4
 NO_NODE_ID = -1
 
 
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
-    if request.key_type == GROUP and broker.metadata.image.topics.get(OFFSETS_TOPIC) is None:
-        return asyncio.ensure_future(_create_and_answer(broker, request, context))
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    topic = TOPICS.get(request.key_type)
+    if topic is not None and broker.metadata.image.topics.get(topic) is None:
+        return _create_and_answer(broker, request, context, topic)
     return _answer(broker, request, context)
 
 
 async def _create_and_answer(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, topic: str
 ) -> FindCoordinatorResponse:
-    words = f"{OFFSETS_TOPIC} could not be created: "
-    try:
-        errors = await broker.controller.create_topics_automatically([OFFSETS_TOPIC])
-    except Refused as refused:
-        return _answer(broker, request, context, why_not=words + refused.message)
-    error = errors.get(OFFSETS_TOPIC)
-    return _answer(broker, request, context, why_not=words + error.name if error else None)
+    return _answer(broker, request, context, why_not=await create_internal_topic(broker, topic))
 
 
 def _answer(
@@ -73,22 +67,21 @@ def _answer(
 def _find(
     broker: Broker, key: str, key_type: int, context: RequestContext, why_not: str | None
 ) -> Coordinator:
-    if key_type == TRANSACTION:
-        return _refuse(key, ErrorCode.UNSUPPORTED_VERSION, "transactions are not served yet")
     if key_type == SHARE:
         return _refuse(key, ErrorCode.INVALID_REQUEST, "share groups are not served yet")
-    if key_type != GROUP:
+    name = TOPICS.get(key_type)
+    if name is None:
         return _refuse(key, ErrorCode.INVALID_REQUEST, f"there is no type {key_type} of coordinators")
     image = broker.metadata.image
-    topic = image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(name)
     if topic is None:
-        return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"{OFFSETS_TOPIC} does not exist")
+        return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"{name} does not exist")
     partition = partition_of(key, len(topic.partitions))
     leader = broker.partitions.as_served(topic)[partition].leader
     found = None if leader == NO_LEADER else alive_endpoint(image, leader, context.listener)
     if found is None:
         return _refuse(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{partition} has no leader in service"
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name}-{partition} has no leader in service"
         )
     _, endpoint = found
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)

@@ -1,15 +1,15 @@
-"""InitProducerId (key 22): the id and epoch that make a producer idempotent. Served: v0 to v5.
+"""InitProducerId (key 22): the id and epoch that make a producer idempotent or transactional. Served: v0 to v6.
 
-v3 lets a producer say which id and epoch it had. For an idempotent producer that does not matter: it gets a
-new id at epoch 0, as in Kafka. Transactional producers are refused with UNSUPPORTED_VERSION until
-transactions are served: clients take that as fatal and say so at once, where a retriable error would make
-them try until their timeout.
+An idempotent producer gets a new id at epoch 0, whatever it had before. For a transactional one its coordinator
+decides: from v3 on it may say which id and epoch it had (KIP-360), from v4 on it knows PRODUCER_FENCED, from v6 on it
+may leave the end of its transactions to a coordinator outside of the cluster (KIP-939).
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable
 
+from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.metadata.errors import Refused
@@ -22,17 +22,18 @@ NO_EPOCH = -1
 
 def handle(
     broker: Broker, request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
-    if request.transactional_id is not None:
-        if request.transactional_id == "":
-            return _refuse(ErrorCode.INVALID_REQUEST)
-        return _refuse(ErrorCode.UNSUPPORTED_VERSION)
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return _refuse(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return answer(
+            lambda: broker.transactions.init_producer_id(request, version=context.version),
+            lambda refusal: _refuse(refusal.error),
+        )
     producer_id = broker.producer_ids.take_now()
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    return asyncio.ensure_future(_allocate_and_answer(broker))
+    return _allocate_and_answer(broker)
 
 
 async def _allocate_and_answer(broker: Broker) -> InitProducerIdResponse:

@@ -1,25 +1,28 @@
 """Produce (key 0): append batches of records to partitions. Served: v0 to v13.
 
 v0 and v1 carry message sets v0, v2 message set v1; both are stored as v2 batches. v3 brings v2 batches and
-transactions (which are refused until they are served). v7 allows zstd. v8 names the records that spoilt a
-batch. v10 tells a client that asked the wrong node which one leads. v13 names topics by id.
+transactions. v7 allows zstd. v8 names the records that spoilt a batch. v10 tells a client that asked the wrong node
+which one leads. From v12 on partitions come into a transaction by being written to. v13 names topics by id.
 
 With acks=0 there is no answer, and an error closes the connection, because that is all that such a client can
 notice. With acks=1 the answer comes when the leader has written (and flushed, where the topic asks for it),
 with acks=-1 when all replicas in sync have. Requests that need not wait are answered at once, by a plain
 function: this is the hot path (bench/micro/broker.py). Only records that take long to look at, because they are
 much larger than what was sent or have to be compressed anew, are looked at in the slow lane first; their
-connection is held meanwhile, so that nothing overtakes them.
+connection is held meanwhile, so that nothing overtakes them. So it is where a transaction's coordinator has to be
+waited for (`broker.transactional_produce`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from functools import partial
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import CloseConnection, RequestContext
 from penstock.broker.endpoints import alive_endpoint, current_leader
+from penstock.broker.transactional_produce import Verdict, verify
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.errors import ErrorCode
@@ -33,19 +36,69 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.records.batch import BatchHeader
+from penstock.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_MASK, BatchHeader
 from penstock.replication.partition import Partition
 from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
+from penstock.storage.transactions.guards import VerificationGuard
 
 STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
 LEADER_HINT_VERSION = 10
 TOPIC_ID_VERSION = 13
 NO_OFFSET = -1
+LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1  # of two bytes
 ADMIN_CLIENT_ID = "__admin_client"  # the only client that may write to internal topics; the name is Kafka's
 
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.transactional_id is None:
+        return _append(broker, request, context, None)
+    try:
+        verdict = verify(broker, request, context.version)
+    except Refused as refusal:
+        return _refuse_all(request, refusal)
+    if isinstance(verdict, Verdict):
+        return _append(broker, request, context, verdict)
+    return _append_later(broker, request, context, verdict)
+
+
+def _append_later(
+    broker: Broker, request: ProduceRequest, context: RequestContext, verdict: asyncio.Future[Verdict]
+) -> Awaitable[ProduceResponse | None]:
+    """Append when the verdict is known. What was sent is gone by then, so it is copied."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                data.records = memoryview(bytearray(data.records))
+    appended: asyncio.Future[ProduceResponse | None] = asyncio.get_running_loop().create_future()
+
+    def append(known: asyncio.Future[Verdict]) -> None:
+        """In the same turn in which the connection is let go: nothing comes between."""
+        if appended.done():  # the peer is gone
+            return
+        try:
+            response = _append(broker, request, context, known.result())
+        except Exception as error:
+            appended.set_exception(error)
+            return
+        if isinstance(response, asyncio.Future):
+            response.add_done_callback(pass_on)
+        else:
+            appended.set_result(response)
+
+    def pass_on(response: asyncio.Future[ProduceResponse]) -> None:
+        if not appended.done():
+            appended.set_result(response.result())
+
+    verdict.add_done_callback(append)
+    if context.connection is not None:
+        context.connection.hold(verdict)
+    return appended
+
+
+def _append(
+    broker: Broker, request: ProduceRequest, context: RequestContext, verdict: Verdict | None
 ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     acks = request.acks
     version = context.version
@@ -69,8 +122,16 @@ def handle(
                 records = data.records
                 if not isinstance(records, memoryview):
                     raise Refused(ErrorCode.INVALID_RECORD, f"there are no records for {partition}")
+                guard = None
+                if verdict is not None:
+                    guard = verdict.guard_for(partition)
+                elif len(records) >= HEADER_BYTES and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_MASK:
+                    raise Refused(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        f"records of a transaction for {partition} came without the transactional id",
+                    )
                 info = partition.append_as_leader(
-                    records, acks=acks, now_ms=now_ms, request_version=version, effort=effort
+                    records, acks=acks, now_ms=now_ms, request_version=version, effort=effort, guard=guard
                 )
             except Refused as refused:
                 refusal = refused
@@ -81,7 +142,9 @@ def handle(
             except TakesLong:
                 assert isinstance(records, memoryview)
                 waiting = waiting or PendingProduce(response)
-                slow = SlowAppend(broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms)
+                slow = SlowAppend(
+                    broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms, guard=guard
+                )
                 answers.append(slow.start(records))
                 continue
             answer = PartitionProduceResponse(
@@ -119,6 +182,7 @@ class SlowAppend:
         *,
         acks: int,
         now_ms: int,
+        guard: VerificationGuard | None,
     ) -> None:
         self._broker = broker
         self._partition = partition
@@ -127,6 +191,7 @@ class SlowAppend:
         self._context = context
         self._acks = acks
         self._now_ms = now_ms
+        self._guard = guard
         self._answer = PartitionProduceResponse(
             index=partition.index,
             base_offset=NO_OFFSET,
@@ -153,7 +218,9 @@ class SlowAppend:
         partition, answer = self._partition, self._answer
         try:
             batches, headers = admitted.result()
-            info = partition.append_admitted(batches, headers, acks=self._acks, now_ms=self._now_ms)
+            info = partition.append_admitted(
+                batches, headers, acks=self._acks, now_ms=self._now_ms, guard=self._guard
+            )
         except Refused as refused:
             image = self._broker.metadata.image
             _refuse(answer, refused, self._topic, self._pending.response, image, self._context)
@@ -224,6 +291,26 @@ class PendingProduce:
             self._timer.cancel()
         if not self.future.done():  # its connection may be gone
             self.future.set_result(self.response)
+
+
+def _refuse_all(request: ProduceRequest, refusal: Refused) -> ProduceResponse:
+    if request.acks == 0:
+        raise CloseConnection(f"a produce with acks=0 failed: {refusal}")
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index, base_offset=NO_OFFSET, error_code=refusal.error
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
 
 
 def _check_request(partition: Partition, acks: int, context: RequestContext) -> None:

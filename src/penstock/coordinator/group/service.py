@@ -94,7 +94,8 @@ class GroupCoordinator:
         `Refused` also where another node coordinates that partition, or this one is still loading it."""
         return self._runtime.end_transaction(partition, marker)
 
-    def elected(self, partition: int) -> None:
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """Groups have no use for the epoch; what they write carries that of the partition."""
         self._runtime.elected(partition)
 
     def resigned(self, partition: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 from penstock.broker.broker import Broker
 from penstock.broker.context import ANONYMOUS, RequestContext
 from penstock.broker.handlers import handler_of
+from penstock.broker.producer_ids import ProducerIds
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.settings import DynamicSettings
 from penstock.protocol.codec import codec
@@ -58,6 +59,8 @@ async def admin_broker(controller_node: ControllerNode) -> Broker:
         logs=nothing,
         controller=controller_node.controller,
         groups=nothing,
+        transactions=nothing,
+        producer_ids=ProducerIds(controller_node.controller, NODE_ID),
     )
 
     def settings_changed(delta: MetadataDelta) -> None:

@@ -19,8 +19,8 @@ from penstock.broker.handlers import (
     offset_delete,
     offset_fetch,
 )
-from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.partitioning import partition_of
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

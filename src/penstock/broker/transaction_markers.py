@@ -1,0 +1,75 @@
+"""Markers that end transactions in the partitions that this node leads.
+
+The coordinator of a transaction sends them through here, and so do those of other nodes, by WriteTxnMarkers. In a
+partition of `__consumer_offsets` the group coordinator writes the marker itself, because the offsets that the
+transaction holds become those of their groups with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from penstock.coordinator.group.service import GroupCoordinator
+from penstock.coordinator.txn.transaction import TopicPartition
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.records.control import EndedTransaction
+from penstock.replication.table import PartitionTable
+from penstock.runtime.clock import Clock
+
+ACKS_ALL = -1
+
+Told = Callable[[ErrorCode], None]
+
+
+class LocalMarkers:
+    """A `coordinator.txn.markers.MarkerWriter` for a cluster whose partitions are all led here."""
+
+    def __init__(self, partitions: PartitionTable, groups: GroupCoordinator, clock: Clock) -> None:
+        self._partitions = partitions
+        self._groups = groups
+        self._clock = clock
+
+    def write(
+        self,
+        marker: EndedTransaction,
+        partitions: Sequence[TopicPartition],
+        done: Callable[[TopicPartition, ErrorCode], None],
+    ) -> None:
+        """`done` is called once for each partition, perhaps before this returns; NONE when the marker is committed."""
+        for each in partitions:
+            told = partial(done, each)
+            try:
+                if each.topic == OFFSETS_TOPIC:
+                    self._end_in_groups(marker, each.partition, told)
+                else:
+                    self._append(marker, each, told)
+            except Refused as refusal:
+                told(refusal.error)
+
+    def _append(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
+        partition = self._partitions.find(where.topic, where.partition)
+        info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
+        if partition.when_acknowledged(info.last_offset + 1, acks=ACKS_ALL, listener=told):
+            told(ErrorCode.NONE)
+
+    def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:
+        waiting = self._groups.end_transaction(partition, marker)
+        if waiting is None:
+            told(ErrorCode.NONE)
+        else:
+            waiting.add_done_callback(lambda ended: told(_error_of(ended)))
+
+
+def _error_of(ended: asyncio.Future[None]) -> ErrorCode:
+    if ended.cancelled():
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    error = ended.exception()
+    if error is None:
+        return ErrorCode.NONE
+    if isinstance(error, Refused):
+        return error.error
+    raise error
