@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ SEED = 1  # it has stops and kills in it, with many connections open
 PROGRAM = """
 import sys
 from penstock.testing.scenario import run_seed
-print(run_seed(int(sys.argv[1]), has_groups=sys.argv[2] == "True").fingerprint)
+themes = {theme: theme in sys.argv[2:] for theme in ("has_groups", "has_transactions")}
+print(run_seed(int(sys.argv[1]), **themes).fingerprint)
 """
 
 
-def fingerprint_in_another_process(hash_seed: int, *, has_groups: bool) -> str:
+def fingerprint_in_another_process(hash_seed: int, themes: Sequence[str]) -> str:
     """Addresses in memory and the order of sets are others there."""
     environment = {
         **os.environ,
@@ -28,7 +30,7 @@ def fingerprint_in_another_process(hash_seed: int, *, has_groups: bool) -> str:
         "PYTHONPATH": str(Path(penstock.__file__).parents[1]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(SEED), str(has_groups)],
+        [sys.executable, "-c", PROGRAM, str(SEED), *themes],
         env=environment,
         capture_output=True,
         text=True,
@@ -37,12 +39,13 @@ def fingerprint_in_another_process(hash_seed: int, *, has_groups: bool) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("has_groups", [False, True])
-def test_two_runs_of_a_seed_are_the_same_to_the_last_byte(has_groups: bool) -> None:
-    here = run_seed(SEED, has_groups=has_groups).fingerprint
+@pytest.mark.parametrize("themes", [(), ("has_groups",), ("has_transactions",)])
+def test_two_runs_of_a_seed_are_the_same_to_the_last_byte(themes: Sequence[str]) -> None:
+    arguments = dict.fromkeys(("has_groups", "has_transactions"), False) | dict.fromkeys(themes, True)
+    here = run_seed(SEED, **arguments).fingerprint
 
-    assert run_seed(SEED, has_groups=has_groups).fingerprint == here
-    elsewhere = [fingerprint_in_another_process(hash_seed, has_groups=has_groups) for hash_seed in (1, 3)]
+    assert run_seed(SEED, **arguments).fingerprint == here
+    elsewhere = [fingerprint_in_another_process(hash_seed, themes) for hash_seed in (1, 3)]
     assert elsewhere == [here, here]
 
 

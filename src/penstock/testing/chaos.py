@@ -46,6 +46,7 @@ class Chaos:
         log_dirs: Sequence[str],
         seconds: float,
         life_s_max: float = LIFE_S_MAX,
+        rare_changes: Sequence[str] = RARE_CHANGES,
     ) -> None:
         self._simulation = simulation
         self._random = simulation.generator("chaos")
@@ -53,6 +54,7 @@ class Chaos:
         self._log_dirs = log_dirs
         self._ends_at = seconds
         self._life_s_max = life_s_max
+        self._rare_changes = rare_changes
         self._is_over = False
         self._has_fault = False
         """The disk answers with errors."""
@@ -154,7 +156,8 @@ class Chaos:
         if rng.random() < 0.5:
             self._simulation.crash_after(rng.randint(0, CHANGES_MAX))
         else:
-            self._simulation.crash_after(rng.randint(0, RARE_CHANGES_MAX), since=rng.choice(RARE_CHANGES))
+            since = rng.choice(self._rare_changes)
+            self._simulation.crash_after(rng.randint(0, RARE_CHANGES_MAX), since=since)
 
     async def _kill(self) -> None:
         self._simulation.crash(loses_power=False)

@@ -63,6 +63,8 @@ def read_records(data: PartitionData, offset: int, name: str) -> list[FoundRecor
 class Reader(SimulatedClient):
     """Follows its topics from their beginning to the end of the scenario, with or without a fetch session."""
 
+    ISOLATION_LEVEL = 0  # read uncommitted
+
     def __init__(
         self, simulation: Simulation, name: str, topics: Sequence[str], ledger: Ledger, weather: Weather
     ) -> None:
@@ -137,6 +139,7 @@ class Reader(SimulatedClient):
         return FetchRequest(
             max_wait_ms=self.random.randint(0, WAIT_MS_MAX),
             min_bytes=self.random.choice((0, 1, 1, 1000)),
+            isolation_level=self.ISOLATION_LEVEL,
             session_id=session[0],
             session_epoch=session[1],
             topics=[

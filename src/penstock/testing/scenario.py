@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.testing.administrators import Administrator
 from penstock.testing.auditor import Auditor
 from penstock.testing.catalogue import Catalogue
-from penstock.testing.chaos import LIFE_S_MAX, START_OFFSETS_MS, Chaos
+from penstock.testing.chaos import LIFE_S_MAX, RARE_CHANGES, START_OFFSETS_MS, Chaos
 from penstock.testing.client import LostConnection
 from penstock.testing.consumers import Reader
 from penstock.testing.groups.cast import cast_committer, cast_groups, draw_group_settings
@@ -33,6 +33,8 @@ from penstock.testing.groups.troupe import Troupe
 from penstock.testing.ledger import Ledger
 from penstock.testing.producers import IdempotentProducer, PlainProducer
 from penstock.testing.simulation import BrokenPromise, End, Simulation
+from penstock.testing.transactions.cast import Company, draw_transaction_settings
+from penstock.testing.transactions.stage import TOPICS as TRANSACTION_TOPICS
 
 T = TypeVar("T")
 Client = IdempotentProducer | PlainProducer | Reader | Committer
@@ -43,6 +45,14 @@ PASSING_TOPICS = ("durable-passing", "cached-passing")
 """Made, deleted and made again."""
 
 GROUPS_CHANCE = 0.4
+TRANSACTIONS_CHANCE = 0.0  # of those without groups
+TRANSACTION_CHANGES = (
+    f"/{TRANSACTIONS_TOPIC}-",
+    f"/{TRANSACTIONS_TOPIC}-",
+    f"/{OFFSETS_TOPIC}-",
+    ".txnindex",
+)
+"""A coordinator that dies after one of these, dies between deciding and telling everybody."""
 CHAOS_S_MAX = 9.0
 DELAY_S_MAX_OF_GROUPS = (
     0.02  # their timeouts are short, and a disk that stalls must not be the only thing they meet
@@ -66,22 +76,33 @@ class Report:
     acknowledged: int
     commits: int
     """Of offsets, that were acknowledged."""
+    transactions: int
+    """That were committed, as far as their clients know."""
     virtual_s: float
 
 
 def run_seed(
-    seed: int, *, has_groups: bool | None = None, on_line: Callable[[str], None] | None = None
+    seed: int,
+    *,
+    has_groups: bool | None = None,
+    has_transactions: bool | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> Report:
-    """Some seeds have groups in them; `has_groups` decides it instead of the seed."""
+    """Some seeds have groups in them, and some transactions; the arguments decide it instead of the seed."""
     groups_random = random.Random(f"{seed}/settings of groups")
+    transactions_random = random.Random(f"{seed}/settings of transactions")
     if has_groups is None:
-        has_groups = groups_random.random() < GROUPS_CHANCE
+        has_groups = groups_random.random() < GROUPS_CHANCE and not has_transactions
+    if has_transactions is None:
+        has_transactions = transactions_random.random() < TRANSACTIONS_CHANCE and not has_groups
     settings = draw_settings(random.Random(f"{seed}/settings"))
     if has_groups:
         settings |= draw_group_settings(groups_random)
+    if has_transactions:
+        settings |= draw_transaction_settings(transactions_random)
     simulation = Simulation(seed, settings=settings)
     simulation.trace.on_line = on_line
-    scenario = Scenario(simulation, has_groups=has_groups)
+    scenario = Scenario(simulation, has_groups=has_groups, has_transactions=has_transactions)
     try:
         simulation.run(lambda _: scenario.run())
     except Exception as error:
@@ -95,6 +116,7 @@ def run_seed(
         lives=simulation.lives,
         acknowledged=scenario.ledger.acknowledged_count(),
         commits=sum(party.offsets.acknowledged_count for party in scenario.parties),
+        transactions=scenario.company.committed_count() if scenario.company is not None else 0,
         virtual_s=simulation.loop.time(),
     )
 
@@ -117,7 +139,7 @@ def draw_settings(rng: random.Random) -> dict[str, str]:
 
 
 class Scenario:
-    def __init__(self, simulation: Simulation, *, has_groups: bool) -> None:
+    def __init__(self, simulation: Simulation, *, has_groups: bool, has_transactions: bool) -> None:
         self.simulation = simulation
         self.ledger = Ledger()
         self.catalogue = Catalogue()
@@ -127,17 +149,20 @@ class Scenario:
         if (metadata := simulation.properties.get("metadata.log.dir")) is not None:
             log_dirs.append(metadata)
         seconds = rng.uniform(4, CHAOS_S_MAX)
-        if has_groups:  # which need time to meet, and to part
-            self.chaos = Chaos(
-                simulation, self.ledger, log_dirs=log_dirs, seconds=2 * seconds, life_s_max=2 * LIFE_S_MAX
-            )
-        else:
-            self.chaos = Chaos(simulation, self.ledger, log_dirs=log_dirs, seconds=seconds)
+        slowness = 2 if has_groups else 1  # members need time to meet, and to part
+        self.chaos = Chaos(
+            simulation,
+            self.ledger,
+            log_dirs=log_dirs,
+            seconds=slowness * seconds,
+            life_s_max=slowness * LIFE_S_MAX,
+            rare_changes=TRANSACTION_CHANGES if has_transactions else RARE_CHANGES,
+        )
         weather = self.chaos.weather
         self._founder = self._administrator("founder", STABLE_TOPICS, deletes=False)
         self._keeper = self._administrator("keeper", PASSING_TOPICS, deletes=True)
         self._auditor = Auditor(simulation, "auditor", self.ledger)
-        self._clients = self._cast_few() if has_groups else self._cast_many()
+        self._clients = self._cast_few() if has_groups or has_transactions else self._cast_many()
         self._inspector = Inspector(simulation, "inspector")
         self.troupes: list[Troupe] = []
         self.parties: list[Party] = []
@@ -147,6 +172,13 @@ class Scenario:
             self._clients.append(committer)
             self.parties = [*[troupe.party for troupe in self.troupes], committer.party]
         self.chaos.on_end += [party.node_ended for party in self.parties]
+        self.company: Company | None = None
+        self._administrators = {self._founder: STABLE_TOPICS, self._keeper: PASSING_TOPICS}
+        if has_transactions:
+            self.company = Company(simulation, weather)
+            notary = self._administrator("notary", TRANSACTION_TOPICS, deletes=False)
+            self._administrators[notary] = TRANSACTION_TOPICS
+            self.chaos.on_end.append(self.company.node_ended)
 
     def _cast_many(self) -> list[Client]:
         weather = self.chaos.weather
@@ -184,16 +216,18 @@ class Scenario:
     async def run(self) -> None:
         work = asyncio.gather(
             self.chaos.run(),
-            self._founder.run(),
-            self._keeper.run(),
+            *[administrator.run() for administrator in self._administrators],
             self._audit_again_and_again(),
             *[client.run() for client in self._clients],
             *[troupe.run() for troupe in self.troupes],
+            *[performer.run() for performer in (self.company.performers if self.company is not None else ())],
         )
         try:
             await asyncio.wait_for(work, 2 * CHAOS_S_MAX + DRAIN_S_MAX)
         except TimeoutError:
             raise BrokenPromise("clients can not finish, though nothing goes wrong any more") from None
+        if self.company is not None:
+            await self.company.finish()
         await self._audit_everything()
         await self._end_once_more()
         await self.chaos.bring_up()
@@ -215,11 +249,11 @@ class Scenario:
     async def _audit_everything(self) -> None:
         """When nothing is under way any more: every topic, every setting, every record."""
         await asyncio.sleep(self.simulation.settle_s)
-        for administrator, topics in ((self._founder, STABLE_TOPICS), (self._keeper, PASSING_TOPICS)):
+        for administrator, topics in self._administrators.items():
             for topic in topics:
                 await _insist(administrator.look, topic)
         for found in (await _insist(self._auditor.metadata)).topics:
-            if found.name == OFFSETS_TOPIC and self.troupes:
+            if found.name in self._topics_of_others:
                 continue
             if found.name not in STABLE_TOPICS + PASSING_TOPICS:
                 raise BrokenPromise(f"there is a topic {found.name} that nobody made")
@@ -229,6 +263,15 @@ class Scenario:
             await self._audit_until_told(
                 f"offsets of group {party.group_id}", self._inspector.audit_offsets, party
             )
+        if self.company is not None:
+            await self.company.audit()
+
+    @property
+    def _topics_of_others(self) -> tuple[str, ...]:
+        """Topics that the ledger knows nothing about."""
+        if self.company is not None:
+            return (*TRANSACTION_TOPICS, TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+        return (OFFSETS_TOPIC,) if self.troupes else ()
 
     async def _audit_partition(self, topic: str, topic_id: Uuid, index: int) -> None:
         audit = partial(self._auditor.audit, topic, topic_id, index, is_quiet=True)

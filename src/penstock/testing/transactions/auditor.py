@@ -1,0 +1,209 @@
+"""Looks at everything when nothing goes wrong any more: all that was begun has to end, and then to be whole.
+
+Open transactions of clients that are gone are aborted when their time is over; those that were prepared stay until
+somebody completes them. Then every partition is stable to its end, and its markers, the lists of aborted transactions
+and the history have to tell the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest
+from penstock.testing.client import LATEST, LostConnection, SimulatedClient
+from penstock.testing.simulation import BrokenPromise
+from penstock.testing.transactions.checker import find_anomalies
+from penstock.testing.transactions.history import Partition, Poll, Seen
+from penstock.testing.transactions.isolation import (
+    Batch,
+    committed_by_markers,
+    keep_all,
+    keep_committed,
+    read_batches,
+)
+from penstock.testing.transactions.pipeline import NOT_YET_TOLD, read_offset
+from penstock.testing.transactions.stage import NOT_YET, TOPICS, Stage
+
+UNCOMMITTED, COMMITTED = 0, 1
+PARTITION_BYTES = 1 << 14
+LOOK_S = 0.5
+ANOMALIES_SHOWN = 5
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+class TransactionAuditor(SimulatedClient):
+    def __init__(self, stage: Stage, name: str) -> None:
+        super().__init__(stage.simulation, name)
+        self._stage = stage
+        self._audits = 0
+
+    async def wait_until_ended(self, *, within_s: float, but: Sequence[str] = ()) -> None:
+        """Return when no transaction is open, except for some that were prepared."""
+        until = self.simulation.loop.time() + within_s
+        while True:
+            left: object = "not told"
+            with contextlib.suppress(LostConnection):
+                left = await self._open_transactions()
+                if left is not None and all(name in but for name in left):
+                    return
+            if self.simulation.loop.time() > until:
+                raise BrokenPromise(f"after {within_s:.1f} s there are still transactions open: {left}")
+            await asyncio.sleep(LOOK_S)
+
+    async def is_open(self, transactional_id: str) -> bool:
+        while True:
+            with contextlib.suppress(LostConnection):
+                found = await self._open_transactions()
+                if found is not None:
+                    return transactional_id in found
+            await asyncio.sleep(LOOK_S)
+
+    async def _open_transactions(self) -> dict[str, str] | None:
+        """Their states; None where the coordinator does not tell them for now."""
+        response = await self.ask(ListTransactionsRequest(state_filters=[], producer_id_filters=[]))
+        if response.error_code in NOT_YET:
+            return None
+        if response.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"transactions are not listed: {response.error_code.name}")
+        return {
+            state.transactional_id: state.transaction_state
+            for state in response.transaction_states
+            if state.transaction_state in OPEN_STATES
+        }
+
+    async def audit(self, groups: Sequence[tuple[str, Partition]]) -> None:
+        """Read every partition and offset once more, and judge the history."""
+        self._audits += 1
+        for topic in TOPICS:
+            found = await self._insist_on_topic(topic)
+            if found is not None:
+                for index in range(found[1]):
+                    while not await self._audit_partition((topic, index)):
+                        await asyncio.sleep(LOOK_S)
+        for group_id, partition in groups:
+            while not await self._audit_offset(group_id, partition):
+                await asyncio.sleep(LOOK_S)
+        anomalies = find_anomalies(self._stage.history)
+        if anomalies:
+            shown = "\n".join(map(str, anomalies[:ANOMALIES_SHOWN]))
+            raise BrokenPromise(f"{len(anomalies)} anomalies in the history of transactions:\n{shown}")
+
+    async def _insist_on_topic(self, topic: str) -> tuple[bytes, int] | None:
+        while True:
+            with contextlib.suppress(LostConnection):
+                return await self.find_topic(topic)
+
+    async def _audit_offset(self, group_id: str, partition: Partition) -> bool:
+        try:
+            found = await read_offset(self, self._stage.history, group_id, partition)
+        except LostConnection:
+            return False
+        if isinstance(found, ErrorCode) and found not in NOT_YET_TOLD:
+            raise BrokenPromise(f"the offset of {group_id} in {partition} is not told: {found.name}")
+        return not isinstance(found, ErrorCode)
+
+    async def _audit_partition(self, partition: Partition) -> bool:
+        """False where a connection was lost."""
+        name = f"{partition[0]}-{partition[1]}"
+        try:
+            end_offset = await self._end_offset(partition, UNCOMMITTED)
+            stable_offset = await self._end_offset(partition, COMMITTED)
+            if end_offset is None or stable_offset is None:
+                return False
+            if stable_offset != end_offset:
+                raise BrokenPromise(f"{name} ends at {end_offset}, but is stable only up to {stable_offset}")
+            await self._check_producers(partition)
+            batches, everything = await self._read(partition, end_offset, UNCOMMITTED)
+            _, committed = await self._read(partition, end_offset, COMMITTED)
+        except LostConnection:
+            return False
+        by_markers, left = committed_by_markers(batches)
+        if left:
+            raise BrokenPromise(
+                f"{name} is stable to its end, but nothing ends the transactions of {left[:3]}"
+            )
+        for words, one, other in (
+            ("is given out as committed, but its marker says otherwise", committed, by_markers),
+            ("is committed by its marker, but not given out", by_markers, committed),
+        ):
+            strange = sorted(set(one) - set(other))
+            if strange:
+                raise BrokenPromise(f"{name}: {strange[0].value!r} at {strange[0].offset} {words}")
+        now = self.simulation.loop.time()
+        for is_committed, records in ((False, everything), (True, committed)):
+            reader = f"{self.name}/{self._audits}/{is_committed}/{now}"
+            self._stage.history.polls.append(
+                Poll(reader, is_committed, partition, 0, end_offset, records, now)
+            )
+        return True
+
+    async def _end_offset(self, partition: Partition, isolation_level: int) -> int | None:
+        topic, index = partition
+        wanted = ListOffsetsPartition(partition_index=index, timestamp=LATEST)
+        response = await self.ask(
+            ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=isolation_level,
+                topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
+            )
+        )
+        (found,) = response.topics[0].partitions
+        if found.error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
+            return None
+        if found.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"where {partition} ends is not told: {found.error_code.name}")
+        offset: int = found.offset
+        return offset
+
+    async def _check_producers(self, partition: Partition) -> None:
+        topic, index = partition
+        request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
+        (found,) = (await self.ask(request)).topics[0].partitions
+        if found.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"producers of {partition} are not described: {found.error_code.name}")
+        for producer in found.active_producers:
+            if producer.current_txn_start_offset >= 0:
+                raise BrokenPromise(f"{partition}: nothing is open, but {producer} is described")
+
+    async def _read(
+        self, partition: Partition, end_offset: int, isolation_level: int
+    ) -> tuple[list[Batch], list[Seen]]:
+        found = await self.find_topic(partition[0])
+        assert found is not None, "topics of transactions stay"
+        batches: list[Batch] = []
+        records: list[Seen] = []
+        position = 0
+        while position < end_offset:
+            wanted = FetchPartition(
+                partition=partition[1], fetch_offset=position, partition_max_bytes=PARTITION_BYTES
+            )
+            response = await self.ask(
+                FetchRequest(
+                    max_wait_ms=500,
+                    min_bytes=1,
+                    isolation_level=isolation_level,
+                    topics=[FetchTopic(topic_id=found[0], partitions=[wanted])],
+                )
+            )
+            data: PartitionData = response.responses[0].partitions[0]
+            if data.error_code != ErrorCode.NONE:
+                raise BrokenPromise(f"{partition} can not be read: {data.error_code.name}")
+            new = read_batches(data, partition, position)
+            if not new:
+                raise BrokenPromise(
+                    f"{partition}: nothing is read at {position}, though it ends at {end_offset}"
+                )
+            records += (
+                keep_committed(data, new, partition, position)
+                if isolation_level == COMMITTED
+                else keep_all(new, position)
+            )
+            batches += new
+            position = new[-1].header.next_offset
+        return batches, records

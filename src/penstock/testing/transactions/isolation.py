@@ -1,0 +1,108 @@
+"""What a consumer makes of the bytes that it fetched: with or without records that are not committed.
+
+The broker tells which transactions were aborted, by producer id and first offset, and leaves it to the consumer to
+drop their records: from that offset on, batches of that producer up to the marker that ends the transaction.
+`committed_by_markers` comes to the same result by the markers alone, from a whole log, and so knows where a list of
+aborted transactions has too much or too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.protocol.messages.fetch import PartitionData
+from penstock.records import kernel
+from penstock.records.batch import BatchHeader
+from penstock.records.control import read_end_transaction
+from penstock.records.errors import RecordsError
+from penstock.testing.simulation import BrokenPromise
+from penstock.testing.transactions.history import Partition, Seen
+
+
+class Batch(NamedTuple):
+    header: BatchHeader
+    records: Sequence[Seen]
+    is_commit: bool | None
+    """For the end of a transaction whether it was committed; None for what clients wrote."""
+
+
+def read_batches(data: PartitionData, partition: Partition, offset: int) -> list[Batch]:
+    """All batches of an answer, after checking that they are whole, follow one another and end where they may."""
+    name = f"{partition[0]}-{partition[1]}"
+    buffer = data.records
+    assert isinstance(buffer, memoryview), "a decoded answer has its records in memory"
+    try:
+        headers = kernel.check_batches(buffer)
+    except RecordsError as error:
+        raise BrokenPromise(f"{name}: what was read at {offset} is damaged: {error}") from error
+    batches: list[Batch] = []
+    position, expected_offset = 0, offset
+    for header in headers:
+        if header.base_offset > expected_offset or (batches and header.base_offset < expected_offset):
+            raise BrokenPromise(f"{name}: {expected_offset} is missing, {header.base_offset} comes next")
+        if header.last_offset >= data.high_watermark:
+            raise BrokenPromise(
+                f"{name}: offset {header.last_offset} was given out past the high watermark {data.high_watermark}"
+            )
+        records = list(kernel.iterate_records(buffer, position))
+        if header.is_control:
+            ended = read_end_transaction(records[0])
+            batches.append(Batch(header, (), ended.is_commit if ended is not None else None))
+        else:
+            seen = [Seen(partition, each.offset, bytes(each.value or b"")) for each in records]
+            batches.append(Batch(header, seen, None))
+        position += header.size_bytes
+        expected_offset = header.next_offset
+    return batches
+
+
+def keep_all(batches: Iterable[Batch], offset: int) -> list[Seen]:
+    """What a consumer that reads everything is given from `offset` on."""
+    return [record for batch in batches for record in batch.records if record.offset >= offset]
+
+
+def keep_committed(
+    data: PartitionData, batches: Sequence[Batch], partition: Partition, offset: int
+) -> list[Seen]:
+    """What a consumer that wants committed records is given from `offset` on."""
+    name = f"{partition[0]}-{partition[1]}"
+    if data.last_stable_offset > data.high_watermark:
+        raise BrokenPromise(
+            f"{name} is stable up to {data.last_stable_offset}, but committed up to {data.high_watermark}"
+        )
+    if batches and batches[-1].header.last_offset >= data.last_stable_offset:
+        raise BrokenPromise(
+            f"{name}: offset {batches[-1].header.last_offset} was given out, but is stable up to"
+            f" {data.last_stable_offset}"
+        )
+    if data.aborted_transactions is None:
+        raise BrokenPromise(f"{name}: nobody told which transactions were aborted")
+    waiting = sorted(data.aborted_transactions, key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    kept: list[Seen] = []
+    for header, records, is_commit in batches:
+        while waiting and waiting[0].first_offset <= header.last_offset:
+            aborted.add(waiting.pop(0).producer_id)
+        if is_commit is False:
+            aborted.discard(header.producer_id)
+        if not (header.is_transactional and header.producer_id in aborted):
+            kept += [record for record in records if record.offset >= offset]
+    return kept
+
+
+def committed_by_markers(batches: Iterable[Batch]) -> tuple[list[Seen], list[Seen]]:
+    """Of a whole log: what is committed, and what is still open."""
+    open_records: dict[int, list[Seen]] = {}
+    committed: list[Seen] = []
+    for header, records, is_commit in batches:
+        if header.is_control:
+            ended = open_records.pop(header.producer_id, [])
+            if is_commit:
+                committed += ended
+        elif header.is_transactional:
+            open_records.setdefault(header.producer_id, []).extend(records)
+        else:
+            committed += records
+    left = [record for records in open_records.values() for record in records]
+    return sorted(committed, key=lambda each: each.offset), sorted(left, key=lambda each: each.offset)

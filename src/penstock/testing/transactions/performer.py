@@ -1,0 +1,149 @@
+"""One incarnation of a transactional id: a process that begins, works, ends, and begins anew until it is stopped.
+
+It may be cancelled at any await, which is a process that vanishes, and others may come under the same id while it goes
+on, which makes it a zombie. When it is told that it is fenced it goes home, unless it is one of those that do not
+listen: then it tries to write and to commit some more, and every such thing has to be refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.testing.client import LostConnection
+from penstock.testing.producers import STOPPING
+from penstock.testing.simulation import BrokenPromise
+from penstock.testing.transactions.client import TransactionalClient
+from penstock.testing.transactions.history import Partition, Poll, Seen
+from penstock.testing.transactions.identity import Identity
+from penstock.testing.transactions.isolation import keep_committed, read_batches
+from penstock.testing.transactions.stage import Fenced, MustAbort, Stage
+
+PAUSE_S_MAX = 0.1
+PARTITION_BYTES = 1_500  # a few records at a time
+READ_COMMITTED = 1
+LIVES_AS_ZOMBIE = 3
+TIMEOUTS_MS = (800, 1500, 4000)
+
+
+class Performer(TransactionalClient, ABC):
+    def __init__(self, stage: Stage, identity: Identity, name: str) -> None:
+        rng = stage.simulation.generator(f"performer/{name}")
+        super().__init__(
+            stage,
+            identity,
+            name,
+            is_version_2=self.HAS_TWO_PHASES or rng.random() < 0.6,
+            timeout_ms=rng.choice(TIMEOUTS_MS),
+        )
+        self.is_leaving = False
+        """Set by others: it has to end what it has begun, and go."""
+        self._listens = self.HAS_TWO_PHASES or rng.random() < 0.6
+        self._positions: dict[Partition, int] = {}
+
+    async def run(self) -> None:
+        try:
+            await self.prepare()
+            while not self.is_leaving:
+                try:
+                    await self.perform()
+                except MustAbort:
+                    await self.give_up()
+                await self.pause()
+        except Fenced:
+            self.note("is fenced")
+            if not self._listens:
+                await self._insist()
+        self.hang_up()
+
+    async def prepare(self) -> None:
+        await self.init()
+
+    @abstractmethod
+    async def perform(self) -> None:
+        """One transaction."""
+
+    async def give_up(self) -> None:
+        """Abort what was begun."""
+        if self.transaction is not None:
+            if self.random.random() < 0.3:
+                self.straggle()
+            await self.end(commits=False)
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.random.uniform(0, PAUSE_S_MAX))
+
+    async def dawdle(self) -> None:
+        """Take long, at times longer than the coordinator waits."""
+        if self.random.random() < 0.08:
+            seconds = self.random.uniform(0, 2) * self.timeout_ms / 1000
+            self.note(f"dawdles for {seconds:.1f} s")
+            await asyncio.sleep(seconds)
+        else:
+            await self.pause()
+
+    def add_some(self, partitions: Sequence[Partition]) -> None:
+        """Records for some of these partitions, in up to three batches each."""
+        rng = self.random
+        for partition in rng.sample(partitions, rng.randint(1, len(partitions))):
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                self.add_batch(partition, rng.randint(1, 3))
+
+    async def _insist(self) -> None:
+        """Go on as if nothing had been said; who accepts anything of it is told so by the books."""
+        for _ in range(LIVES_AS_ZOMBIE):
+            await self.pause()
+            try:
+                self._lanes.clear()
+                self.begin()
+                await self.look_for_topics()
+                if partitions := self.partitions_of(*self.topics):
+                    self.add_some(partitions)
+                    await self.flush()
+                    await self.end(commits=True)
+            except (Fenced, MustAbort):
+                continue
+
+    # Reading
+
+    async def poll(self, partition: Partition) -> tuple[list[Seen], int] | None:
+        """Committed records from where it is, and where it goes on; None where there is nothing to be had for now."""
+        position = self._positions.setdefault(partition, 0)
+        data = await self._fetch(partition, position)
+        if data.error_code in STOPPING or self.stage.is_storage_ailing(data.error_code):
+            return None
+        if data.error_code != ErrorCode.NONE:
+            raise BrokenPromise(f"{self.name} can not read {partition}: {data.error_code.name}")
+        batches = read_batches(data, partition, position)
+        records = keep_committed(data, batches, partition, position)
+        next_offset = batches[-1].header.next_offset if batches else position
+        self.stage.history.polls.append(
+            Poll(self._reads_as, True, partition, position, next_offset, records, self.now)
+        )
+        self._positions[partition] = next_offset
+        return records, next_offset
+
+    @property
+    def _reads_as(self) -> str:
+        return self.name
+
+    async def _fetch(self, partition: Partition, position: int) -> PartitionData:
+        topic, index = partition
+        wanted = FetchPartition(partition=index, fetch_offset=position, partition_max_bytes=PARTITION_BYTES)
+        while True:
+            try:
+                response = await self.ask(
+                    FetchRequest(
+                        max_wait_ms=self.random.choice((0, 50)),
+                        min_bytes=1,
+                        isolation_level=READ_COMMITTED,
+                        topics=[FetchTopic(topic_id=self.topics[topic][0], partitions=[wanted])],
+                    )
+                )
+            except LostConnection:
+                continue
+            data: PartitionData = response.responses[0].partitions[0]
+            return data
