@@ -49,6 +49,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from penstock.records import kernel
 
 TRANSACTION = 1
 """The type of key by which the coordinator of a transaction is found."""
@@ -61,6 +62,8 @@ VERIFYING = 11  # the last version of Produce that only verifies
 ADDING = 12  # the first one that adds partitions by itself
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+MARKERS = {b"\0\0\0\0": "abort", b"\0\0\0\1": "commit"}
+"""Keys of the control records that end transactions: a version and a type."""
 NOBODY = -1
 
 RETRIABLE = (
@@ -366,7 +369,57 @@ def producers_of(connection: WireConnection, topic: str, partition: int = 0) -> 
     return found
 
 
-def read(
+def read(connection: WireConnection, topic: str, *, version: int = 12, **options: Any) -> PartitionData:
+    """One fetch of one partition, as `fetch_request` has it."""
+    (answered,) = ask(
+        connection, fetch_request(connection, topic, version=version, **options), version
+    ).responses
+    (data,) = answered.partitions
+    assert isinstance(data, PartitionData)
+    return data
+
+
+def seen(data: PartitionData) -> list[tuple[int, list[bytes | None] | str]]:
+    """First offset and values of every batch; of a marker, what it says."""
+    found: list[tuple[int, list[bytes | None] | str]] = []
+    position = 0
+    for header in kernel.read_headers(data.records or b""):
+        records = list(kernel.iterate_records(data.records, position))
+        if header.is_control:
+            (record,) = records
+            found.append((header.base_offset, MARKERS[record.key or b""]))
+        else:
+            found.append((header.base_offset, [record.value for record in records]))
+        position += header.size_bytes
+    return found
+
+
+def aborted(data: PartitionData) -> list[tuple[int, int]] | None:
+    """Producer and first offset of every transaction that the reader has to leave out."""
+    if data.aborted_transactions is None:
+        return None
+    return [(each.producer_id, each.first_offset) for each in data.aborted_transactions]
+
+
+def committed_values(data: PartitionData) -> list[bytes | None]:
+    """What a consumer of committed records hands out of one fetch."""
+    assert data.aborted_transactions is not None
+    begun = sorted(data.aborted_transactions, key=lambda each: each.first_offset, reverse=True)
+    left_out: set[int] = set()
+    found: list[bytes | None] = []
+    position = 0
+    for header in kernel.read_headers(data.records or b""):
+        while begun and begun[-1].first_offset <= header.last_offset:
+            left_out.add(begun.pop().producer_id)
+        if header.is_control:
+            left_out.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in left_out):
+            found += [record.value for record in kernel.iterate_records(data.records, position)]
+        position += header.size_bytes
+    return found
+
+
+def fetch_request(
     connection: WireConnection,
     topic: str,
     *,
@@ -377,37 +430,9 @@ def read(
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     partition_max_bytes: int = 1 << 20,
-) -> PartitionData:
-    """One fetch; by default of committed records, and without waiting."""
-    request = fetch_request(
-        connection,
-        topic,
-        partition=partition,
-        offset=offset,
-        version=version,
-        isolation_level=isolation_level,
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        partition_max_bytes=partition_max_bytes,
-    )
-    (answered,) = ask(connection, request, version).responses
-    (data,) = answered.partitions
-    assert isinstance(data, PartitionData)
-    return data
-
-
-def fetch_request(
-    connection: WireConnection,
-    topic: str,
-    *,
-    partition: int,
-    offset: int,
-    version: int,
-    isolation_level: int,
-    max_wait_ms: int,
-    min_bytes: int,
-    partition_max_bytes: int,
+    session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
+    """By default of committed records, and without waiting."""
     named = (
         {"topic": topic} if version < TOPIC_ID_FETCH_VERSION else {"topic_id": topic_id_of(connection, topic)}
     )
@@ -415,6 +440,8 @@ def fetch_request(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         isolation_level=isolation_level,
+        session_id=session[0],
+        session_epoch=session[1],
         topics=[
             FetchTopic(
                 **named,
