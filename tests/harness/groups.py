@@ -33,8 +33,8 @@ class Stage:
     """`context` for the parts under test, `play` to carry out what they decide, `advance` to let time pass.
 
     `parts` are those whose `replays` take the records. With `framing` given, every record also makes the way
-    through its bytes. `is_committing = False` keeps writes uncommitted until `commit()`; `refuse = ErrorCode...`
-    makes the log refuse.
+    through its bytes: to be replayed or, if it is one of a block, to stand in the log. `is_committing = False` keeps
+    writes uncommitted until `commit()`; `refuse = ErrorCode...` makes the log refuse.
     """
 
     def __init__(
@@ -79,7 +79,8 @@ class Stage:
                 raise Refused(self.refuse)
             return outcome.response
         if outcome.records:
-            self.log.extend(outcome.records)
+            for record in outcome.records:
+                self.log += self._single(record)
             end_offset = len(self.log)
             if self.is_committing:
                 self._timeline.commit(end_offset)
@@ -139,9 +140,16 @@ class Stage:
         for record in records:
             self._replay(record)
 
+    def _single(self, record: CoordinatorRecord) -> list[CoordinatorRecord]:
+        """What stands in the log for a record, which is more than one where it is a block."""
+        if self._framing is None or not _is_block(record):
+            return [record]
+        decode = self._framing.decode
+        return [CoordinatorRecord(*decode(*encoded)) for encoded in self._framing.encode_all([record])]
+
     def _replay(self, record: CoordinatorRecord) -> None:
         key, value = record.key, record.value
-        if self._framing is not None:
+        if self._framing is not None and not _is_block(record):
             key, value = self._framing.decode(*self._framing.encode(record))
         for part in self.parts:
             replay = part.replays.get(type(key))
@@ -155,3 +163,7 @@ class Stage:
 
     def _group_settings(self, group_id: str) -> GroupSettings:
         return GroupSettings.resolve(self.settings, dict(self.image.settings_of(group_resource(group_id))))
+
+
+def _is_block(record: CoordinatorRecord) -> bool:
+    return isinstance(record.value, list)

@@ -11,7 +11,7 @@ from penstock.coordinator.group.administration import Administration
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
 from penstock.coordinator.group.offsets import Offsets
-from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.group.records import BLOCKS, TYPES
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -48,7 +48,8 @@ class OffsetStage(Stage):
         self.cluster = Cluster()
         self.cluster.add_topic("orders", partitions=3)
         self.cluster.add_topic("payments")
-        super().__init__(properties, image=self.cluster.metadata.image, framing=RecordFraming(TYPES))
+        framing = RecordFraming(TYPES, blocks=BLOCKS)
+        super().__init__(properties, image=self.cluster.metadata.image, framing=framing)
         self.offsets = Offsets(self.context)
         self.classic = ClassicGroups(self.context)
         self.administration = Administration(self.context, self.offsets, self.classic)

@@ -21,6 +21,8 @@ from penstock.protocol.errors import MalformedMessage
 HEAD = struct.Struct(">h")
 
 Writer = Callable[[Any], bytes]
+BlockWriter = Callable[[Any, Any], Iterable[tuple[bytes, bytes]]]
+"""From the key and the value of a block to those of its records, as bytes."""
 
 
 class UnknownRecord(Exception):
@@ -35,10 +37,14 @@ class RecordFraming:
     """The record types of one coordinator: pairs of key and value classes, with one number each.
 
     `writers` are for what is written often: keys, and values of the newest version. They do what `writer_of` would.
+    `blocks` are for what is written by the dozen: by the type of the key that stands for those of many records.
     """
 
     def __init__(
-        self, types: Iterable[tuple[type, type]], writers: Mapping[type, Writer] | None = None
+        self,
+        types: Iterable[tuple[type, type]],
+        writers: Mapping[type, Writer] | None = None,
+        blocks: Mapping[type, BlockWriter] | None = None,
     ) -> None:
         self._types: dict[int, tuple[type, type]] = {}
         for key_type, value_type in types:
@@ -50,6 +56,18 @@ class RecordFraming:
         self._value_writers: dict[tuple[type, int], Writer] = {
             (message_type, NEWEST): writer for message_type, writer in (writers or {}).items()
         }
+        self._block_writers: dict[type, BlockWriter] = dict(blocks or {})
+
+    def encode_all(self, records: Iterable[CoordinatorRecord]) -> list[tuple[bytes, bytes | None]]:
+        """Keys and values of all records, those in blocks among them."""
+        encoded: list[tuple[bytes, bytes | None]] = []
+        for record in records:
+            write_block = self._block_writers.get(type(record.key))
+            if write_block is None:
+                encoded.append(self.encode(record))
+            else:
+                encoded += write_block(record.key, record.value)
+        return encoded
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         key, value, version = record

@@ -18,7 +18,11 @@ NEWEST = -1
 
 
 class CoordinatorRecord(NamedTuple):
-    """One line of a coordinator's log: declared records (`protocol.declare.record`), as Kafka writes them."""
+    """One line of a coordinator's log: declared records (`protocol.declare.record`), as Kafka writes them.
+
+    Or several that are decided and replayed together, where there are many of a kind (`framing.BlockWriter`): then its
+    key stands for theirs.
+    """
 
     key: Any
     value: Any | None

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from penstock.coordinator.batching import build_batches
 from penstock.coordinator.framing import CorruptRecord, RecordFraming
 from penstock.coordinator.loading import load
 from penstock.coordinator.log import CoordinatorLog
@@ -34,10 +35,6 @@ from penstock.records.control import EndedTransaction
 from penstock.records.errors import RecordsError
 
 logger = logging.getLogger(__name__)
-
-BATCH_BYTES = 900_000
-"""Records of one write that are larger together are cut into batches of about this size. A record that is larger by
-itself is left to the log, which may refuse it."""
 
 COMMIT_TIMEOUT_MS = 5_000
 RETRY_MS = 500  # after a timer's write was refused
@@ -244,22 +241,9 @@ class CoordinatorRuntime(Generic[S]):
         return self._park(held, response, told)
 
     def _append(self, held: _Held[S], records: Sequence[CoordinatorRecord]) -> None:
-        partition = held.context.partition
-        timestamp = self._wall_ms()
-        batches, waiting_bytes = bytearray(), 0
-        waiting: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
-        encode = self._framing.encode
-        for record in records:
-            key, value = encode(record)
-            record_bytes = len(key) if value is None else len(key) + len(value)
-            if waiting and waiting_bytes + record_bytes > BATCH_BYTES:
-                batches += kernel.build_batch(waiting, compression=self._compression())
-                waiting, waiting_bytes = [], 0
-            waiting.append((timestamp, key, value, ()))
-            waiting_bytes += record_bytes
-        last = kernel.build_batch(waiting, compression=self._compression())
-        batches = batches + last if batches else last
-        self._written(held, self._log.append(partition, batches))
+        encoded = self._framing.encode_all(records)
+        batches = build_batches(encoded, timestamp_ms=self._wall_ms(), compression=self._compression())
+        self._written(held, self._log.append(held.context.partition, batches))
         replay = held.shard.replay
         for record in records:
             replay(record.key, record.value)
@@ -268,9 +252,9 @@ class CoordinatorRuntime(Generic[S]):
         self, held: _Held[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
     ) -> None:
         """In one batch, however large: there is one answer for all of it, so a crash must not leave half."""
-        timestamp, encode = self._wall_ms(), self._framing.encode
+        timestamp = self._wall_ms()
         batch = kernel.build_batch(
-            [(timestamp, *encode(record), ()) for record in records],
+            [(timestamp, key, value, ()) for key, value in self._framing.encode_all(records)],
             compression=self._compression(),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

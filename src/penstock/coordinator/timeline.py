@@ -11,7 +11,7 @@ Values are taken as immutable: a change puts a new one in. State that must survi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K")
@@ -98,6 +98,13 @@ class TimelineMap(MutableMapping[K, V], Generic[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         self._remember(key)
         self._newest[key] = value
+
+    def put_all(self, items: Mapping[K, V]) -> None:
+        """`self[key] = value` for each."""
+        if self._timeline.layer is not None:
+            for key in items:
+                self._remember(key)
+        self._newest.update(items)
 
     def __delitem__(self, key: K) -> None:
         if key not in self._newest:

@@ -364,12 +364,13 @@ def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
     play(scenario)
 
 
-def test_a_large_write_is_cut_into_batches_and_loads_as_one() -> None:
+@pytest.mark.parametrize(("count", "name_bytes"), [(2000, 1000), (500, 4000)])
+def test_a_large_write_is_cut_into_batches_and_loads_as_one(count: int, name_bytes: int) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         records = [
-            CoordinatorRecord(CountKey(name=f"{index:05d}" + "x" * 1000), CountValue(count=index))
-            for index in range(2000)
+            CoordinatorRecord(CountKey(name=f"{index:05d}" + "x" * name_bytes), CountValue(count=index))
+            for index in range(count)
         ]
         runtime.write(0, lambda shard: Outcome(None, records))
 
@@ -377,7 +378,7 @@ def test_a_large_write_is_cut_into_batches_and_loads_as_one() -> None:
         other = make_runtime(log)
         other.elected(0)
         await asyncio.sleep(1)
-        assert list(shard_of(other).counts.values()) == list(range(2000))
+        assert list(shard_of(other).counts.values()) == list(range(count))
         await other.close()
 
     play(scenario)

@@ -38,6 +38,20 @@ def test_what_was_removed_is_there_for_questions_until_that_is_committed() -> No
     assert groups.committed("g") is None
 
 
+def test_several_keys_are_put_as_each_of_them_would_be() -> None:
+    timeline = Timeline()
+    offsets: TimelineMap[str, int] = TimelineMap(timeline)
+    timeline.begin(1, is_committed=True)
+    offsets.put_all({"a": 1, "b": 1})
+    assert offsets.committed_items() == {"a": 1, "b": 1}
+
+    timeline.begin(2, is_committed=False)
+    offsets.put_all({"b": 2, "c": 2})
+
+    assert dict(offsets) == {"a": 1, "b": 2, "c": 2}
+    assert offsets.committed_items() == {"a": 1, "b": 1}
+
+
 def test_a_value_is_known_as_it_is_and_as_it_is_committed() -> None:
     timeline = Timeline()
     epoch = TimelineValue(timeline, 0)

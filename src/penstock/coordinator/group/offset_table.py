@@ -59,13 +59,17 @@ class OffsetTable:
     # -- for replay alone
 
     def put(self, group_id: str, topic: str, partition: int, stored: OffsetCommitValue) -> None:
+        self.put_all(group_id, topic, {partition: stored})
+
+    def put_all(self, group_id: str, topic: str, stored: Mapping[int, OffsetCommitValue]) -> None:
+        """By partition."""
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = TimelineMap(self._timeline)
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = TimelineMap(self._timeline)
-        partitions[partition] = stored
+        partitions.put_all(stored)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)

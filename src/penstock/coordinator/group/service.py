@@ -11,7 +11,7 @@ from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import Surroundings
-from penstock.coordinator.group.records import TYPES, WRITERS
+from penstock.coordinator.group.records import BLOCKS, TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Guard, Outcome
 from penstock.coordinator.partitioning import partition_of
@@ -47,7 +47,7 @@ class GroupCoordinator:
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             log=log,
-            framing=RecordFraming(TYPES, WRITERS),
+            framing=RecordFraming(TYPES, WRITERS, BLOCKS),
             make_shard=lambda context: _make_shard(context, around),
             wall_ms=wall_ms,
             compression=lambda: compression,

@@ -6,8 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.coordinator.framing import RecordFraming
-from penstock.coordinator.group.records import TYPES, WRITERS
-from penstock.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
+from penstock.coordinator.group.records import BLOCKS, TYPES, WRITERS
+from penstock.coordinator.group.records.offsets import (
+    OffsetCommitKey,
+    OffsetCommitKeys,
+    OffsetCommitValue,
+)
 from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.protocol.types import ZERO_UUID, Uuid
 
@@ -16,7 +20,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 topic_ids = st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16).map(Uuid)
 
-BY_HAND = RecordFraming(TYPES, WRITERS)
+BY_HAND = RecordFraming(TYPES, WRITERS, BLOCKS)
 BY_CODEC = RecordFraming(TYPES)
 
 
@@ -53,3 +57,34 @@ def test_other_versions_are_left_to_the_codec() -> None:
 
     assert BY_HAND.encode(record) == BY_CODEC.encode(record)
     assert BY_HAND.decode(*BY_HAND.encode(record)) == (key, value)
+
+
+@given(
+    group=names,
+    topic=names,
+    partitions=st.lists(st.tuples(int32, int64, int32, st.just("") | names), min_size=1, max_size=10),
+    commit_timestamp=int64,
+    topic_id=st.binary(min_size=16, max_size=16).filter(any).map(Uuid),
+)
+def test_a_block_of_offsets_is_written_as_its_records_would_be(
+    group: str,
+    topic: str,
+    partitions: list[tuple[int, int, int, str]],
+    commit_timestamp: int,
+    topic_id: Uuid,
+) -> None:
+    keys = OffsetCommitKeys(group, topic, [partition for partition, _, _, _ in partitions])
+    values = [
+        OffsetCommitValue(
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+            commit_timestamp=commit_timestamp,
+            topic_id=topic_id,
+        )
+        for _, offset, leader_epoch, metadata in partitions
+    ]
+
+    assert BY_HAND.encode_all([CoordinatorRecord(keys, values)]) == BY_CODEC.encode_all(
+        [CoordinatorRecord(key, value) for key, value in zip(keys.single(), values, strict=True)]
+    )

@@ -6,7 +6,7 @@ Records only say what happened; the part of `penstock.coordinator.group` that wr
 
 from __future__ import annotations
 
-from penstock.coordinator.framing import Writer
+from penstock.coordinator.framing import BlockWriter, Writer
 from penstock.coordinator.group.records import classic, consumer, offsets, streams
 
 TYPES: tuple[tuple[type, type], ...] = (
@@ -34,3 +34,6 @@ WRITERS: dict[type, Writer] = {
     offsets.OffsetCommitValue: offsets.write_value,
 }
 """For what is written often."""
+
+BLOCKS: dict[type, BlockWriter] = {offsets.OffsetCommitKeys: offsets.write_block}
+"""For what is written by the dozen."""
