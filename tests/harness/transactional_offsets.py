@@ -1,0 +1,190 @@
+"""The group coordinator over a log in memory, asked as handlers ask it: for offsets that are committed in transactions.
+
+Everything runs on a virtual clock (`play`). `taken_over` is another node that has loaded the same log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from harness.coordinator_log import ListLog
+from harness.datapath import Cluster
+from harness.offsets import COMMIT_VERSION, GROUP, Told, commit_request, delete_request, fetch_request, told
+from penstock.config.broker import BrokerSettings
+from penstock.config.group import GroupSettings
+from penstock.coordinator.group.service import GroupCoordinator
+from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.outcome import Outcome
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from penstock.records.control import EndedTransaction
+from penstock.testing.loop import EPOCH_MS, VirtualLoop, run_virtual
+
+TXN_VERSION = 5
+PRODUCER = 7
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+class CoordinatorStage:
+    """Topics "orders" of 3 partitions and "payments" of 1."""
+
+    def __init__(self, properties: dict[str, str] | None = None) -> None:
+        self.settings = BrokerSettings.load(properties or {})
+        self.cluster = Cluster()
+        self.cluster.add_topic("orders", partitions=3)
+        self.cluster.add_topic("payments")
+        self.log = ListLog()
+        self._start()
+
+    def _start(self) -> None:
+        self.groups = GroupCoordinator(
+            log=self.log,
+            image=lambda: self.cluster.metadata.image,
+            settings=lambda: self.settings,
+            group_settings=lambda group_id: GroupSettings.resolve(self.settings, {}),
+            wall_ms=lambda: EPOCH_MS + round(asyncio.get_running_loop().time() * 1000),
+            rng=random.Random(1),
+        )
+        self.groups.elected(0, 0)
+        self.cluster.metadata.subscribe(self._metadata_changed)
+        if self.cluster.metadata.image.topics.get(OFFSETS_TOPIC) is None:
+            self.cluster.add_topic(OFFSETS_TOPIC)
+        else:
+            self.cluster.publish()
+
+    def _metadata_changed(self, delta: MetadataDelta) -> None:
+        self.groups.metadata_changed(delta)
+
+    async def take_over(self) -> None:
+        """Another node leads now, and has loaded the log."""
+        await self.groups.close()
+        self.cluster.metadata.unsubscribe(self._metadata_changed)
+        self._start()
+        while self.groups.is_loading:
+            await asyncio.sleep(0.01)
+
+    @property
+    def shard(self) -> GroupShard:
+        return self.groups.read(GROUP, lambda shard: shard)
+
+    # -- requests that are answered at once
+
+    def commit(self, offsets: Offsets, *, group: str = GROUP) -> None:
+        """Outside of transactions."""
+        self.groups.write(
+            group,
+            lambda shard: shard.offsets.commit(commit_request(offsets, group=group), version=COMMIT_VERSION),
+        )
+
+    def commit_in_transaction(
+        self, offsets: Offsets, *, producer: int = PRODUCER, version: int = TXN_VERSION, **fields: Any
+    ) -> list[ErrorCode]:
+        request = transactional_request(offsets, producer=producer, **fields)
+        response = self.groups.commit_in_transaction(request, version)
+        assert isinstance(response, TxnOffsetCommitResponse)
+        return errors_of(response)
+
+    def end(self, producer: int = PRODUCER, *, commit: bool = True) -> None:
+        marker = EndedTransaction(producer, 0, 0, commit, 1)
+        assert self.groups.end_transaction(0, marker) is None
+
+    def delete(self, partitions: Mapping[str, Sequence[int]], *, group: str = GROUP) -> ErrorCode:
+        response: Any = self.groups.write(
+            group, lambda shard: shard.offsets.delete(delete_request(partitions, group=group))
+        )
+        (topic,) = response.topics
+        return ErrorCode(topic.partitions[0].error_code)
+
+    def delete_group(self, group: str = GROUP) -> ErrorCode:
+        results: Any = self.groups.write(group, lambda shard: shard.administration.delete([group]))
+        return ErrorCode(results[0].error_code)
+
+    def fetch(
+        self,
+        partitions: Mapping[str, Sequence[int]] | None = None,
+        *,
+        group: str = GROUP,
+        stable: bool = False,
+        by_id: bool = False,
+    ) -> dict[tuple[str, int], Told]:
+        request, version = fetch_request(partitions, group=group, by_id=by_id), 10 if by_id else 9
+        if not stable:
+            return told(
+                self.groups.read(
+                    group,
+                    lambda shard: shard.offsets.fetch(request, require_stable=False, version=version),
+                )
+            )
+        response: Any = self.groups.write(
+            group,
+            lambda shard: Outcome(shard.offsets.fetch(request, require_stable=True, version=version)),
+        )
+        return told(response)
+
+    def stored(self, group: str = GROUP) -> dict[tuple[str, int], int]:
+        """What a consumer is told that does not care for transactions."""
+        return {where: answer[0] for where, answer in self.fetch(group=group).items()}
+
+
+def transactional_request(
+    offsets: Offsets,
+    *,
+    group: str = GROUP,
+    producer: int = PRODUCER,
+    epoch: int = 0,
+    member: str = "",
+    instance: str | None = None,
+    generation: int = -1,
+    metadata: str | None = "",
+    leader_epoch: int = -1,
+) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
+        transactional_id="transformer",
+        group_id=group,
+        producer_id=producer,
+        producer_epoch=epoch,
+        generation_id=generation,
+        member_id=member,
+        group_instance_id=instance,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offset,
+                        committed_leader_epoch=leader_epoch,
+                        committed_metadata=metadata,
+                    )
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in offsets.items()
+        ],
+    )
+
+
+def errors_of(response: TxnOffsetCommitResponse) -> list[ErrorCode]:
+    return [partition.error_code for topic in response.topics for partition in topic.partitions]
+
+
+def play(
+    scenario: Callable[[CoordinatorStage], Awaitable[None]], properties: dict[str, str] | None = None
+) -> None:
+    async def main() -> None:
+        stage = CoordinatorStage(properties)
+        await scenario(stage)
+        await stage.groups.close()
+
+    run_virtual(VirtualLoop(), main())

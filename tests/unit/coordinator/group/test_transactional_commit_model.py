@@ -1,0 +1,165 @@
+"""Offsets in and outside of transactions in any order, held to a model that knows nothing but the log.
+
+The model is the rule itself: of the records of a partition that hold, which are those outside of transactions and
+those of committed ones, the last one counts; a record of an open transaction is pending unless the offset was deleted
+after it. What is served, and what any later owner would serve, must be the same after every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.transactional_offsets import CoordinatorStage, play
+from penstock.protocol.errors import ErrorCode
+
+GROUPS = ("readers", "others")
+PARTITIONS = (0, 1)
+PRODUCERS = (7, 8)
+
+Place = tuple[str, int]
+PLACES = [("readers", 0), ("readers", 1), ("others", 0)]
+
+
+class Commit(NamedTuple):
+    place: Place
+    producer: int | None
+
+
+class End(NamedTuple):
+    producer: int
+    is_commit: bool
+
+
+class Delete(NamedTuple):
+    place: Place
+
+
+class DeleteGroup(NamedTuple):
+    group: str
+
+
+class TakeOver(NamedTuple):
+    pass
+
+
+places = st.sampled_from(PLACES)
+steps = st.one_of(
+    st.builds(Commit, places, st.none()),
+    st.builds(Commit, places, st.sampled_from(PRODUCERS)),
+    st.builds(Commit, places, st.sampled_from(PRODUCERS)),
+    st.builds(End, st.sampled_from(PRODUCERS), st.booleans()),
+    st.builds(Delete, places),
+    st.builds(DeleteGroup, st.sampled_from(GROUPS)),
+    st.builds(TakeOver),
+)
+Step = Commit | End | Delete | DeleteGroup | TakeOver
+
+
+class Written(NamedTuple):
+    place: Place
+    transaction: int | None
+    offset: int | None
+
+
+@dataclass
+class Model:
+    """Every record ever written, and which transactions are open or committed."""
+
+    log: list[Written] = field(default_factory=list)
+    open: dict[int, int] = field(default_factory=dict)
+    """By producer, the number of its transaction."""
+    committed: set[int] = field(default_factory=set)
+    begun: int = 0
+
+    def write(self, place: Place, producer: int | None, offset: int | None) -> None:
+        if producer is not None and producer not in self.open:
+            self.begun += 1
+            self.open[producer] = self.begun
+        self.log.append(Written(place, None if producer is None else self.open[producer], offset))
+
+    def end(self, producer: int, is_commit: bool) -> None:
+        transaction = self.open.pop(producer, None)
+        if is_commit and transaction is not None:
+            self.committed.add(transaction)
+
+    def offset(self, place: Place) -> int | None:
+        holding = [each.offset for each in self._of(place) if each.transaction in (None, *self.committed)]
+        return holding[-1] if holding else None
+
+    def is_pending(self, place: Place) -> bool:
+        for each in reversed(list(self._of(place))):
+            if each.transaction is None and each.offset is None:
+                return False
+            if each.transaction in self.open.values():
+                return True
+        return False
+
+    def has_any(self, place: Place) -> bool:
+        return self.offset(place) is not None or self.is_pending(place)
+
+    def _of(self, place: Place) -> Iterator[Written]:
+        return (each for each in self.log if each.place == place)
+
+
+async def take(stage: CoordinatorStage, model: Model, step: Step, offset: int) -> None:
+    match step:
+        case Commit((group, partition), None):
+            stage.commit({"orders": {partition: offset}}, group=group)
+            model.write(step.place, None, offset)
+        case Commit((group, partition), producer):
+            assert producer is not None
+            errors = stage.commit_in_transaction(
+                {"orders": {partition: offset}}, group=group, producer=producer
+            )
+            assert errors == [ErrorCode.NONE]
+            model.write(step.place, producer, offset)
+        case End(producer, is_commit):
+            stage.end(producer, commit=is_commit)
+            model.end(producer, is_commit)
+        case Delete((group, partition)):
+            if any(model.has_any((group, each)) for each in PARTITIONS):
+                assert stage.delete({"orders": [partition]}, group=group) is ErrorCode.NONE
+            if model.has_any(step.place):
+                model.write(step.place, None, None)
+        case DeleteGroup(group):
+            deleted = [place for place in PLACES if place[0] == group and model.has_any(place)]
+            error = stage.delete_group(group)
+            assert error is ErrorCode.NONE or not deleted
+            for place in deleted:
+                model.write(place, None, None)
+        case TakeOver():
+            await stage.take_over()
+
+
+def compare(stage: CoordinatorStage, model: Model) -> None:
+    for group, partition in PLACES:
+        asked, where = {"orders": [partition]}, ("orders", partition)
+        expected = model.offset((group, partition))
+        told = (-1 if expected is None else expected, -1, "", ErrorCode.NONE)
+        assert stage.fetch(asked, group=group) == {where: told}
+        if model.is_pending((group, partition)):
+            told = (-1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert stage.fetch(asked, group=group, stable=True) == {where: told}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, min_size=1, max_size=25))
+def test_live_and_loaded_state_follow_the_log(script: list[Step]) -> None:
+    async def scenario(stage: CoordinatorStage) -> None:
+        model = Model()
+        for offset, step in enumerate(script):
+            await take(stage, model, step, offset)
+            compare(stage, model)
+        await stage.take_over()
+        compare(stage, model)
+        for producer in list(model.open):
+            await take(stage, model, End(producer, True), -1)
+        compare(stage, model)
+        assert not stage.shard.offsets.pending
+
+    play(scenario)
