@@ -9,7 +9,8 @@ from typing import Any
 
 import penstock.metadata.records
 import penstock.protocol.messages
-from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.group import records as group_records
+from penstock.coordinator.txn import records as transaction_records
 from penstock.protocol import headers
 from penstock.protocol.declare import Kind, declaration_of
 
@@ -31,7 +32,12 @@ def declared_records() -> dict[str, Message]:
 
 def declared_group_records() -> dict[str, Message]:
     """The records of the log of groups, keys and values, by name."""
-    return {cls.__name__: cls for pair in TYPES for cls in pair}
+    return {cls.__name__: cls for pair in group_records.TYPES for cls in pair}
+
+
+def declared_transaction_records() -> dict[str, Message]:
+    """The records of the log of transactions, keys and values, by name."""
+    return {cls.__name__: cls for pair in transaction_records.TYPES for cls in pair}
 
 
 def versions_of(messages: dict[str, Message]) -> Iterator[tuple[Message, int]]:

@@ -35,6 +35,10 @@ def new_group_coordinator() -> Path:
     return _required(FOLDER / "libs" / f"kafka-group-coordinator-{NEW_VERSION}.jar")
 
 
+def new_transaction_coordinator() -> Path:
+    return _required(FOLDER / "libs" / f"kafka-transaction-coordinator-{NEW_VERSION}.jar")
+
+
 def old_clients() -> Path:
     return _required(FOLDER / "old" / f"kafka-clients-{OLD_VERSION}.jar")
 

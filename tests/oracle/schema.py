@@ -64,6 +64,10 @@ def versions_in(text: str | None) -> range:
     return range(int(first), int(last or first) + 1)
 
 
+SERVED_ALTHOUGH_UNSTABLE = {"InitProducerIdRequest"}
+"""Kafka's unstable version of it is that of two-phase commit (KIP-939), which is what it takes to have that at all."""
+
+
 def stable_versions(kafka: dict[str, Json], name: str) -> range:
     """The versions of a message that may not change any more; none where this Kafka does not know it."""
     if name not in kafka:
@@ -71,7 +75,10 @@ def stable_versions(kafka: dict[str, Json], name: str) -> range:
     versions = versions_in(kafka[name]["validVersions"])
     # Kafka marks requests, and means their responses too.
     request = name.removesuffix("Response") + "Request" if name.endswith("Response") else name
-    return versions[:-1] if kafka.get(request, {}).get("latestVersionUnstable") else versions
+    is_unstable = (
+        kafka.get(request, {}).get("latestVersionUnstable") and request not in SERVED_ALTHOUGH_UNSTABLE
+    )
+    return versions[:-1] if is_unstable else versions
 
 
 def snake_case(name: str) -> str:
@@ -99,8 +106,9 @@ def kafka_fields(definition: Json, version: int) -> tuple[WireField, ...]:
 def _kafka_fields(definition: Json, fields: list[Json], version: int, flexible: range) -> list[WireField]:
     plain, tagged = [], []
     for field in fields:
-        # A field that does not say is in every version, as in StreamsGroupMetadataValue.
-        if version not in versions_in(field.get("versions", "0+")):
+        # A field that does not say is in every version, as in StreamsGroupMetadataValue, or in those in which it is
+        # tagged, as in TransactionLogValue.
+        if version not in versions_in(field.get("versions", field.get("taggedVersions", "0+"))):
             continue
         inner = struct_fields(definition, field)
         array, name = field["type"].startswith("[]"), field["type"].removeprefix("[]")

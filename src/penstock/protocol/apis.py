@@ -1,9 +1,9 @@
 """The table of all APIs: key, versions, and where their messages are declared.
 
-The union of what Apache Kafka 3.9 and 4.3 define, without versions that Kafka itself calls unstable. The
-numbers are written here once more, although the declarations hold them too, because answering "which versions
-are there?" must not import ninety modules; a test holds the two equal. What a broker serves is for the broker
-to say.
+The union of what Apache Kafka 3.9 and 4.3 define, without versions that Kafka itself calls unstable, but for that of
+two-phase commit (InitProducerId v6). The numbers are written here once more, although the declarations hold them too,
+because answering "which versions are there?" must not import ninety modules; a test holds the two equal. What a broker
+serves is for the broker to say.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ApiKey(enum.IntEnum):
     CREATE_TOPICS = 19, 0, 7, 5
     DELETE_TOPICS = 20, 0, 6, 4
     DELETE_RECORDS = 21, 0, 2, 2
-    INIT_PRODUCER_ID = 22, 0, 5, 2
+    INIT_PRODUCER_ID = 22, 0, 6, 2
     OFFSET_FOR_LEADER_EPOCH = 23, 0, 4, 4
     ADD_PARTITIONS_TO_TXN = 24, 0, 5, 3
     ADD_OFFSETS_TO_TXN = 25, 0, 4, 3

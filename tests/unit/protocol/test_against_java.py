@@ -15,6 +15,7 @@ from oracle.catalogue import (
     declared_group_records,
     declared_messages,
     declared_records,
+    declared_transaction_records,
     versions_of,
 )
 from oracle.java import Question, new_classpath, old_classpath, rewrite_all
@@ -31,8 +32,11 @@ def test_kafka_4_writes_the_bytes_that_we_write() -> None:
         definitions(jars.new_clients(), "common/message")
         | definitions(jars.new_metadata(), "common/metadata")
         | definitions(jars.new_group_coordinator(), "common/message")
+        | definitions(jars.new_transaction_coordinator(), "common/message")
     )
-    every = versions_of(declared_messages() | declared_records() | declared_group_records())
+    every = versions_of(
+        declared_messages() | declared_records() | declared_group_records() | declared_transaction_records()
+    )
 
     _check([(cls, version) for cls, version in every if _knows(known, cls, version)], new_classpath())
 
@@ -79,6 +83,8 @@ def _java_class(cls: Message) -> str:
     kind, name = declaration_of(cls).kind, cls.__name__
     if name in declared_group_records():
         return f"coordinator.group.generated.{name}"
+    if name in declared_transaction_records():
+        return f"coordinator.transaction.generated.{name}"
     if kind is Kind.RECORD:
         return f"common.metadata.{name}"
     if kind is Kind.MESSAGE and not name.endswith("Header"):

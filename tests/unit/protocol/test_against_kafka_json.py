@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from oracle import jars
-from oracle.catalogue import Message, declared_group_records, declared_messages, declared_records
+from oracle.catalogue import (
+    Message,
+    declared_group_records,
+    declared_messages,
+    declared_records,
+    declared_transaction_records,
+)
 from oracle.schema import (
     Json,
     definitions,
@@ -30,7 +36,8 @@ from penstock.protocol.types import ZERO_UUID, WireType
 MESSAGES = declared_messages()
 METADATA_RECORDS = declared_records()
 GROUP_RECORDS = declared_group_records()
-RECORDS = METADATA_RECORDS | GROUP_RECORDS
+TRANSACTION_RECORDS = declared_transaction_records()
+RECORDS = METADATA_RECORDS | GROUP_RECORDS | TRANSACTION_RECORDS
 
 RENAMED_MESSAGES = {"ListConfigResources": "ListClientMetricsResources"}
 """What 3.9 calls by another name."""
@@ -65,7 +72,7 @@ def old() -> dict[str, Json]:
 
 @pytest.fixture(scope="session")
 def records() -> dict[str, Json]:
-    return metadata_definitions() | group_definitions()
+    return metadata_definitions() | group_definitions() | transaction_definitions()
 
 
 def metadata_definitions() -> dict[str, Json]:
@@ -74,6 +81,10 @@ def metadata_definitions() -> dict[str, Json]:
 
 def group_definitions() -> dict[str, Json]:
     return definitions(jars.new_group_coordinator(), "common/message")
+
+
+def transaction_definitions() -> dict[str, Json]:
+    return definitions(jars.new_transaction_coordinator(), "common/message")
 
 
 def _with_new_names(definition: Json) -> Json:
@@ -99,6 +110,10 @@ def test_every_metadata_record_of_kafka_is_declared() -> None:
 
 def test_every_record_of_groups_is_declared_but_for_share_groups() -> None:
     assert set(GROUP_RECORDS) == {name for name in group_definitions() if not name.startswith("ShareGroup")}
+
+
+def test_every_record_of_transactions_is_declared() -> None:
+    assert set(TRANSACTION_RECORDS) == set(transaction_definitions())
 
 
 @pytest.mark.parametrize("name", MESSAGES)

@@ -90,7 +90,7 @@ def _compare(ours: Any, theirs: Any, path: str) -> None:
 
 def _our_name(name: str, ours: Any) -> str:
     """kio gives times a type of their own and drops the unit from their name; it evades `type` and `id`."""
-    name = name.replace("k_raft", "kraft").removesuffix("_")
+    name = name.replace("k_raft", "kraft").replace("enable2_pc", "enable_2pc").removesuffix("_")
     return name if name in declaration_of(type(ours)).fields else f"{name}_ms"
 
 

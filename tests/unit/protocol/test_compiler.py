@@ -10,7 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oracle.catalogue import declared_group_records, declared_messages, declared_records
+from oracle.catalogue import (
+    declared_group_records,
+    declared_messages,
+    declared_records,
+    declared_transaction_records,
+)
 from penstock.protocol import interpreter
 from penstock.protocol.codec import Codec, codec
 from penstock.protocol.compiler import decoder_source, encoder_source
@@ -24,7 +29,9 @@ from penstock.protocol.plan import Plan, plan_message
 from penstock.protocol.primitives import join_parts
 from strategies.messages import messages_of
 
-MESSAGES = declared_messages() | declared_records() | declared_group_records()
+MESSAGES = (
+    declared_messages() | declared_records() | declared_group_records() | declared_transaction_records()
+)
 REQUESTS = {name: cls for name, cls in MESSAGES.items() if declaration_of(cls).kind is Kind.REQUEST}
 
 HEAD = b"head"

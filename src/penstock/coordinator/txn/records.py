@@ -40,21 +40,24 @@ class TransactionLogValue:
     """v1 is flexible, and has the tagged fields (KIP-890, KIP-939)."""
 
     producer_id: Int64
-    previous_producer_id: Int64 = field(since=1, default=-1, tag=0, ignorable=True)
-    next_producer_id: Int64 = field(since=1, default=-1, tag=1, ignorable=True)
+    previous_producer_id: Int64 = field(since=1, default=-1, tag=0)
+    next_producer_id: Int64 = field(since=1, default=-1, tag=1)
     producer_epoch: Int16
-    next_producer_epoch: Int16 = field(since=1, default=-1, tag=3, ignorable=True)
+    next_producer_epoch: Int16 = field(since=1, default=-1, tag=3)
     transaction_timeout_ms: Int32
     transaction_status: Int8
     transaction_partitions: list[PartitionsSchema] | None
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64
-    client_transaction_version: Int16 = field(since=1, default=0, tag=2, ignorable=True)
+    client_transaction_version: Int16 = field(since=1, default=0, tag=2)
+
+
+TYPES: tuple[tuple[type, type], ...] = ((TransactionLogKey, TransactionLogValue),)
 
 
 class TransactionFraming(RecordFraming):
     def __init__(self) -> None:
-        super().__init__([(TransactionLogKey, TransactionLogValue)])
+        super().__init__(TYPES)
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         key, value, version = record
@@ -96,7 +99,7 @@ def read_transaction(value: TransactionLogValue) -> Transaction:
     )
 
 
-def log_value(transaction: Transaction) -> TransactionLogValue:
+def log_value(transaction: Transaction, version: int) -> TransactionLogValue:
     """As it is declared."""
     topics = None
     if transaction.state is not State.EMPTY:
@@ -104,19 +107,21 @@ def log_value(transaction: Transaction) -> TransactionLogValue:
             PartitionsSchema(topic=topic, partition_ids=partitions)
             for topic, partitions in _by_topic(transaction.partitions).items()
         ]
-    return TransactionLogValue(
+    value = TransactionLogValue(
         producer_id=transaction.producer_id,
-        previous_producer_id=transaction.previous_producer_id,
-        next_producer_id=transaction.next_producer_id,
         producer_epoch=transaction.producer_epoch,
-        next_producer_epoch=transaction.next_producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state,
         transaction_partitions=topics,
         transaction_last_update_timestamp_ms=transaction.update_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
-        client_transaction_version=transaction.client_version,
     )
+    if version >= 1:
+        value.previous_producer_id = transaction.previous_producer_id
+        value.next_producer_id = transaction.next_producer_id
+        value.next_producer_epoch = transaction.next_producer_epoch
+        value.client_transaction_version = transaction.client_version
+    return value
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -164,7 +169,7 @@ def write_value(transaction: Transaction) -> bytes:
         or transaction.previous_producer_id == NO_PRODUCER_ID
         or transaction.next_producer_id != NO_PRODUCER_ID
     ):
-        return _write_any_value(log_value(transaction))
+        return _write_any_value(log_value(transaction, VALUE_VERSION))
     head = _pack_head(
         VALUE_VERSION,
         transaction.producer_id,
@@ -207,4 +212,4 @@ def _write_partitions(transaction: Transaction) -> bytes | None:
 
 
 def _write_old_value(transaction: Transaction) -> bytes:
-    return _write_value_0(log_value(transaction))
+    return _write_value_0(log_value(transaction, 0))

@@ -5,7 +5,7 @@ v2 is flexible.
 v3 adds producer_id and producer_epoch, so that a producer can go on after a failure (KIP-360).
 v4 may answer PRODUCER_FENCED (KIP-588).
 v5 may answer TRANSACTION_ABORTABLE (KIP-890).
-v6 adds two-phase commit (KIP-939). Kafka 4.3 calls it unstable: its fields stand here, `versions` ends at 5.
+v6 adds two-phase commit (KIP-939). Kafka 4.3 calls it unstable, but there is no other way to that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Int16, Int32, Int64
 
 
-@request(key=22, versions=(0, 5), flexible=2)
+@request(key=22, versions=(0, 6), flexible=2)
 class InitProducerIdRequest:
     transactional_id: str | None  # None: an idempotent producer
     transaction_timeout_ms: Int32
