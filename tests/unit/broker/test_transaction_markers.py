@@ -1,0 +1,175 @@
+"""Markers: where they go, when they count as written, and what becomes of them where they can not be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness.datapath import NODE_ID, Cluster, DataNode
+from penstock.broker.handlers.write_txn_markers import handle
+from penstock.broker.transaction_markers import LocalMarkers
+from penstock.coordinator.txn.transaction import TopicPartition
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from penstock.records.control import EndedTransaction
+
+OTHER_NODE = 2
+COMMIT = EndedTransaction(7, 0, 0, True, 1)
+Context = Callable[..., Any]
+
+
+class Groups:
+    """A group coordinator that is told of ends, and has one more thing to say about each."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[int, EndedTransaction]] = []
+        self.says: Refused | asyncio.Future[None] | None = None
+
+    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
+        if isinstance(self.says, Refused):
+            raise self.says
+        self.ended.append((partition, marker))
+        return self.says
+
+
+@pytest.fixture
+def groups(node: DataNode) -> Groups:
+    groups: Any = Groups()
+    node.broker.groups = groups
+    return groups  # type: ignore[no-any-return]
+
+
+def write(
+    node: DataNode, groups: Any, *partitions: tuple[str, int], marker: EndedTransaction = COMMIT
+) -> list[Any]:
+    told: list[Any] = []
+    LocalMarkers(node.partitions, groups, node.runtime.clock).write(
+        marker,
+        [TopicPartition(*each) for each in partitions],
+        lambda where, error: told.append((where.topic, where.partition, error)),
+    )
+    return told
+
+
+async def test_a_marker_is_appended_and_told_at_once(node: DataNode, groups: Groups) -> None:
+    assert write(node, groups, ("orders", 0)) == [("orders", 0, ErrorCode.NONE)]
+    assert node.partition().log.end_offset == 1
+
+
+async def test_a_partition_that_is_no_more_does_not_keep_others_from_hearing(
+    node: DataNode, groups: Groups
+) -> None:
+    assert write(node, groups, ("gone", 0), ("orders", 0)) == [
+        ("gone", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 0, ErrorCode.NONE),
+    ]
+
+
+async def test_a_marker_counts_when_every_replica_in_sync_has_it(
+    cluster: Cluster, node: DataNode, groups: Groups
+) -> None:
+    cluster.add_topic("shared", replicas=[NODE_ID, OTHER_NODE])
+    told = write(node, groups, ("shared", 0))
+    assert told == []
+
+    node.partition("shared").follower_fetched(
+        OTHER_NODE, end_offset=1, start_offset=0, leader_epoch=0, now_ms=0
+    )
+
+    assert told == [("shared", 0, ErrorCode.NONE)]
+
+
+async def test_an_older_coordinator_is_told_so(node: DataNode, groups: Groups) -> None:
+    write(node, groups, ("orders", 0), marker=COMMIT._replace(coordinator_epoch=5))
+
+    assert write(node, groups, ("orders", 0)) == [("orders", 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)]
+
+
+async def test_groups_write_their_own_markers(node: DataNode, groups: Groups) -> None:
+    assert write(node, groups, (OFFSETS_TOPIC, 3)) == [(OFFSETS_TOPIC, 3, ErrorCode.NONE)]
+    assert groups.ended == [(3, COMMIT)]
+
+
+async def test_groups_may_take_their_time_or_refuse(node: DataNode, groups: Groups) -> None:
+    loop = asyncio.get_running_loop()
+    good, bad = loop.create_future(), loop.create_future()
+    told = []
+    for groups.says in (good, bad):
+        told.append(write(node, groups, (OFFSETS_TOPIC, 3)))
+    good.set_result(None)
+    bad.set_exception(Refused(ErrorCode.NOT_COORDINATOR, "moved"))
+    await asyncio.sleep(0)
+
+    assert told == [[(OFFSETS_TOPIC, 3, ErrorCode.NONE)], [(OFFSETS_TOPIC, 3, ErrorCode.NOT_COORDINATOR)]]
+
+
+# -- WriteTxnMarkers
+
+
+def request(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=list(markers))
+
+
+def marker_for(*topics: str, producer_id: int = 7, epoch: int = 0) -> WritableTxnMarker:
+    return WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_result=True,
+        coordinator_epoch=0,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0]) for topic in topics],
+    )
+
+
+def told_by(response: Any) -> dict[tuple[int, str], ErrorCode]:
+    assert isinstance(response, WriteTxnMarkersResponse)
+    return {
+        (marker.producer_id, topic.name): partition.error_code
+        for marker in response.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+
+
+async def test_every_partition_of_every_marker_is_answered_for(
+    node: DataNode, groups: Groups, context: Context
+) -> None:
+    groups.says = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    asked = request(marker_for("orders", OFFSETS_TOPIC), marker_for("gone", "orders", producer_id=8))
+
+    assert told_by(handle(node.broker, asked, context(version=1))) == {
+        (7, "orders"): ErrorCode.NONE,
+        (7, OFFSETS_TOPIC): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        (8, "gone"): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        (8, "orders"): ErrorCode.NONE,
+    }
+
+
+async def test_the_answer_waits_for_the_last_marker(
+    cluster: Cluster, node: DataNode, groups: Groups, context: Context
+) -> None:
+    cluster.add_topic("shared", replicas=[NODE_ID, OTHER_NODE])
+    waiting = asyncio.ensure_future(
+        handle(node.broker, request(marker_for("orders", "shared")), context(version=2))  # type: ignore[arg-type]
+    )
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    node.partition("shared").follower_fetched(
+        OTHER_NODE, end_offset=1, start_offset=0, leader_epoch=0, now_ms=0
+    )
+
+    assert told_by(await waiting) == {(7, "orders"): ErrorCode.NONE, (7, "shared"): ErrorCode.NONE}
+
+
+async def test_no_markers_are_answered_with_none(node: DataNode, groups: Groups, context: Context) -> None:
+    assert told_by(handle(node.broker, request(), context(version=1))) == {}
