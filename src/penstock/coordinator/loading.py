@@ -99,9 +99,9 @@ class _Gathered:
                 if end is not None:
                     self._end(header.producer_id, end.is_commit)
             return
-        latest = self._latest
+        latest, has_open = self._latest, bool(self._open)
         if header.is_transactional:
-            self._has_transactions = True
+            self._has_transactions, has_open = True, False
             latest = self._open.setdefault(header.producer_id, {})
         count = 0
         for offset, _, key, value, _ in records:
@@ -109,7 +109,15 @@ class _Gathered:
                 latest.pop(key, None)  # so that it moves to the end
                 latest[key] = (offset, value)
                 count += 1
+                if value is None and has_open:
+                    self._forget_open(key)
         self.count += count
+
+    def _forget_open(self, key: bytes) -> None:
+        """What is no more takes with it what open transactions have written for it before. This cannot wait for the
+        replay, because something newer may come, and then nobody remembers that the key was gone in between."""
+        for records in self._open.values():
+            records.pop(key, None)
 
     def _end(self, producer_id: int, is_commit: bool) -> None:
         ended = self._open.pop(producer_id, {})

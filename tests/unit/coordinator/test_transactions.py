@@ -292,6 +292,20 @@ def test_an_open_transaction_is_loaded_in_its_place() -> None:
     play(scenario)
 
 
+def test_what_was_deleted_meanwhile_is_not_in_the_open_transaction_any_more() -> None:
+    """A deleted key that was written again came back as one with an open transaction, after a change of owner."""
+
+    async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
+        note(runtime, "a", 1, ANNA)
+        note(runtime, "a", None)
+        note(runtime, "a", 2)
+        note(runtime, "b", 3, ANNA)
+
+        assert await loaded(log) == [("a", 2), (7, "b", 3)]
+
+    play(scenario)
+
+
 def test_a_producer_may_have_one_transaction_after_the_other() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1, ANNA)
