@@ -24,6 +24,7 @@ from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, Prod
 from penstock.runtime.network import FileSlice
 from penstock.storage.errors import DirectoryOffline, StorageError
 from penstock.storage.log import AppendInfo, Log
+from penstock.storage.transactions.aborted import AbortedTransaction
 from penstock.storage.transactions.guards import VerificationGuard
 
 ACKS_ALL = -1
@@ -316,16 +317,33 @@ class Partition:
         at_least_one: bool,
         for_replica: bool = False,
         read_committed: bool = False,
+        aborted: list[AbortedTransaction] | None = None,
     ) -> FileSlice | None:
         """Bytes from `offset` on: whole batches up to the high watermark, to the log's end for another replica, or
-        to the last stable offset for a reader of committed data."""
+        to the last stable offset for a reader of committed data.
+
+        The transactions whose records such a reader must skip in them are added to `aborted`.
+        """
         log = self.log
         if for_replica:
             end_offset = log.end_offset
         else:
             end_offset = self.last_stable_offset if read_committed else self.high_watermark
         try:
-            return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one=at_least_one)
+            return log.read(
+                offset,
+                max_bytes=max_bytes,
+                end_offset=end_offset,
+                at_least_one=at_least_one,
+                aborted=aborted,
+            )
+        except StorageError as error:
+            raise self._refusal(error) from error
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that may have records from `start_offset` on, below `end_offset`, in the order of their markers."""
+        try:
+            return self.log.aborted_transactions(start_offset, end_offset)
         except StorageError as error:
             raise self._refusal(error) from error
 

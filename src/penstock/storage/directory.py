@@ -151,6 +151,7 @@ class LogDirectory:
             is_clean=self.was_clean,
             recovery_point=self._recovery_points.offsets.get(partition, 0),
             start_offset=self._start_offsets.offsets.get(partition, 0),
+            high_watermark=self._high_watermarks.offsets.get(partition, 0),
         )
 
     def _take_into_service(self, partition: Partition, loaded: LoadedLog, settings: LogSettings) -> None:

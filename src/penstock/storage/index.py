@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from penstock.runtime.disk import File
 from penstock.storage.errors import CorruptFile
+from penstock.storage.transactions.aborted import AbortedEntry, LiveAborted
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
@@ -57,9 +58,11 @@ class SegmentIndex(Protocol):
 
 
 class LiveIndex:
-    __slots__ = ("offsets", "positions", "time_offsets", "times")
+    __slots__ = ("aborted", "offsets", "positions", "time_offsets", "times")
 
     def __init__(self) -> None:
+        self.aborted: LiveAborted | None = None
+        """Aborted transactions; None until there is one."""
         self.offsets: array[int] = array("i")
         self.positions: array[int] = array("i")
         self.times: array[int] = array("q")
@@ -100,6 +103,11 @@ class LiveIndex:
         if timestamp_ms > (self.times[-1] if self.times else NO_TIMESTAMP):
             self.times.append(timestamp_ms)
             self.time_offsets.append(relative_offset)
+
+    def add_aborted(self, entry: AbortedEntry) -> None:
+        if self.aborted is None:
+            self.aborted = LiveAborted()
+        self.aborted.add(entry)
 
     def position_at_offset(self, relative_offset: int) -> int:
         slot = bisect_right(self.offsets, relative_offset)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.protocol.types import Uuid
@@ -33,15 +33,16 @@ from penstock.storage.layout import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     parse_segment_file,
     segment_file,
 )
 from penstock.storage.producer_state import ProducerState
+from penstock.storage.rebuilding import rebuild_producers
 from penstock.storage.recovery import RecoveryReport, scan_segment
 from penstock.storage.segment import Segment
 from penstock.storage.settings import LogSettings
 from penstock.storage.snapshots import SnapshotFiles
-from penstock.storage.transactions.batches import note_batch
 from penstock.storage.trash import remove_files
 from penstock.storage.volume import Volume
 
@@ -93,26 +94,28 @@ def load_log(
     is_clean: bool,
     recovery_point: int,
     start_offset: int,
+    high_watermark: int,
 ) -> LoadedLog:
-    """The parts of the log in `folder`; `recovery_point` and `start_offset` as the checkpoints say."""
-    return _Loader(volume, folder, settings).load(
+    """The parts of the log in `folder`; all offsets as the checkpoints say."""
+    return _Loader(volume, folder, settings, high_watermark).load(
         is_clean=is_clean, recovery_point=recovery_point, start_offset=start_offset
     )
 
 
 class _Loader:
-    def __init__(self, volume: Volume, folder: str, settings: LogSettings) -> None:
+    def __init__(self, volume: Volume, folder: str, settings: LogSettings, high_watermark: int) -> None:
         self._volume = volume
         self._disk = volume.disk
         self._folder = folder
         self._settings = settings
+        self._high_watermark = high_watermark
         self._segments: list[Segment] = []
         self._unsynced_names: list[str] = []
         self._report = RecoveryReport(partition=os.path.basename(folder))
 
     def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
         offsets = self._list()
-        self._find_segments(offsets[LOG_SUFFIX])
+        self._find_segments(offsets)
         snapshots = SnapshotFiles(self._disk, self._folder, offsets[SNAPSHOT_SUFFIX])
         epochs = self._read_epochs()
         trusted = self._segments if is_clean else self._segments[: self._slot_of(recovery_point)]
@@ -145,6 +148,7 @@ class _Loader:
                 self._segments,
                 start_offset=start_offset,
                 end_offset=end_offset,
+                high_watermark=self._high_watermark,
                 is_trusted=is_clean,
             )
         for segment in self._segments:
@@ -187,10 +191,11 @@ class _Loader:
         remove_files(self._disk, [os.path.join(self._folder, name) for name in leftovers])
         return offsets
 
-    def _find_segments(self, base_offsets: Iterable[int]) -> None:
-        for base_offset in sorted(base_offsets):
+    def _find_segments(self, offsets: dict[str, set[int]]) -> None:
+        for base_offset in sorted(offsets[LOG_SUFFIX]):
             segment = Segment(self._volume, self._folder, base_offset, size=0)
             segment.size = segment.file().size()
+            segment.has_stored_aborted = base_offset in offsets[TRANSACTION_INDEX_SUFFIX]
             if segment.size == 0:
                 segment.adopt_index(LiveIndex())
             self._segments.append(segment)
@@ -241,7 +246,11 @@ class _Loader:
         epochs.truncate_end(next_offset)
         snapshots.remove_above(next_offset)
         producers = rebuild_producers(
-            snapshots, self._segments[:first], start_offset=0, end_offset=next_offset
+            snapshots,
+            self._segments[:first],
+            start_offset=0,
+            end_offset=next_offset,
+            high_watermark=self._high_watermark,
         )
         scanned_bytes = cut_bytes = 0
         kept, reason = first, ""
@@ -308,46 +317,13 @@ class _Loader:
                 snapshots.remove(offset)
 
 
-def rebuild_producers(
-    snapshots: SnapshotFiles,
-    segments: Iterable[Segment],
-    *,
-    start_offset: int,
-    end_offset: int,
-    is_trusted: bool = False,
-) -> ProducerState:
-    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since.
-
-    With `is_trusted` a log that was closed properly and has no snapshot at all is taken to have no producers,
-    rather than being read from its first batch to its last.
-    """
-    found = snapshots.load(end_offset=end_offset)
-    if found is None and is_trusted:
-        return ProducerState()
-    offset, producers = found if found is not None else (start_offset, [])
-    state = ProducerState(producers)
-    held = [segment for segment in segments if segment.size > 0]
-    for slot, segment in enumerate(held):
-        segment_end_offset = held[slot + 1].base_offset if slot + 1 < len(held) else end_offset
-        if segment_end_offset <= offset:
-            continue
-        position = segment.position_of(offset)
-        for at, header in scan.headers(
-            segment.file(), position=position, end=segment.size, chunk_bytes=scan.REPLAY_CHUNK_BYTES
-        ):
-            if header.producer_id >= 0:
-                batch = segment.file().read(position=at, size=header.size_bytes) if header.is_control else b""
-                note_batch(state, header, batch, 0, base_offset=header.base_offset)
-    return state
-
-
-def _first_doubtful(segments: Iterable[Segment]) -> Segment | None:
+def _first_doubtful(segments: Sequence[Segment]) -> Segment | None:
     """The first segment whose indexes are missing or can not be right, where all should be well."""
-    for segment in segments:
+    for slot, segment in enumerate(segments):
         if segment.size == 0:
             continue
         try:
-            segment.check_index()
+            segment.check_index(is_last=slot == len(segments) - 1)
         except (CorruptFile, FileNotFoundError) as error:
             logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
             return segment

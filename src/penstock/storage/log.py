@@ -1,4 +1,4 @@
-"""One partition's log: segments in a folder, appended to at the end, read anywhere.
+"""One partition's log: segments in a folder, appended to at the end, read anywhere (`readable_log`).
 
 All methods run on the event loop and none but `flush` and `close` awaits; the hot ones are `append` (one
 write) and `read` (no read at all at the tail). The log believes what it is given: batches were checked before
@@ -13,15 +13,12 @@ disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.protocol.types import Uuid
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
-from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.control import EndedTransaction, EndTransaction
-from penstock.runtime.network import FileSlice
 from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
 from penstock.storage.errors import (
@@ -29,19 +26,18 @@ from penstock.storage.errors import (
     LogClosed,
     OffsetOutOfRange,
     OutOfOrderSequence,
-    StorageError,
 )
 from penstock.storage.layout import LOG_SUFFIX
-from penstock.storage.loading import LoadedLog, rebuild_producers
+from penstock.storage.loading import LoadedLog
 from penstock.storage.log_files import LogFiles
 from penstock.storage.producer_state import ProducedBatch
-from penstock.storage.reading import Reader, TimedBatch, TimestampedOffset
+from penstock.storage.readable_log import ReadableLog
+from penstock.storage.rebuilding import rebuild_producers
 from penstock.storage.recall import recall
 from penstock.storage.retention import expired_count
-from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
-from penstock.storage.segments import Segments
-from penstock.storage.settings import NEVER, LogSettings
-from penstock.storage.transactions.batches import note_batch, note_batches
+from penstock.storage.segment import RELATIVE_OFFSET_MAX
+from penstock.storage.settings import LogSettings
+from penstock.storage.transactions.batches import note_batch
 from penstock.storage.transactions.guards import VerificationGuard
 from penstock.storage.trash import Trash
 from penstock.storage.volume import Volume
@@ -60,28 +56,10 @@ class AppendInfo(NamedTuple):
     is_duplicate: bool
 
 
-class Log:
+class Log(ReadableLog):
     """Made and owned by `LogDirectory`; `loaded` is what was found on disk."""
 
-    __slots__ = (
-        "_bar",
-        "_durability",
-        "_files",
-        "_has_flush_policy",
-        "_reader",
-        "_segments",
-        "_settings",
-        "end_offset",
-        "epochs",
-        "folder",
-        "high_watermark",
-        "partition",
-        "producers",
-        "start_offset",
-        "topic",
-        "topic_id",
-        "volume",
-    )
+    __slots__ = ("_durability", "_files")
 
     def __init__(
         self,
@@ -94,22 +72,10 @@ class Log:
         settings: LogSettings,
         loaded: LoadedLog,
     ) -> None:
-        self.volume = volume
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.folder = loaded.folder
-        self.start_offset = loaded.start_offset
-        self.end_offset = loaded.end_offset
-        self.high_watermark = loaded.start_offset
-        """Set by the partition's owner; retention and the checkpoint of high watermarks read it."""
-        self.epochs = loaded.epochs
-        self.producers = loaded.producers
-        self._segments = Segments(loaded.segments)
+        super().__init__(
+            volume, topic=topic, partition=partition, topic_id=topic_id, settings=settings, loaded=loaded
+        )
         self._files = LogFiles(volume, trash, loaded.folder, self._segments, loaded.snapshots)
-        self._reader = Reader(self._segments)
-        self._bar: Callable[[], StorageError] | None = None
-        self.settings = settings
         self._durability = Durability(
             self,
             recovery_point=loaded.recovery_point,
@@ -117,23 +83,6 @@ class Log:
             is_folder_synced=loaded.is_folder_synced,
         )
         self._segments.active.jitter_ms = self._files.draw_jitter(settings)
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-    @property
-    def directory(self) -> str:
-        """The entry of `log.dirs` that holds this log."""
-        return self.volume.path
-
-    @property
-    def settings(self) -> LogSettings:
-        return self._settings
-
-    @settings.setter
-    def settings(self, settings: LogSettings) -> None:
-        self._settings = settings
-        self._has_flush_policy = settings.flush_messages != NEVER or settings.flush_ms != NEVER
 
     def take_up(self, settings: LogSettings) -> None:
         """Begin to serve with the topic's own settings, which nobody knew when the log was loaded."""
@@ -154,8 +103,8 @@ class Log:
         """Write batches that a client sent to this leader, which get their offsets and epoch here, in place.
 
         They are valid and final in all else. Raises OutOfOrderSequence, InvalidProducerEpoch or
-        InvalidTransactionState and writes nothing; a batch that was written before is answered with where it is. A
-        batch that begins a transaction needs the `guard` that is in force.
+        InvalidTransactionState and writes nothing; a batch that was written before is answered with where it is.
+        A batch that begins a transaction needs the `guard` that is in force; what ends one has `append_marker`.
         """
         if self._bar is not None:
             raise self._bar()
@@ -187,7 +136,11 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         if is_tracked:
-            note_batches(self.producers, headers, batches, first_offset=first_offset)
+            offset = first_offset
+            for header in headers:
+                if header.producer_id >= 0:
+                    self.producers.update(header, base_offset=offset)
+                offset += header.last_offset_delta + 1
         self._advance_end(end_offset)
         append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
@@ -225,9 +178,11 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, offset)
         self.producers.transactions.advance(self.high_watermark)
-        self.producers.update_marker(
+        aborted = self.producers.update_marker(
             header, EndTransaction(marker.is_commit, marker.coordinator_epoch), base_offset=offset
         )
+        if aborted is not None:
+            self._segments.active.add_aborted(aborted)
         self._advance_end(offset + 1)
         append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(offset, offset, append_time_ms, self.start_offset, False)
@@ -237,6 +192,7 @@ class Log:
         if self._bar is not None:
             raise self._bar()
         first_offset = self.end_offset
+        self.producers.transactions.advance(self.high_watermark)
         for part, headers in copied_parts(
             batches, end_offset=first_offset, part_bytes_max=self._settings.segment_bytes
         ):
@@ -247,7 +203,11 @@ class Log:
                 if header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.producer_id >= 0:
-                    note_batch(self.producers, header, part, position, base_offset=header.base_offset)
+                    aborted = note_batch(
+                        self.producers, header, part, position, base_offset=header.base_offset
+                    )
+                    if aborted is not None:
+                        self._segments.active.add_aborted(aborted)
                 position += header.size_bytes
             self._advance_end(headers[-1].next_offset)
         return AppendInfo(first_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)
@@ -300,103 +260,6 @@ class Log:
         self._durability.sealed(sealed_offset, self._files.roll(base_offset, self._settings, self.producers))
         self._durability.request(base_offset)
         logger.info("%s rolled to a new segment at offset %d", self, base_offset)
-
-    # Reading
-
-    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one: bool) -> FileSlice | None:
-        """Whole batches from the one that holds `offset`, below `end_offset` (exclusive), of one segment.
-
-        None where there is nothing, or where not even one batch fits `max_bytes` and `at_least_one` does not
-        insist.
-        """
-        log_end_offset = self.end_offset
-        if self._bar is not None:
-            raise self._bar()
-        if not self.start_offset <= offset <= log_end_offset:
-            raise OffsetOutOfRange(str(self), offset, self.start_offset, log_end_offset)
-        if end_offset > log_end_offset:
-            end_offset = log_end_offset
-        if offset >= end_offset:
-            return None
-        try:
-            return self._reader.slice(
-                offset,
-                max_bytes=max_bytes,
-                end_offset=end_offset,
-                log_end_offset=log_end_offset,
-                at_least_one=at_least_one,
-            )
-        except OSError as error:
-            raise self.volume.fail(error, f"reading {self.folder}") from error
-
-    def offset_for_timestamp(
-        self, timestamp_ms: int, *, end_offset: int, limit_bytes: int = DECOMPRESSED_BYTES_MAX
-    ) -> TimestampedOffset | None:
-        """The first record below `end_offset` whose time is `timestamp_ms` or later.
-
-        `TooLarge` if more than `limit_bytes` would be decompressed for it: then look into `batch_at_time`, in a worker.
-        """
-        with self._working("reading"):
-            return self._reader.offset_for_timestamp(
-                timestamp_ms, start_offset=self.start_offset, end_offset=end_offset, limit_bytes=limit_bytes
-            )
-
-    def max_timestamp(
-        self, *, end_offset: int, limit_bytes: int = DECOMPRESSED_BYTES_MAX
-    ) -> TimestampedOffset | None:
-        """The first record with the latest time; None if nothing has a time, or not below `end_offset`."""
-        with self._working("reading"):
-            return self._reader.max_timestamp(
-                start_offset=self.start_offset, end_offset=end_offset, limit_bytes=limit_bytes
-            )
-
-    def batch_at_time(self, timestamp_ms: int, *, from_offset: int) -> TimedBatch | None:
-        """The first batch from `from_offset` on that may hold a record of `timestamp_ms` or later."""
-        with self._working("reading"):
-            return self._reader.batch_at_time(
-                timestamp_ms, start_offset=max(from_offset, self.start_offset), end_offset=self.end_offset
-            )
-
-    def batch_of_latest_time(self) -> TimedBatch | None:
-        """The batch in which `max_timestamp` is."""
-        with self._working("reading"):
-            return self._reader.batch_of_latest_time(start_offset=self.start_offset)
-
-    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `leader_epoch` and where it ended; (-1, -1) if that is not known."""
-        return self.epochs.end_offset_for(leader_epoch, log_end_offset=self.end_offset)
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the earliest transaction begins that is open, or whose end is not committed; None if there is none.
-
-        Of one that began before the log's start, only what is still there counts.
-        """
-        transactions = self.producers.transactions
-        if not transactions.open and not transactions.ended:
-            return None
-        transactions.advance(self.high_watermark)
-        first_offset = transactions.first_offset()
-        return None if first_offset is None else max(first_offset, self.start_offset)
-
-    @property
-    def active_segment(self) -> Segment:
-        return self._segments.active
-
-    def size_bytes(self) -> int:
-        return self._segments.size_bytes()
-
-    def segment_times(self) -> list[tuple[int, int]]:
-        """First offset and time of last writing of every segment, for the oldest way to ask for offsets."""
-        disk = self.volume.disk
-        with self._working("reading"):
-            return [(s.base_offset, disk.modified_ms(s.path(LOG_SUFFIX))) for s in self._segments]
-
-    def first_base_offset(self) -> int:
-        return self._segments[0].base_offset
-
-    def segment_count(self) -> int:
-        return len(self._segments)
 
     # Flushing
 
@@ -511,7 +374,11 @@ class Log:
         snapshots = self._files.snapshots
         snapshots.remove_above(end_offset)
         self.producers = rebuild_producers(
-            snapshots, self._segments, start_offset=self.start_offset, end_offset=end_offset
+            snapshots,
+            self._segments,
+            start_offset=self.start_offset,
+            end_offset=end_offset,
+            high_watermark=self.high_watermark,
         )
 
     # The end
@@ -571,13 +438,3 @@ class Log:
         """The directory failed: refuse everything, and tell those who wait for the disk."""
         self._bar = self.volume.refusal
         self._durability.fail()
-
-    @contextmanager
-    def _working(self, doing: str) -> Iterator[None]:
-        """Refuse if out of service; an OSError inside takes the directory offline. Not for hot paths."""
-        if self._bar is not None:
-            raise self._bar()
-        try:
-            yield
-        except OSError as error:
-            raise self.volume.fail(error, f"{doing} {self.folder}") from error

@@ -17,6 +17,7 @@ from penstock.runtime.network import FileSlice
 from penstock.storage import scan
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
+from penstock.storage.transactions.aborted import AbortedTransaction
 
 HINTS_MAX = 64  # about as many readers of one partition as there ever are; past that, all are found anew
 
@@ -59,14 +60,22 @@ class Reader:
         self._positions.clear()
 
     def slice(
-        self, offset: int, *, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        end_offset: int,
+        log_end_offset: int,
+        at_least_one: bool,
+        aborted: list[AbortedTransaction] | None = None,
     ) -> FileSlice | None:
         """Whole batches from the one that holds `offset`, below `end_offset`; None where there are none to
         give.
 
         `max_bytes` is kept, save that with `at_least_one` a first batch that is larger is given all the same
-        (KIP-74).
+        (KIP-74). Transactions that were aborted and may have records in the slice are added to `aborted`.
         """
+        wanted_offset = offset
         segments = self._segments
         slot = segments.slot_of(offset)
         while True:
@@ -84,21 +93,34 @@ class Reader:
         if limit - position <= max_bytes:
             if end_offset <= segment_end_offset:
                 self._remember(end_offset, limit)
+            if aborted is not None:
+                self.collect_aborted(wanted_offset, min(end_offset, segment_end_offset), aborted)
             return FileSlice(segment.file(), position, limit - position)
-        size = self._whole_batches(segment, position, max_bytes, limit=limit)
-        if size == 0:
+        boundary, slice_end_offset = self._boundary(segment, position, max_bytes, limit=limit)
+        if boundary == position:
             if not at_least_one:
                 return None
-            size = scan.batch_bytes(segment.file(), position)
+            size, slice_end_offset = scan.batch_span(segment.file(), position)
+        else:
+            size = boundary - position
+        if aborted is not None:
+            self.collect_aborted(wanted_offset, slice_end_offset, aborted)
         return FileSlice(segment.file(), position, size)
 
-    def _whole_batches(self, segment: Segment, position: int, max_bytes: int, *, limit: int) -> int:
-        """How many bytes of whole batches from `position` fit into `max_bytes`."""
+    def _boundary(self, segment: Segment, position: int, max_bytes: int, *, limit: int) -> tuple[int, int]:
+        """Where whole batches from `position` end that fit into `max_bytes`, and the offset of what follows."""
         cut = position + max_bytes
         start = max(position, segment.lookup().position_before(cut))
         boundary, offset = scan.find_boundary(segment.file(), cut, position=start, end=limit)
         self._remember(offset, boundary)
-        return boundary - position
+        return boundary, offset
+
+    def collect_aborted(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> None:
+        """Add all aborted transactions that may have records in the range, in the order of their markers."""
+        segments = self._segments
+        for slot in range(segments.slot_of(start_offset), len(segments)):
+            if segments[slot].collect_aborted(start_offset, end_offset, found):
+                return
 
     def _position(self, segment: Segment, offset: int) -> int:
         if offset <= segment.base_offset:

@@ -2,7 +2,8 @@
 
 After an unclean stop a segment may end in half a batch, in zeroes, or in bytes that never were a batch. Every
 batch is checked against its CRC, and the first one that is not whole ends the segment: what follows can not
-be told from garbage. On the way the indexes are built anew, and epochs and producers are shown every batch.
+be told from garbage. On the way the indexes are built anew, that of aborted transactions included, and epochs
+and producers are shown every batch.
 
 Blocking; runs in a worker, on files that nobody else uses yet.
 """
@@ -94,7 +95,9 @@ def scan_segment(
             if epochs is not None and header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
             if producers is not None and header.producer_id >= 0:
-                note_batch(producers, header, chunk, at, base_offset=header.base_offset)
+                aborted = note_batch(producers, header, chunk, at, base_offset=header.base_offset)
+                if aborted is not None:
+                    index.add_aborted(aborted)
             unindexed += header.size_bytes
             position += header.size_bytes
             next_offset = header.next_offset

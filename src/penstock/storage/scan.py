@@ -50,10 +50,10 @@ def find_boundary(file: File, limit: int, *, position: int, end: int) -> tuple[i
         position = following
 
 
-def batch_bytes(file: File, position: int) -> int:
-    """Size of the batch at `position`."""
-    length: int = _SPAN.unpack(file.read(position=position, size=SPAN_BYTES))[1]
-    return length + LENGTH_BYTES
+def batch_span(file: File, position: int) -> tuple[int, int]:
+    """Size of the batch at `position`, and the offset after it."""
+    base_offset, length, last_offset_delta = _SPAN.unpack(file.read(position=position, size=SPAN_BYTES))
+    return length + LENGTH_BYTES, base_offset + last_offset_delta + 1
 
 
 def headers(

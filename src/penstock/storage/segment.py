@@ -1,4 +1,5 @@
-"""One stretch of a log: a file of batches, one after the other, and its two sparse indexes.
+"""One stretch of a log: a file of batches, one after the other, its two sparse indexes, and the list of transactions
+that were aborted in it.
 
 The last segment of a log is live: its index is in memory and grows. Every other is sealed: its size never
 changes again (save by truncation, which makes it live), and its index is read from its files, which are
@@ -20,8 +21,21 @@ from penstock.storage.index import (
     SegmentIndex,
     StoredIndex,
 )
-from penstock.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_file
+from penstock.storage.layout import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file,
+)
 from penstock.storage.settings import LogSettings
+from penstock.storage.transactions.aborted import (
+    ENTRY_BYTES,
+    AbortedEntry,
+    AbortedTransaction,
+    LiveAborted,
+    StoredAborted,
+)
 from penstock.storage.volume import Volume
 
 RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has four bytes for it
@@ -35,12 +49,14 @@ class Segment:
         "_max_timestamp_offset",
         "_saved_entries",
         "_stored",
+        "_stored_aborted",
         "_unindexed_bytes",
         "_volume",
         "base_offset",
         "created_ms",
         "first_timestamp_ms",
         "folder",
+        "has_stored_aborted",
         "index",
         "jitter_ms",
         "size",
@@ -55,6 +71,8 @@ class Segment:
     """Largest time in the first batch, from which `segment.ms` is counted; -1 where not known."""
     created_ms: int
     jitter_ms: int
+    has_stored_aborted: bool
+    """Whether there is a file of aborted transactions; it counts while the index is not in memory."""
 
     def __init__(
         self, volume: Volume, folder: str, base_offset: int, *, size: int, jitter_ms: int = 0
@@ -67,10 +85,12 @@ class Segment:
         self.created_ms = volume.clock.wall_ms()
         self.first_timestamp_ms = NO_TIMESTAMP
         self.index = None
-        self._saved_entries = (0, 0)
-        """Entries of the offset index and of the time index that are in the files already."""
+        self.has_stored_aborted = False
+        self._saved_entries = (0, 0, 0)
+        """Entries of offsets, of times and of aborted transactions that are in the files already."""
         self._file: File | None = None
         self._stored: StoredIndex | None = None
+        self._stored_aborted: StoredAborted | None = None
         self._unindexed_bytes = 0
         self._max_timestamp_ms = _NOT_READ
         self._max_timestamp_offset = base_offset
@@ -107,6 +127,7 @@ class Segment:
         """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
         self._file = None
         self._stored = None
+        self._stored_aborted = None
         self._volume.descriptors.released(self)
 
     def lookup(self) -> SegmentIndex:
@@ -120,11 +141,16 @@ class Segment:
             self._volume.descriptors.opened(self)
         return index
 
-    def check_index(self) -> None:
-        """Raise CorruptFile if the index files can not be of this log, by what is cheap to see."""
+    def check_index(self, *, is_last: bool) -> None:
+        """Raise CorruptFile if the index files can not be of this log, by what is cheap to see.
+
+        Of the last segment, to which the log will be appended, the aborted transactions must all be good.
+        """
         index = self.lookup()
         if isinstance(index, StoredIndex):
             index.check(log_bytes=self.size)
+            if self.has_stored_aborted:
+                self._open_aborted().check(base_offset=self.base_offset, is_whole=is_last)
 
     # Writing
 
@@ -136,16 +162,19 @@ class Segment:
             self.index = LiveIndex.decode(
                 disk.read_file(self.path(INDEX_SUFFIX)), disk.read_file(self.path(TIME_INDEX_SUFFIX))
             )
-            self._saved_entries = len(self.index.offsets), len(self.index.times)
-            self._stored = None
+            if self.has_stored_aborted:
+                self.index.aborted = LiveAborted.decode(disk.read_file(self.path(TRANSACTION_INDEX_SUFFIX)))
+            aborted_count = len(self.index.aborted or ())
+            self._saved_entries = len(self.index.offsets), len(self.index.times), aborted_count
+            self._stored = self._stored_aborted = None
             self._read_first_timestamp()
         return self.index
 
     def adopt_index(self, index: LiveIndex) -> None:
         """Take an index that was just built: by recovery, or for a new segment."""
         self.index = index
-        self._saved_entries = (0, 0)
-        self._stored = None
+        self._saved_entries = (0, 0, 0)
+        self._stored = self._stored_aborted = None
         latest = index.last_time()
         self._max_timestamp_ms = latest.timestamp_ms
         self._max_timestamp_offset = self.base_offset + latest.relative_offset
@@ -197,20 +226,26 @@ class Segment:
         if index is None:
             return []
         index.add_time(self._max_timestamp_ms, self._max_timestamp_offset - self.base_offset)
-        offsets, times = self._saved_entries
-        files = []
-        for suffix, data, saved_bytes in (
-            (INDEX_SUFFIX, index.encode_offsets(), offsets * OFFSET_ENTRY_BYTES),
-            (TIME_INDEX_SUFFIX, index.encode_times(), times * TIME_ENTRY_BYTES),
-        ):
-            file = self._volume.disk.open(self.path(suffix), create=True)
-            if file.size() > saved_bytes:
-                file.truncate(saved_bytes)
-            if len(data) > saved_bytes:
-                file.append((memoryview(data)[saved_bytes:],))
-            files.append(file)
+        offsets, times, aborted = self._saved_entries
+        files = [
+            self._save(INDEX_SUFFIX, index.encode_offsets(), saved_bytes=offsets * OFFSET_ENTRY_BYTES),
+            self._save(TIME_INDEX_SUFFIX, index.encode_times(), saved_bytes=times * TIME_ENTRY_BYTES),
+        ]
+        # A file that a crash or a truncation has made wrong is emptied and not removed: the sync covers that.
+        if index.aborted or self._volume.disk.exists(self.path(TRANSACTION_INDEX_SUFFIX)):
+            data = index.aborted.encode() if index.aborted is not None else b""
+            files.append(self._save(TRANSACTION_INDEX_SUFFIX, data, saved_bytes=aborted * ENTRY_BYTES))
+        self.has_stored_aborted = bool(index.aborted)
         self.index = None
         return files
+
+    def _save(self, suffix: str, data: bytes, *, saved_bytes: int) -> File:
+        file = self._volume.disk.open(self.path(suffix), create=True)
+        if file.size() > saved_bytes:
+            file.truncate(saved_bytes)
+        if len(data) > saved_bytes:
+            file.append((memoryview(data)[saved_bytes:],))
+        return file
 
     def is_full(
         self, settings: LogSettings, *, size: int, last_offset: int, timestamp_ms: int, now_ms: int
@@ -240,8 +275,14 @@ class Segment:
         index = self.activate()
         position = self.position_of(offset)
         index.truncate(offset - self.base_offset)
-        offsets, times = self._saved_entries
-        self._saved_entries = min(offsets, len(index.offsets)), min(times, len(index.times))
+        if index.aborted is not None:
+            index.aborted.truncate(offset)
+        offsets, times, aborted = self._saved_entries
+        self._saved_entries = (
+            min(offsets, len(index.offsets)),
+            min(times, len(index.times)),
+            min(aborted, len(index.aborted or ())),
+        )
         if position < self.size:
             for _, header in scan.headers(self.file(), position=position, end=self.size):
                 offset = min(offset, header.base_offset)
@@ -255,7 +296,28 @@ class Segment:
             self.created_ms = self._volume.clock.wall_ms()
         return offset
 
+    def add_aborted(self, entry: AbortedEntry) -> None:
+        """Note a transaction whose marker was just appended."""
+        assert self.index is not None, "only a live segment is appended to"
+        self.index.add_aborted(entry)
+
     # Looking things up
+
+    def collect_aborted(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
+        """Add transactions that were aborted here and may have records in the range to `found`; whether none that ended
+        later can have any."""
+        index = self.index
+        if index is not None:
+            return index.aborted is not None and index.aborted.collect(start_offset, end_offset, found)
+        return self.has_stored_aborted and self._open_aborted().collect(start_offset, end_offset, found)
+
+    def _open_aborted(self) -> StoredAborted:
+        aborted = self._stored_aborted
+        if aborted is None:
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            aborted = self._stored_aborted = StoredAborted(self._volume.disk.open(path))
+            self._volume.descriptors.opened(self)
+        return aborted
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that reaches `offset`; the segment's size where none does."""

@@ -1,9 +1,10 @@
 """Fetch (key 1): read batches of records from partitions. Served: v0 to v18.
 
-v0 and v1 are given message sets v0, v2 and v3 message sets v1 (`broker.old_formats`). v3
-adds a limit on the whole answer. v4 adds isolation levels. v7 adds sessions (`broker.fetch_session`). v9
-fences by leader epoch. v11 lets consumers read from followers. v12 finds diverging logs. v13 names topics by
-id. v16 tells who leads.
+v0 and v1 are given message sets v0, v2 and v3 message sets v1 (`broker.old_formats`). v3 adds a limit on the
+whole answer. v4 adds isolation levels: a reader of committed data gets nothing past the last stable offset, and
+is told which transactions in what it gets were aborted. v7 adds sessions (`broker.fetch_session`). v9 fences by
+leader epoch. v11 lets consumers read from followers. v12 finds diverging logs. v13 names topics by id. v16 tells
+who leads.
 
 Records are slices of segment files and never pass through this process. A request that finds fewer than
 `min_bytes` waits, at most `max_wait_ms`, for appends to its partitions; all others are answered at once, by a
@@ -26,6 +27,7 @@ from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX, Conversion
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -41,6 +43,7 @@ from penstock.records.batch import Compression
 from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.runtime.network import FileSlice
+from penstock.storage.transactions.aborted import AbortedTransaction as Aborted
 
 MESSAGE_SET_V0_VERSION_MAX = 1
 MESSAGE_SET_VERSION_MAX = 3
@@ -107,6 +110,7 @@ class Fetch:
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_reads_committed",
         "_replica_id",
         "_request",
         "_results",
@@ -125,6 +129,7 @@ class Fetch:
         self._version = context.version
         self._plan = plan
         self._replica_id = replica_id
+        self._reads_committed = request.isolation_level == READ_COMMITTED and replica_id < 0
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         if context.version <= MESSAGE_SET_VERSION_MAX:
             self._max_bytes = min(self._max_bytes, OLD_FORMAT_BYTES_MAX)
@@ -196,6 +201,7 @@ class Fetch:
             )
         divergence = NO_DIVERGENCE
         records: Records = NO_RECORDS
+        aborted: list[Aborted] | None = [] if self._reads_committed else None
         if wanted.last_fetched_epoch >= 0:
             divergence = self._find_divergence(partition, wanted)
         if divergence is NO_DIVERGENCE and (remaining > 0 or at_least_one or is_follower):
@@ -205,6 +211,8 @@ class Fetch:
                 max_bytes=max_bytes if max_bytes < remaining else remaining,
                 at_least_one=at_least_one,
                 for_replica=is_follower,
+                read_committed=self._reads_committed,
+                aborted=aborted,
             )
             if piece is not None:
                 records = piece
@@ -223,7 +231,7 @@ class Fetch:
             diverging_epoch=divergence,
             current_leader=NO_LEADER_HINT,
             snapshot_id=NO_SNAPSHOT,
-            aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+            aborted_transactions=None if aborted is None else [_tell_aborted(each) for each in aborted],
             records=records,
         )
 
@@ -354,7 +362,9 @@ class Fetch:
     def _watch(self) -> None:
         self._wait = FetchWait(self._min_bytes - self._bytes_read, self._look_again)
         for partition in self._partitions:
-            partition.add_fetch_wait(self._wait, for_replica=self._replica_id >= 0)
+            partition.add_fetch_wait(
+                self._wait, for_replica=self._replica_id >= 0, read_committed=self._reads_committed
+            )
 
     def _unwatch(self) -> None:
         assert self._wait is not None
@@ -385,3 +395,7 @@ class Fetch:
         """Answered, or the connection is gone: leave nothing behind."""
         self._timer.cancel()
         self._unwatch()
+
+
+def _tell_aborted(transaction: Aborted) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)

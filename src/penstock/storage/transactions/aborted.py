@@ -5,7 +5,9 @@ of the marker, which stands in this segment; the transaction may have begun in a
 stable offset as it was after the marker. The last two only grow from entry to entry. So a search begins at the
 first marker that the reader has not passed, and ends where all that the reader will get was decided.
 
-A segment without aborted transactions has no such file.
+As with the other indexes, the entries of the segment that is written to are in memory (`LiveAborted`) and reach the
+disk when it is sealed, and those of the others are searched in their files (`StoredAborted`). A segment without aborted
+transactions has no such file.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from bisect import bisect_left
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.runtime.disk import File
 from penstock.storage.errors import CorruptFile
 
 VERSION = 0
+BLOCK_ENTRIES = 256  # read from a file at once
 
 _ENTRY = Struct(">hqqqq")
+_LAST_OFFSET = Struct(">18xq8x")
 ENTRY_BYTES = _ENTRY.size
 
 
@@ -37,27 +42,27 @@ class AbortedEntry(NamedTuple):
     last_stable_offset: int
 
 
-class AbortedTransactions:
-    """The entries of one segment, in memory."""
+class LiveAborted:
+    """Columns, not entries: 32 bytes each, however many aborts there are in a segment."""
 
-    __slots__ = ("_first_offsets", "_last_offsets", "_producers", "_stable_offsets")
+    __slots__ = ("_first_offsets", "_last_offsets", "_producer_ids", "_stable_offsets")
 
     def __init__(self) -> None:
-        self._producers: array[int] = array("q")
+        self._producer_ids: array[int] = array("q")
         self._first_offsets: array[int] = array("q")
         self._last_offsets: array[int] = array("q")
         self._stable_offsets: array[int] = array("q")
 
     def __len__(self) -> int:
-        return len(self._producers)
+        return len(self._producer_ids)
 
     def entries(self) -> list[AbortedEntry]:
-        columns = self._producers, self._first_offsets, self._last_offsets, self._stable_offsets
+        columns = self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets
         return [AbortedEntry(*fields) for fields in zip(*columns, strict=True)]
 
     def add(self, entry: AbortedEntry) -> None:
         assert not self or entry.last_offset > self._last_offsets[-1], "markers come in the order of the log"
-        self._producers.append(entry.producer_id)
+        self._producer_ids.append(entry.producer_id)
         self._first_offsets.append(entry.first_offset)
         self._last_offsets.append(entry.last_offset)
         self._stable_offsets.append(entry.last_stable_offset)
@@ -65,14 +70,14 @@ class AbortedTransactions:
     def truncate(self, offset: int) -> None:
         """Forget those whose markers are at `offset` or above."""
         keep = bisect_left(self._last_offsets, offset)
-        del self._producers[keep:], self._first_offsets[keep:]
+        del self._producer_ids[keep:], self._first_offsets[keep:]
         del self._last_offsets[keep:], self._stable_offsets[keep:]
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Add those that have records in the range to `found`; whether later segments can not hold any more."""
+        """Add those to `found` that may have records in the range; whether none that ended later can have any."""
         for slot in range(bisect_left(self._last_offsets, start_offset), len(self._last_offsets)):
             if self._first_offsets[slot] < end_offset:
-                found.append(AbortedTransaction(self._producers[slot], self._first_offsets[slot]))
+                found.append(AbortedTransaction(self._producer_ids[slot], self._first_offsets[slot]))
             if self._stable_offsets[slot] >= end_offset:
                 return True
         return False
@@ -81,20 +86,74 @@ class AbortedTransactions:
         return b"".join([_ENTRY.pack(VERSION, *entry) for entry in self.entries()])
 
     @classmethod
-    def decode(cls, data: bytes, *, base_offset: int) -> AbortedTransactions:
-        """CorruptFile if it can not be the index of the segment that begins at `base_offset`."""
+    def decode(cls, data: bytes) -> LiveAborted:
         if len(data) % ENTRY_BYTES:
             raise CorruptFile("an index of aborted transactions ends in the middle of an entry")
         index = cls()
-        last_offset, stable_offset = base_offset - 1, 0
-        for version, *fields in _ENTRY.iter_unpack(data):
-            entry = AbortedEntry(*fields)
-            if version != VERSION:
-                raise CorruptFile(f"an aborted transaction has version {version}, not {VERSION}")
-            if entry.last_offset <= last_offset or entry.last_stable_offset < stable_offset:
-                raise CorruptFile("aborted transactions are not in the order of their markers")
-            if not 0 <= entry.first_offset < entry.last_offset:
-                raise CorruptFile(f"an aborted transaction ends at {entry.last_offset}, before it begins")
-            last_offset, stable_offset = entry.last_offset, entry.last_stable_offset
+        for entry in decode_entries(data):
             index.add(entry)
         return index
+
+
+class StoredAborted:
+    """The file of a sealed segment, searched in place."""
+
+    __slots__ = ("_count", "_file")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._count, rest = divmod(file.size(), ENTRY_BYTES)
+        if rest:
+            raise CorruptFile(f"{file.path} ends in the middle of an entry")
+
+    def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
+        """As of `LiveAborted`."""
+        slot = self._first_after(start_offset)
+        while slot < self._count:
+            for entry in decode_entries(self._read(slot, BLOCK_ENTRIES)):
+                if entry.first_offset < end_offset:
+                    found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
+                if entry.last_stable_offset >= end_offset:
+                    return True
+            slot += BLOCK_ENTRIES
+        return False
+
+    def check(self, *, base_offset: int, is_whole: bool) -> None:
+        """Raise CorruptFile unless the entries make sense, which those of a torn or zeroed file do not. Without
+        `is_whole` only the first and the last are looked at."""
+        step = BLOCK_ENTRIES if is_whole else max(1, self._count - 1)
+        last_offset = base_offset - 1
+        for slot in range(0, self._count, step):
+            for entry in decode_entries(self._read(slot, BLOCK_ENTRIES if is_whole else 1)):
+                if entry.last_offset <= last_offset:
+                    raise CorruptFile(
+                        f"{self._file.path} has a marker at {entry.last_offset} after {last_offset}"
+                    )
+                last_offset = entry.last_offset
+
+    def _first_after(self, offset: int) -> int:
+        """The first entry whose marker is at `offset` or above."""
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            if _LAST_OFFSET.unpack(self._read(middle, 1))[0] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read(self, slot: int, count: int) -> bytes:
+        return self._file.read(position=slot * ENTRY_BYTES, size=count * ENTRY_BYTES)
+
+
+def decode_entries(data: bytes) -> list[AbortedEntry]:
+    """CorruptFile for what no abort can have written."""
+    entries = []
+    for version, producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(data):
+        if version != VERSION or not 0 <= first_offset < last_offset or producer_id < 0:
+            raise CorruptFile(
+                f"no transaction of producer {producer_id} from {first_offset} to {last_offset} (version {version})"
+                " can have been aborted"
+            )
+        entries.append(AbortedEntry(producer_id, first_offset, last_offset, stable_offset))
+    return entries

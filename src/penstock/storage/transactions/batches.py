@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from penstock.records import kernel
 from penstock.records.batch import CONTROL_MASK, BatchHeader
 from penstock.records.control import EndTransaction, read_end_transaction
@@ -24,22 +22,6 @@ def read_marker(view: Buffer, position: int) -> EndTransaction | None:
         except InvalidBatch:
             return None  # whatever it is, it ends nothing
     return None
-
-
-def note_batches(
-    producers: ProducerState, headers: Sequence[BatchHeader], view: Buffer, *, first_offset: int
-) -> list[AbortedEntry]:
-    """Show batches of `view`, which stand in the log from `first_offset` on, to the producer state."""
-    position, offset = 0, first_offset
-    aborted = []
-    for header in headers:
-        if header.producer_id >= 0:
-            entry = note_batch(producers, header, view, position, base_offset=offset)
-            if entry is not None:
-                aborted.append(entry)
-        position += header.size_bytes
-        offset += header.last_offset_delta + 1
-    return aborted
 
 
 def note_batch(

@@ -1,0 +1,71 @@
+"""Producers and their transactions as they are at some offset, from a snapshot and the log.
+
+Blocking; for a start in a worker, and for a truncation on the event loop, where it reads what was written since the
+last segment began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from penstock.records.batch import BatchHeader
+from penstock.storage import scan
+from penstock.storage.producer_state import ProducerState
+from penstock.storage.segment import Segment
+from penstock.storage.snapshots import SnapshotFiles
+from penstock.storage.transactions.batches import note_batch
+
+
+def rebuild_producers(
+    snapshots: SnapshotFiles,
+    segments: Iterable[Segment],
+    *,
+    start_offset: int,
+    end_offset: int,
+    high_watermark: int,
+    is_trusted: bool = False,
+) -> ProducerState:
+    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since.
+
+    With `is_trusted` a log that was closed properly and has no snapshot at all is taken to have no producers,
+    rather than being read from its first batch to its last.
+
+    A snapshot does not know of transactions whose markers are before it but not committed yet. Where there are such
+    markers, the newest snapshot below `high_watermark` is taken, from which they are seen.
+    """
+    held = [segment for segment in segments if segment.size > 0]
+    found = snapshots.load(end_offset=end_offset)
+    if found is not None and found[0] > high_watermark:
+        undecided = _batches(held, start_offset=max(start_offset, high_watermark), end_offset=found[0])
+        if any(header.is_control for _, _, header in undecided):
+            found, is_trusted = snapshots.load(end_offset=high_watermark), False
+    if found is None and is_trusted:
+        return ProducerState()
+    offset, producers = found if found is not None else (start_offset, [])
+    state = ProducerState(producers, high_watermark=high_watermark)
+    for segment, position, header in _batches(held, start_offset=offset, end_offset=end_offset):
+        if header.producer_id >= 0:
+            batch = b""
+            if header.is_control:
+                batch = segment.file().read(position=position, size=header.size_bytes)
+            note_batch(state, header, batch, 0, base_offset=header.base_offset)
+    return state
+
+
+def _batches(
+    segments: Sequence[Segment], *, start_offset: int, end_offset: int
+) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    """Every batch from the one that holds `start_offset` to the one before `end_offset`, and where it is."""
+    for slot, segment in enumerate(segments):
+        segment_end_offset = segments[slot + 1].base_offset if slot + 1 < len(segments) else end_offset
+        if segment_end_offset <= start_offset:
+            continue
+        for position, header in scan.headers(
+            segment.file(),
+            position=segment.position_of(start_offset),
+            end=segment.size,
+            chunk_bytes=scan.REPLAY_CHUNK_BYTES,
+        ):
+            if header.base_offset >= end_offset:
+                return
+            yield segment, position, header
