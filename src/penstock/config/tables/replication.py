@@ -73,23 +73,25 @@ PRODUCERS = (
 )
 
 TRANSACTIONS = (
-    integer("transactional.id.expiration.ms", 7 * DAY_MS, at_least(1), HIGH).not_yet(
+    integer("transactional.id.expiration.ms", 7 * DAY_MS, at_least(1), HIGH).means(
         "How long a transactional id is remembered after its last sign of life."
     ),
-    integer("transaction.max.timeout.ms", 15 * MINUTE_MS, at_least(1), HIGH).not_yet(
+    integer("transaction.max.timeout.ms", 15 * MINUTE_MS, at_least(1), HIGH).means(
         "The longest timeout a producer may ask for; an open transaction holds up the readers of its topics."
     ),
     integer(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10 * SECOND_MS, at_least(1), LOW
-    ).not_yet("How often transactions that took too long are looked for and rolled back."),
-    integer("transaction.remove.expired.transaction.cleanup.interval.ms", HOUR_MS, at_least(1), LOW).not_yet(
+    ).no_meaning(
+        "How often transactions that took too long are looked for; each is rolled back in its own time."
+    ),
+    integer("transaction.remove.expired.transaction.cleanup.interval.ms", HOUR_MS, at_least(1), LOW).means(
         "How often expired transactional ids are looked for and forgotten."
     ),
     boolean("transaction.partition.verification.enable", True, importance=LOW, dynamic=CLUSTER_WIDE).not_yet(
         "Ask the transaction's coordinator, before the first write to a partition, whether the partition "
         "belongs to it."
     ),
-    boolean("transaction.two.phase.commit.enable", False, importance=LOW).not_yet(
+    boolean("transaction.two.phase.commit.enable", False, importance=LOW).means(
         "Let a coordinator outside of the cluster decide over transactions (KIP-939); such ones do not time "
         "out."
     ),
@@ -111,7 +113,7 @@ TRANSACTIONS = (
     integer("transaction.state.log.segment.bytes", 100 * MIB, at_least(1), HIGH).means(
         "The segment size of the topic of transactions; small ones are compacted and loaded sooner."
     ),
-    integer("transaction.state.log.load.buffer.size", 5 * MIB, at_least(1), HIGH).not_yet(
+    integer("transaction.state.log.load.buffer.size", 5 * MIB, at_least(1), HIGH).means(
         "How much is read at a time when a new coordinator loads its transactions."
     ),
 )

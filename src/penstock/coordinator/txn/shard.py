@@ -15,6 +15,7 @@ from penstock.coordinator.runtime import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.coordinator.txn import adding, ending, initiating
 from penstock.coordinator.txn.context import Surroundings
+from penstock.coordinator.txn.expiry import Expiry
 from penstock.coordinator.txn.listing import describe
 from penstock.coordinator.txn.markers import Markers
 from penstock.coordinator.txn.records import TransactionLogKey
@@ -48,6 +49,9 @@ class TransactionShard:
             coordinator_epoch=lambda: around.coordinator_epoch(context.partition),
             complete=self._all_have_heard,
         )
+        self._expiry = Expiry(
+            self.transactions, context.timers, settings=around.settings, wall_ms=context.wall_ms
+        )
 
     # -- for the runtime
 
@@ -66,6 +70,7 @@ class TransactionShard:
                 left_ms = transaction.start_ms + transaction.timeout_ms - now_ms
                 # A start in the future is that of a coordinator with another clock.
                 self._set_deadline(transactional_id, min(max(0, left_ms), transaction.timeout_ms))
+        self._expiry.start()
 
     def unloaded(self) -> None:
         self._markers.clear()
