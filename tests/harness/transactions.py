@@ -305,20 +305,19 @@ def marker(
 
 def write_markers(
     connection: WireConnection, *markers: WritableTxnMarker, version: int = 2
-) -> list[tuple[int, Errors]]:
-    """Of each marker the producer, and the error of each partition."""
-    answered = ask(connection, WriteTxnMarkersRequest(markers=list(markers)), version)
-    return [
-        (
-            each.producer_id,
-            {
-                (topic.name, partition.partition_index): ErrorCode(partition.error_code)
-                for topic in each.topics
-                for partition in topic.partitions
-            },
-        )
-        for each in answered.markers
-    ]
+) -> dict[int, Errors]:
+    """By producer, the error of each partition."""
+    answered = ask(connection, WriteTxnMarkersRequest(markers=list(markers)), version).markers
+    found = {
+        each.producer_id: {
+            (topic.name, partition.partition_index): ErrorCode(partition.error_code)
+            for topic in each.topics
+            for partition in topic.partitions
+        }
+        for each in answered
+    }
+    assert len(found) == len(answered)
+    return found
 
 
 def describe(connection: WireConnection, transactional_id: str) -> TransactionState:
