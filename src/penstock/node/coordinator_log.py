@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.coordinator.outcome import Guard
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
+from penstock.records.control import EndedTransaction
 from penstock.replication.partition import Partition
 from penstock.replication.table import PartitionTable
 from penstock.runtime.clock import Clock
 from penstock.runtime.workers import Workers
+from penstock.storage.transactions.guards import VerificationGuard
 
 ACKS_ALL = -1
 
@@ -28,7 +31,7 @@ class LedPartitions:
         self._workers = workers
         self._read_bytes = read_bytes
 
-    def append(self, partition: int, batches: bytearray) -> int:
+    def append(self, partition: int, batches: bytearray, guard: Guard | None = None) -> int:
         view = memoryview(batches)
         headers = kernel.read_headers(view)
         led = self._partitions.find(self._topic, partition)
@@ -40,8 +43,13 @@ class LedPartitions:
                     f"a batch of {header.size_bytes} bytes for {led} exceeds max.message.bytes="
                     f"{led.rules.max_message_bytes}",
                 )
-        info = led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=self._clock.wall_ms())
+        assert guard is None or isinstance(guard, VerificationGuard), "guards come from partitions"
+        info = led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=self._clock.wall_ms(), guard=guard)
         return info.last_offset + 1
+
+    def append_marker(self, partition: int, marker: EndedTransaction) -> int:
+        led = self._partitions.find(self._topic, partition)
+        return led.append_marker(marker, now_ms=self._clock.wall_ms()).last_offset + 1
 
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self._partitions.find(self._topic, partition).high_watermark
