@@ -45,6 +45,7 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
     ApiKey.END_TXN: "end_txn",
     ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",

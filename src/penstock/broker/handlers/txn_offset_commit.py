@@ -1,0 +1,101 @@
+"""TxnOffsetCommit (key 28): a producer commits what a group has read, to hold with its transaction. Served: v0 to v5.
+
+v1 changes nothing here. v2 adds leader epochs, v3 the member for which it is committed, and with it the group's checks
+(KIP-447). From v4 on producers know TRANSACTION_ABORTABLE. Before v5 they have added the group with AddOffsetsToTxn;
+from v5 on this adds it (KIP-890).
+
+The offsets are written to the partition of `__consumer_offsets` in which the group lives, so it is that partition that
+must belong to the transaction, like any other that is written to. Errors stand with each partition; there is no room
+for one that concerns all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from penstock.broker.answers import answer
+from penstock.broker.broker import Broker
+from penstock.broker.context import RequestContext
+from penstock.coordinator.group.transactional_commit import has_known_partitions, refuse
+from penstock.coordinator.txn.transaction import TopicPartition
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from penstock.records.batch import NO_SEQUENCE
+from penstock.storage.transactions.guards import VerificationGuard
+
+ABORTABLE_VERSION = 4
+ADDING_VERSION = 5
+
+Response = TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    image, version = broker.metadata.image, context.version
+    if not has_known_partitions(request, image):
+        return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, image=image, version=version)
+    if not request.group_id:
+        return refuse(request, ErrorCode.INVALID_GROUP_ID, image=image, version=version)
+    return answer(
+        lambda: _commit(broker, request, version),
+        lambda refusal: refuse(request, refusal.error, image=image, version=version),
+    )
+
+
+def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Response:
+    index = broker.groups.partition_of(request.group_id)
+    partition = broker.partitions.get(OFFSETS_TOPIC, index)
+    if partition is None or not partition.is_leader or partition.is_offline:
+        raise Refused(ErrorCode.NOT_COORDINATOR, f"{request.group_id} is not coordinated by this node")
+    producer = request.producer_id, request.producer_epoch
+    if not partition.needs_verification(*producer):
+        return broker.groups.commit_in_transaction(request, version)
+    guard = partition.guard(*producer, NO_SEQUENCE)
+    where = TopicPartition(OFFSETS_TOPIC, index)
+    errors = broker.transaction_adds.admit(
+        request.transactional_id, *producer, [where], adds=version >= ADDING_VERSION
+    )
+    if isinstance(errors, dict):
+        return _commit_if_admitted(broker, request, version, errors[where], guard)
+    return asyncio.ensure_future(_commit_later(broker, request, version, errors, guard))
+
+
+async def _commit_later(
+    broker: Broker,
+    request: TxnOffsetCommitRequest,
+    version: int,
+    errors: asyncio.Future[dict[TopicPartition, ErrorCode]],
+    guard: VerificationGuard,
+) -> TxnOffsetCommitResponse:
+    (error,) = (await errors).values()
+    response = _commit_if_admitted(broker, request, version, error, guard)
+    return response if isinstance(response, TxnOffsetCommitResponse) else await response
+
+
+def _commit_if_admitted(
+    broker: Broker,
+    request: TxnOffsetCommitRequest,
+    version: int,
+    error: ErrorCode,
+    guard: VerificationGuard,
+) -> Response:
+    if error is not ErrorCode.NONE:
+        raise Refused(
+            _as_producers_know(error, version),
+            f"{request.group_id} is not part of the transaction: {error.name}",
+        )
+    return broker.groups.commit_in_transaction(request, version, guard=guard)
+
+
+def _as_producers_know(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which they take as a reason to try again
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
