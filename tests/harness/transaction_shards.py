@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from harness.coordinator_log import ListLog
 from penstock.config.broker import BrokerSettings
 from penstock.coordinator.txn.markers import Done
+from penstock.coordinator.txn.records import TransactionFraming, TransactionLogKey
 from penstock.coordinator.txn.service import TransactionCoordinator
-from penstock.coordinator.txn.transaction import TopicPartition, Transaction
+from penstock.coordinator.txn.transaction import State, TopicPartition, Transaction
 from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.records import kernel
 from penstock.records.control import EndedTransaction
 from penstock.testing.loop import VirtualLoop, run_virtual
 
@@ -24,6 +29,14 @@ WALL_MS = 1_700_000_000_000
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 PAYMENTS_0 = TopicPartition("payments", 0)
+
+
+TIMEOUT_MS = 60_000
+
+R = TypeVar("R")
+
+Initiated = ErrorCode | tuple[int, int] | tuple[int, int, int, int]
+"""Id and epoch; with two-phase commit also those of the transaction that was left open."""
 
 
 class FakePartitions:
@@ -66,6 +79,7 @@ class FakeProducerIds:
     def __init__(self) -> None:
         self.next = 1000
         self.is_at_hand = True
+        self.refusal: ErrorCode | None = None
 
     def take_now(self) -> int | None:
         if not self.is_at_hand:
@@ -75,6 +89,8 @@ class FakeProducerIds:
 
     async def take(self) -> int:
         await asyncio.sleep(0.01)
+        if self.refusal is not None:
+            raise Refused(self.refusal)
         self.next += 1
         return self.next - 1
 
@@ -89,11 +105,12 @@ class Coordination:
         self.settings = BrokerSettings.load(properties or {})
         self.features = {"transaction.version": transaction_version}
         self.leader_epoch = 0
+        self.has_topic = True
         self.coordinator = self._make()
 
     def _make(self) -> TransactionCoordinator:
         image = cast(MetadataImage, SimpleNamespace(features=self.features))
-        coordinator = TransactionCoordinator(
+        return TransactionCoordinator(
             log=self.log,
             image=lambda: image,
             settings=lambda: self.settings,
@@ -101,18 +118,120 @@ class Coordination:
             markers=self.partitions,
             wall_ms=lambda: WALL_MS + round(asyncio.get_running_loop().time() * 1000),
         )
-        topics = {TRANSACTIONS_TOPIC: SimpleNamespace(partitions=(object(),))}
+
+    def announce(self) -> None:
+        """Let the coordinator hear of the metadata."""
+        topics = {TRANSACTIONS_TOPIC: SimpleNamespace(partitions=(object(),))} if self.has_topic else {}
         delta = SimpleNamespace(image=SimpleNamespace(topics=topics))
-        coordinator.metadata_changed(cast(MetadataDelta, delta))
-        return coordinator
+        self.coordinator.metadata_changed(cast(MetadataDelta, delta))
 
     def elect(self) -> None:
+        self.announce()
         self.leader_epoch += 1
         self.coordinator.elected(0, self.leader_epoch)
 
-    def state(self, transactional_id: str) -> Transaction | None:
+    # -- requests, with answers that are easy to compare: a refusal is its error code
+
+    def init(
+        self,
+        transactional_id: str = "t",
+        expected: tuple[int, int] = (-1, -1),
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        version: int = 6,
+        **two_phase: bool,
+    ) -> Initiated:
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=expected[0],
+            producer_epoch=expected[1],
+            **two_phase,
+        )
+        response = _now(lambda: self.coordinator.init_producer_id(request, version=version))
+        if isinstance(response, ErrorCode):
+            return response
+        if response.error_code is not ErrorCode.NONE:
+            return response.error_code
+        if response.ongoing_txn_producer_id == -1:
+            return response.producer_id, response.producer_epoch
+        return (
+            response.producer_id,
+            response.producer_epoch,
+            response.ongoing_txn_producer_id,
+            response.ongoing_txn_producer_epoch,
+        )
+
+    def add(
+        self,
+        producer: tuple[int, int],
+        *partitions: TopicPartition,
+        transactional_id: str = "t",
+        verify_only: bool = False,
+        is_version_2: bool = True,
+    ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
+        """NONE where every partition is in the transaction."""
+        errors = _now(
+            lambda: self.coordinator.add_partitions(
+                transactional_id, *producer, partitions, verify_only=verify_only, is_version_2=is_version_2
+            )
+        )
+        if isinstance(errors, ErrorCode):
+            return errors
+        assert list(errors) == list(dict.fromkeys(partitions))
+        return errors if any(errors.values()) else ErrorCode.NONE
+
+    def end(
+        self,
+        producer: tuple[int, int],
+        *,
+        is_commit: bool = True,
+        transactional_id: str = "t",
+        version: int = 5,
+    ) -> ErrorCode | tuple[int, int]:
+        """The producer's next id and epoch."""
+        response = _now(
+            lambda: self.coordinator.end(
+                end_request(producer, is_commit=is_commit, transactional_id=transactional_id), version=version
+            )
+        )
+        return (
+            response if isinstance(response, ErrorCode) else (response.producer_id, response.producer_epoch)
+        )
+
+    def commit(self, producer: tuple[int, int], **more: Any) -> ErrorCode | tuple[int, int]:
+        return self.end(producer, is_commit=True, **more)
+
+    def abort(self, producer: tuple[int, int], **more: Any) -> ErrorCode | tuple[int, int]:
+        return self.end(producer, is_commit=False, **more)
+
+    # -- what became of it
+
+    def transaction(self, transactional_id: str = "t") -> Transaction:
         (shard,) = self.coordinator.shards()
-        return shard.transactions.get(transactional_id)
+        return shard.transactions[transactional_id]
+
+    def state(self, transactional_id: str = "t") -> State:
+        return self.transaction(transactional_id).state
+
+    def records(self) -> list[tuple[str, Transaction | None]]:
+        """What the log holds, read back from its bytes."""
+        framing = TransactionFraming()
+        return [
+            (key.transactional_id, value)
+            for batch in self.log.batches.get(0, [])
+            for record in kernel.iterate_records(memoryview(batch), limit_bytes=1 << 20)
+            for key, value in [framing.decode(record.key or b"", record.value)]
+        ]
+
+    def states(self) -> list[State | None]:
+        """Those that the log holds, in order; None for what was removed."""
+        return [None if value is None else value.state for _, value in self.records()]
+
+    def put(self, transaction: Transaction, transactional_id: str = "t") -> None:
+        """As if it had come to this."""
+        (shard,) = self.coordinator.shards()
+        shard.replay(TransactionLogKey(transactional_id=transactional_id), transaction)
 
     async def restart(self) -> None:
         await self.coordinator.close()
@@ -121,6 +240,25 @@ class Coordination:
         while self.coordinator.is_loading:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.001)
+
+
+def end_request(producer: tuple[int, int], *, is_commit: bool, transactional_id: str = "t") -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        committed=is_commit,
+    )
+
+
+def _now(ask: Callable[[], R | asyncio.Future[R]]) -> R | ErrorCode:
+    """The answer, which must not have to wait, or the error code of a refusal."""
+    try:
+        response = ask()
+    except Refused as refusal:
+        return refusal.error
+    assert not isinstance(response, asyncio.Future), "the answer is still to come"
+    return response
 
 
 def play(
