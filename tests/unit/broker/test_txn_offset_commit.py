@@ -1,0 +1,277 @@
+"""TxnOffsetCommit: the partition of a group is asked about first, like any other that a transaction writes to.
+
+Partitions, logs and groups are real; the transaction's coordinator says what a test wants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from harness.datapath import Cluster, DataNode, make_context, partition_record
+from harness.offsets import COMMIT_VERSION, GROUP, commit_request
+from harness.transactional_offsets import errors_of, transactional_request
+from penstock.broker.handlers.txn_offset_commit import handle
+from penstock.config.group import GroupSettings
+from penstock.coordinator.group.service import GroupCoordinator
+from penstock.coordinator.txn.transaction import TopicPartition
+from penstock.metadata.errors import Refused
+from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.node.coordinator_log import LedPartitions
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from penstock.records.control import EndedTransaction
+
+WHERE = TopicPartition(OFFSETS_TOPIC, 0)
+PRODUCER = 7
+
+
+class Adds:
+    """`TransactionAdds` as a test wants it: answers at once, or when the test says so."""
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.asked: list[tuple[str, int, int, bool]] = []
+        self.waiting: asyncio.Future[dict[TopicPartition, ErrorCode]] | None = None
+
+    def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: list[TopicPartition],
+        *,
+        adds: bool,
+    ) -> dict[TopicPartition, ErrorCode] | asyncio.Future[dict[TopicPartition, ErrorCode]]:
+        assert partitions == [WHERE]
+        self.asked.append((transactional_id, producer_id, producer_epoch, adds))
+        return {WHERE: self.error} if self.waiting is None else self.waiting
+
+
+@pytest.fixture
+async def groups(node: DataNode, cluster: Cluster) -> AsyncIterator[GroupCoordinator]:
+    broker, runtime = node.broker, node.runtime
+    groups = broker.groups = GroupCoordinator(
+        log=LedPartitions(
+            OFFSETS_TOPIC, node.partitions, clock=runtime.clock, workers=runtime.workers, read_bytes=1 << 20
+        ),
+        image=lambda: cluster.metadata.image,
+        settings=lambda: broker.settings,
+        group_settings=lambda group_id: GroupSettings.resolve(broker.settings, {}),
+        wall_ms=runtime.clock.wall_ms,
+        rng=random.Random(1),
+    )
+    cluster.metadata.subscribe(groups.metadata_changed)
+    cluster.add_topic(OFFSETS_TOPIC)
+    groups.elected(0, leader_epoch=0)
+    yield groups
+    await groups.close()
+
+
+@pytest.fixture
+def adds(node: DataNode, groups: GroupCoordinator) -> Adds:
+    adds: Any = Adds()
+    node.broker.transaction_adds = adds
+    return adds  # type: ignore[no-any-return]
+
+
+async def ask(node: DataNode, request: TxnOffsetCommitRequest, *, version: int = 5) -> list[ErrorCode]:
+    response: Any = handle(node.broker, request, make_context(version))
+    return errors_of(await response if asyncio.iscoroutine(response) else response)
+
+
+async def commit(node: DataNode, offset: int, *, version: int = 5, **fields: Any) -> ErrorCode:
+    request = transactional_request({"orders": {0: offset}}, producer=PRODUCER, **fields)
+    (error,) = await ask(node, request, version=version)
+    return error
+
+
+def end(
+    groups: GroupCoordinator, *, epoch: int = 0, is_commit: bool = True, coordinator_epoch: int = 0
+) -> None:
+    marker = EndedTransaction(PRODUCER, epoch, coordinator_epoch, is_commit, transaction_version=1)
+    assert groups.end_transaction(0, marker) is None
+
+
+def offset_of(groups: GroupCoordinator) -> int | None:
+    stored = groups.read(GROUP, lambda shard: shard.offsets.table.committed(GROUP, "orders", 0))
+    return None if stored is None else stored.offset
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_the_coordinator_is_asked_once_for_each_transaction(
+    node: DataNode, groups: GroupCoordinator, adds: Adds, version: int
+) -> None:
+    assert await commit(node, 1, version=version) is ErrorCode.NONE
+    assert await commit(node, 2, version=version) is ErrorCode.NONE
+    assert adds.asked == [("transformer", PRODUCER, 0, version >= 5)]
+    assert offset_of(groups) is None
+
+    end(groups)
+    assert offset_of(groups) == 2
+    assert await commit(node, 3, version=version) is ErrorCode.NONE
+    assert len(adds.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "told"),
+    [
+        (3, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE),
+        (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
+        (5, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (5, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (5, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (5, ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+async def test_what_the_coordinator_refuses_is_not_written(
+    node: DataNode, adds: Adds, version: int, error: ErrorCode, told: ErrorCode
+) -> None:
+    adds.error = error
+
+    assert await commit(node, 1, version=version) is told
+    assert node.partition(OFFSETS_TOPIC).log.end_offset == 0
+
+
+async def test_a_transaction_that_ends_while_it_is_asked_about_is_not_begun_anew(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    adds.waiting = asyncio.get_running_loop().create_future()
+    answering = asyncio.ensure_future(commit(node, 1))
+    await asyncio.sleep(0)
+
+    end(groups)
+    adds.waiting.set_result({WHERE: ErrorCode.NONE})
+
+    assert await answering is ErrorCode.INVALID_TXN_STATE
+    assert offset_of(groups) is None
+
+
+async def test_an_answer_that_comes_later_is_waited_for(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    adds.waiting = asyncio.get_running_loop().create_future()
+    first, second = (asyncio.ensure_future(commit(node, offset)) for offset in (1, 2))
+    await asyncio.sleep(0)
+    assert not first.done()
+
+    adds.waiting.set_result({WHERE: ErrorCode.NONE})
+
+    assert (await first, await second) == (ErrorCode.NONE, ErrorCode.NONE)
+    end(groups)
+    assert offset_of(groups) == 2
+
+
+async def test_a_refusal_that_comes_later_is_told(node: DataNode, adds: Adds) -> None:
+    adds.waiting = asyncio.get_running_loop().create_future()
+    answering = asyncio.ensure_future(commit(node, 1))
+    await asyncio.sleep(0)
+
+    adds.waiting.set_result({WHERE: ErrorCode.PRODUCER_FENCED})
+
+    assert await answering is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_nobody_is_asked_where_nothing_is_to_be_committed(node: DataNode, adds: Adds) -> None:
+    request = transactional_request({"orders": {1: 7}, "nowhere": {0: 7}}, group="")
+
+    assert await ask(node, request) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert not adds.asked
+
+
+async def test_a_group_must_have_a_name(node: DataNode, adds: Adds) -> None:
+    request = transactional_request({"orders": {0: 7, 1: 7}}, group="")
+
+    assert await ask(node, request) == [ErrorCode.INVALID_GROUP_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert not adds.asked
+
+
+async def test_an_older_epoch_of_the_producer_is_refused(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    assert await commit(node, 1, epoch=2) is ErrorCode.NONE
+    assert await commit(node, 2, epoch=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert len(adds.asked) == 1
+
+    end(groups, epoch=2)
+    assert await commit(node, 3, epoch=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert offset_of(groups) == 1
+
+
+async def test_a_marker_of_an_older_coordinator_or_producer_ends_nothing(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    await commit(node, 1, epoch=2)
+    end(groups, epoch=2, coordinator_epoch=5)
+    await commit(node, 2, epoch=2)
+
+    with pytest.raises(Refused) as caught:
+        end(groups, epoch=2, coordinator_epoch=4)
+    assert caught.value.error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    with pytest.raises(Refused) as caught:
+        end(groups, epoch=1, coordinator_epoch=5)
+    assert caught.value.error is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    assert offset_of(groups) == 1
+    end(groups, epoch=2, is_commit=False, coordinator_epoch=5)
+    assert offset_of(groups) == 1
+
+
+async def test_a_group_that_another_node_coordinates_is_looked_for_there(
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+) -> None:
+    cluster.publish(partition_record(OFFSETS_TOPIC, 0, replicas=(1, 2), leader=2, leader_epoch=1))
+
+    assert await commit(node, 1) is ErrorCode.NOT_COORDINATOR
+    assert not adds.asked
+
+
+async def test_without_the_topic_of_groups_there_is_no_coordinator(
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+) -> None:
+    cluster.delete_topic(OFFSETS_TOPIC)
+
+    assert await commit(node, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_what_is_too_large_for_one_batch_is_refused_as_a_whole(
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+) -> None:
+    cluster.set(OFFSETS_TOPIC, "max.message.bytes", "1000")
+
+    assert await commit(node, 1, metadata="x" * 2000) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert node.partition(OFFSETS_TOPIC).log.end_offset == 0
+    assert await commit(node, 2) is ErrorCode.NONE
+
+
+async def test_plain_commits_go_on_beside_a_transaction(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    await commit(node, 5)
+    request = commit_request({"orders": {0: 9}})
+    groups.write(GROUP, lambda shard: shard.offsets.commit(request, version=COMMIT_VERSION))
+    assert offset_of(groups) == 9
+
+    end(groups)
+    assert offset_of(groups) == 9
+
+
+async def test_a_transaction_in_a_real_log_is_loaded_again(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    await commit(node, 1)
+    end(groups)
+    await commit(node, 2)
+    groups.resigned(0)
+    groups.elected(0, leader_epoch=0)
+    while groups.is_loading:
+        await asyncio.sleep(0)
+
+    assert offset_of(groups) == 1
+    end(groups)
+    assert offset_of(groups) == 2
