@@ -106,6 +106,7 @@ class Coordination:
         self.features = {"transaction.version": transaction_version}
         self.leader_epoch = 0
         self.has_topic = True
+        self.clock_offset_ms = 0
         self.coordinator = self._make()
 
     def _make(self) -> TransactionCoordinator:
@@ -116,8 +117,11 @@ class Coordination:
             settings=lambda: self.settings,
             producer_ids=self.producer_ids,
             markers=self.partitions,
-            wall_ms=lambda: WALL_MS + round(asyncio.get_running_loop().time() * 1000),
+            wall_ms=self._wall_ms,
         )
+
+    def _wall_ms(self) -> int:
+        return WALL_MS + self.clock_offset_ms + round(asyncio.get_running_loop().time() * 1000)
 
     def announce(self) -> None:
         """Let the coordinator hear of the metadata."""
@@ -223,6 +227,19 @@ class Coordination:
             for record in kernel.iterate_records(memoryview(batch), limit_bytes=1 << 20)
             for key, value in [framing.decode(record.key or b"", record.value)]
         ]
+
+    def value_versions(self) -> list[int]:
+        """In which versions the log's values are written."""
+        return [
+            int.from_bytes((record.value or b"")[:2], "big")
+            for batch in self.log.batches.get(0, [])
+            for record in kernel.iterate_records(memoryview(batch), limit_bytes=1 << 20)
+        ]
+
+    def known(self) -> list[str]:
+        """All transactional ids."""
+        (shard,) = self.coordinator.shards()
+        return list(shard.transactions)
 
     def states(self) -> list[State | None]:
         """Those that the log holds, in order; None for what was removed."""
