@@ -1,4 +1,4 @@
-"""What transactions leave in logs, byte by byte: markers, and the records of `__transaction_state`.
+"""What transactions leave in logs, byte by byte: markers, records of `__transaction_state` and of `__consumer_offsets`.
 
 Built here from nothing but `struct`, so that it cannot be wrong together with the broker. Asked of Apache Kafka too
 (`--broker=kafka`).
@@ -13,6 +13,7 @@ import pytest
 
 from harness.admin import new_name
 from harness.group_requests import await_coordinator
+from harness.requests import ask
 from harness.transactions import (
     READ_UNCOMMITTED,
     TransactionalProducer,
@@ -25,6 +26,11 @@ from harness.transactions import (
 )
 from harness.wire import WireConnection
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, Record
 
@@ -282,3 +288,52 @@ def test_records_of_a_transaction_with_offsets(
             State(mine, epoch, COMPLETE_COMMIT, {}),
         ],
     )
+
+
+# -- the log of groups
+
+
+def test_records_of_offsets_in_a_transaction(
+    connection: WireConnection, producer: TransactionalProducer, topic: str
+) -> None:
+    group, note = new_name("readers"), "a note"
+    await_coordinator(connection, group)
+    mine, epoch = producer.identity
+    partitions = [
+        TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata=note),
+        TxnOffsetCommitRequestPartition(
+            partition_index=1, committed_offset=8, committed_leader_epoch=3, committed_metadata=None
+        ),
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=group,
+        producer_id=mine,
+        producer_epoch=epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)],
+    )
+    (answered,) = ask(connection, request, 5).topics
+    assert {each.error_code for each in answered.partitions} == {ErrorCode.NONE}
+    producer.commit()
+
+    found = [
+        (header, records)
+        for header, records in records_of(connection, "__consumer_offsets", partition_of(group))
+        if header.producer_id == mine
+    ]
+    (offsets, (first, second)), (marker, (end,)) = found
+    assert (offsets.attributes, offsets.producer_epoch, offsets.base_sequence) == (TRANSACTIONAL, epoch, 0)
+    names = _text(group) + _text(topic)
+    assert first.key == struct.pack(">h", 1) + names + struct.pack(">i", 0)
+    assert second.key == struct.pack(">h", 1) + names + struct.pack(">i", 1)
+    assert first.value is not None
+    time = first.value[-9:-1]
+    assert 0 < struct.unpack(">q", time)[0] <= offsets.max_timestamp
+    assert first.value == struct.pack(">hqi", 4, 7, -1) + b"\7a note" + time + b"\0"
+    assert second.value == struct.pack(">hqi", 4, 8, 3) + b"\1" + time + b"\0"
+    assert (marker.attributes, marker.producer_epoch) == (TRANSACTIONAL | CONTROL, epoch + 1)
+    assert (end.key, end.value) == (struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0))
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
