@@ -144,8 +144,8 @@ class Stage:
         """What stands in the log for a record, which is more than one where it is a block."""
         if self._framing is None or not _is_block(record):
             return [record]
-        decode = self._framing.decode
-        return [CoordinatorRecord(*decode(*encoded)) for encoded in self._framing.encode_all([record])]
+        encoded = zip(*self._framing.encode_all([record]), strict=True)
+        return [CoordinatorRecord(*self._framing.decode(key, value)) for key, value in encoded]
 
     def _replay(self, record: CoordinatorRecord) -> None:
         key, value = record.key, record.value

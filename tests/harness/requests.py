@@ -12,7 +12,7 @@ from typing import Any
 import crc32c
 
 from harness.waiting import wait_until
-from harness.wire import WireConnection, end_offset
+from harness.wire import WireConnection, end_offset, frame
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import declaration_of
@@ -52,6 +52,30 @@ def ask(connection: WireConnection, request: Any, version: int) -> Any:
     response, end = codec(api(key).response_class(), version).decode(payload, position)
     assert end == len(payload)
     return response
+
+
+def ask_all(connection: WireConnection, requests: Sequence[Any], version: int) -> list[Any]:
+    """The decoded answers to requests that are sent in one go, all in one version, in the order in which they come."""
+    connection.socket.sendall(
+        b"".join(
+            frame(request_payload(request, version, correlation_id=number))
+            for number, request in enumerate(requests)
+        )
+    )
+    responses = []
+    for number, request in enumerate(requests):
+        payload = connection.receive_payload()
+        key = ApiKey(declaration_of(type(request)).key)
+        correlation_id, position = read_response_header(memoryview(payload), key, version)
+        assert correlation_id == number
+        responses.append(codec(api(key).response_class(), version).decode(payload, position)[0])
+    return responses
+
+
+def request_payload(request: Any, version: int, *, correlation_id: int) -> bytes:
+    key = ApiKey(declaration_of(type(request)).key)
+    body = codec(type(request), version).encode(request)
+    return encode_request_header(key, version, correlation_id, "wire") + body
 
 
 def create_topic(connection: WireConnection, name: str, *, partitions: int = 1, **configs: str) -> None:

@@ -23,16 +23,23 @@ from harness.offset_requests import (
     listed,
     topic_id_of,
 )
-from harness.requests import ask, create_topic
+from harness.requests import ask, ask_all, create_topic, request_payload
 from harness.waiting import wait_until
-from harness.wire import WireConnection
+from harness.wire import WireConnection, frame
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from penstock.protocol.types import Uuid
 
@@ -152,6 +159,46 @@ def test_partitions_that_do_not_exist_are_asked_for_in_vain(
     assert fetch(connection, group, {NOWHERE: [0]}, version=10) == {
         (NOWHERE, 0): (-1, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)
     }
+
+
+def test_commits_sent_without_waiting_are_answered_in_their_order(
+    connection: WireConnection, group: str, topic: str
+) -> None:
+    """Of two groups, with a question between them, in one packet."""
+    commits = [commit_to(group, topic, offset) for offset in range(3)]
+    question = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    requests = [*commits, commit_to(f"{group}-other", topic, 7), question, commit_to(group, topic, 3)]
+
+    responses = ask_all(connection, requests, 9)
+
+    assert [type(response) for response in responses] == [
+        *[OffsetCommitResponse] * 4,
+        OffsetFetchResponse,
+        OffsetCommitResponse,
+    ]
+    assert responses[4].groups[0].topics[0].partitions[0].committed_offset == 2
+    assert fetch(connection, group, None) == {(topic, 0): (3, -1, "", ErrorCode.NONE)}
+    assert fetch(connection, f"{group}-other", None) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
+
+
+def test_a_commit_before_a_broken_one_is_answered(broker: Broker, group: str, topic: str) -> None:
+    good = request_payload(commit_to(group, topic, 7), 9, correlation_id=1)
+    broken = request_payload(commit_to(group, topic, 8), 9, correlation_id=2)[:-20]
+
+    with WireConnection(broker.port) as connection:
+        connection.socket.sendall(frame(good) + frame(broken))
+
+        assert connection.receive()[0] == 1
+        assert connection.is_closed_by_peer()
+
+
+def commit_to(group: str, topic: str, offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+    )
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)

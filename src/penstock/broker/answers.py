@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from penstock.metadata.errors import Refused
 
@@ -26,6 +26,17 @@ async def answer_later(waiting: asyncio.Future[R], refuse: Callable[[Refused], R
         return await waiting
     except Refused as refusal:
         return refuse(refusal)
+
+
+def answer_each(answers: list[R | Awaitable[R]]) -> list[R] | Awaitable[list[R]]:
+    """Several answers as one, which is there when all of them are."""
+    if not any(isinstance(each, Awaitable) for each in answers):
+        return cast("list[R]", answers)
+    return asyncio.gather(*(each if isinstance(each, Awaitable) else _given(each) for each in answers))
+
+
+async def _given(response: R) -> R:
+    return response
 
 
 async def settled(waiting: Iterable[asyncio.Future[Any]]) -> None:

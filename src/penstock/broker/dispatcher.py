@@ -5,6 +5,9 @@ dictionary lookup, one decode, one call and one encode. The peer's mistakes end 
 except a version of ApiVersions that is newer than ours, which is answered so that clients can step down. A
 handler that fails unexpectedly is our bug: it is logged with its traceback and the peer's connection is
 closed, because its answer is lost; nobody else is touched.
+
+Requests that a peer has sent one after the other may be handled as a run, where their API allows it
+(`handlers.run_handler_of`): the first one takes those along that are here already, and its answer is theirs, too.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 from penstock.broker import handlers
@@ -33,6 +37,8 @@ _LENGTH_AND_ID = struct.Struct(">ii")
 
 LARGE_REQUEST_BYTES = 64 << 10  # a smaller request cannot name more than these bytes can hold
 REQUEST_ELEMENTS_MAX = 100_000  # in all arrays together; ten times the partitions that a node should have
+RUN_REQUESTS_MAX = 32  # handled together; bench `commits` sends ten
+RUN_BYTES_MAX = 64 << 10  # and they cost no more than one request can
 CLIENT_IDS_KEPT_MAX = 4096  # names are few; a peer that invents one for each request must not fill memory
 CLIENT_ID_KEPT_BYTES_MAX = 256  # and they are short
 
@@ -49,6 +55,7 @@ class Route:
         "request_codec",
         "response_class",
         "response_head",
+        "run_handler",
         "version",
     )
 
@@ -57,6 +64,7 @@ class Route:
         self.api_key = key
         self.version = version
         self.handle = handlers.handler_of(key)
+        self.run_handler = handlers.run_handler_of(key)
         self.request_codec = codec(described.request_class(), version)
         self.decode = self.request_codec.decode
         self.response_class = described.response_class()
@@ -112,6 +120,10 @@ class Dispatcher:
             ANONYMOUS,
             connection,
         )
+        if route.run_handler is not None:
+            following = _take_following(route, frame, position, request, connection)
+            if following:
+                return self._serve_run(route, [(correlation_id, request), *following], context)
         try:
             response = route.handle(self._broker, request, context)
         except CloseConnection as error:
@@ -123,7 +135,8 @@ class Dispatcher:
             return _encode(route, correlation_id, response)
         if response is None:
             return None
-        return self._finish_later(route, correlation_id, cast("Awaitable[Any]", response), connection)
+        encode = partial(_encode, route, correlation_id)
+        return self._finish_later(route, encode, cast("Awaitable[Any]", response), connection)
 
     def connection_closed(self, connection: Connection) -> None:
         """Nothing is kept for a peer outside its connection."""
@@ -167,17 +180,39 @@ class Dispatcher:
                 self._client_ids[key] = client_id
         return client_id
 
+    def _serve_run(self, route: Route, run: list[tuple[int, Any]], context: RequestContext) -> Answer:
+        """Requests with their correlation ids."""
+        connection = context.connection
+        assert route.run_handler is not None
+        assert connection is not None
+        try:
+            responses = route.run_handler.handle_run(self._broker, [request for _, request in run], context)
+        except Exception as error:
+            raise self._our_bug(route, connection) from error
+        encode = partial(_encode_run, route, [correlation_id for correlation_id, _ in run])
+        if isinstance(responses, list):
+            return encode(responses)
+        return self._finish_later(route, encode, responses, connection)
+
     def _finish_later(
-        self, route: Route, correlation_id: int, response: Awaitable[Any], connection: Connection
+        self,
+        route: Route,
+        encode: Callable[[Any], list[Part]],
+        response: Awaitable[Any],
+        connection: Connection,
     ) -> asyncio.Future[list[Part] | None]:
-        finish = self._finish(route, correlation_id, response, connection)
+        finish = self._finish(route, encode, response, connection)
         task = asyncio.get_running_loop().create_task(finish)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
 
     async def _finish(
-        self, route: Route, correlation_id: int, awaitable: Awaitable[Any], connection: Connection
+        self,
+        route: Route,
+        encode: Callable[[Any], list[Part]],
+        awaitable: Awaitable[Any],
+        connection: Connection,
     ) -> list[Part] | None:
         try:
             response = await awaitable
@@ -191,7 +226,7 @@ class Dispatcher:
             self._our_bug(route, connection)
             connection.close()
             return None
-        return None if response is None else _encode(route, correlation_id, response)
+        return None if response is None else encode(response)
 
     def _our_bug(self, route: Route, connection: Connection) -> PeerError:
         name = api(route.api_key).name
@@ -206,3 +241,39 @@ def _encode(route: Route, correlation_id: int, response: Any) -> list[Part]:
         return [_LENGTH_AND_ID.pack(len(body) + 4, correlation_id) + body]  # type: ignore[operator]
     size = 4 + sum(map(len, parts))
     return [_LENGTH_AND_ID.pack(size, correlation_id) + parts[0], *parts[1:]]  # type: ignore[operator]
+
+
+def _take_following(
+    route: Route, frame: memoryview, position: int, first: Any, connection: Connection
+) -> list[tuple[int, Any]]:
+    """The requests, with their correlation ids, that can be handled with the first one, whose body begins at `position`
+    of its frame. What is broken or strange is left to be served for itself."""
+    assert route.run_handler is not None
+    can_follow, decode = route.run_handler.can_follow, route.decode
+    following: list[tuple[int, Any]] = []
+    key_and_version, rest_of_header = frame[:4], frame[8:position]  # between them is the correlation id
+    size = len(frame)
+    while (taken := connection.take_next()) is not None:
+        size += len(taken)
+        is_alike = (
+            size <= RUN_BYTES_MAX
+            and len(following) < RUN_REQUESTS_MAX - 1
+            and taken[:4] == key_and_version
+            and taken[8:position] == rest_of_header
+        )
+        try:
+            request = decode(taken, position)[0] if is_alike else None
+        except MalformedMessage:
+            request = None
+        if request is None or not can_follow(first, request):
+            connection.give_back(taken)
+            break
+        following.append((_HEADER.unpack_from(taken)[1], request))
+    return following
+
+
+def _encode_run(route: Route, correlation_ids: list[int], responses: list[Any]) -> list[Part]:
+    parts: list[Part] = []
+    for correlation_id, response in zip(correlation_ids, responses, strict=True):
+        parts += _encode(route, correlation_id, response)
+    return parts

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from penstock.records import kernel
 from penstock.records.batch import Compression
@@ -19,21 +20,24 @@ _NewRecord = tuple[int, bytes, bytes | None, tuple[()]]
 
 
 def build_batches(
-    encoded: list[tuple[bytes, bytes | None]], *, timestamp_ms: int, compression: Compression
+    keys: list[bytes], values: list[bytes | None], *, timestamp_ms: int, compression: Compression
 ) -> bytearray:
-    """Batches of these keys and values, one after the other."""
-    records: list[_NewRecord] = [(timestamp_ms, key, value, ()) for key, value in encoded]
-    if len(records) <= MEASURED_AFTER_MAX:
-        batch = kernel.build_batch(records, compression=compression)
-        if len(batch) <= BATCH_BYTES or len(records) == 1:
+    """Batches of records with these keys and values, one after the other."""
+    if len(keys) <= MEASURED_AFTER_MAX:
+        batch = kernel.build_batch(_records(keys, values, timestamp_ms), compression=compression)
+        if len(batch) <= BATCH_BYTES or len(keys) == 1:
             return batch
     batches = bytearray()
-    for piece in _cut(records):
+    for piece in _cut(_records(keys, values, timestamp_ms)):
         batches += kernel.build_batch(piece, compression=compression)
     return batches
 
 
-def _cut(records: list[_NewRecord]) -> Iterator[list[_NewRecord]]:
+def _records(keys: list[bytes], values: list[bytes | None], timestamp_ms: int) -> Iterator[_NewRecord]:
+    return zip(repeat(timestamp_ms), keys, values, repeat(()))
+
+
+def _cut(records: Iterable[_NewRecord]) -> Iterator[list[_NewRecord]]:
     piece: list[_NewRecord] = []
     piece_bytes = 0
     for record in records:

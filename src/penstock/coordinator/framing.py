@@ -21,8 +21,8 @@ from penstock.protocol.errors import MalformedMessage
 HEAD = struct.Struct(">h")
 
 Writer = Callable[[Any], bytes]
-BlockWriter = Callable[[Any, Any], Iterable[tuple[bytes, bytes]]]
-"""From the key and the value of a block to those of its records, as bytes."""
+BlockWriter = Callable[[Any, Any], tuple[list[bytes], list[bytes]]]
+"""From the key and the value of a block to the keys and the values of its records, as bytes."""
 
 
 class UnknownRecord(Exception):
@@ -58,16 +58,21 @@ class RecordFraming:
         }
         self._block_writers: dict[type, BlockWriter] = dict(blocks or {})
 
-    def encode_all(self, records: Iterable[CoordinatorRecord]) -> list[tuple[bytes, bytes | None]]:
+    def encode_all(self, records: Iterable[CoordinatorRecord]) -> tuple[list[bytes], list[bytes | None]]:
         """Keys and values of all records, those in blocks among them."""
-        encoded: list[tuple[bytes, bytes | None]] = []
+        keys: list[bytes] = []
+        values: list[bytes | None] = []
         for record in records:
             write_block = self._block_writers.get(type(record.key))
             if write_block is None:
-                encoded.append(self.encode(record))
+                key, value = self.encode(record)
+                keys.append(key)
+                values.append(value)
             else:
-                encoded += write_block(record.key, record.value)
-        return encoded
+                block_keys, block_values = write_block(record.key, record.value)
+                keys += block_keys
+                values += block_values
+        return keys, values
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         key, value, version = record

@@ -18,6 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from penstock.coordinator.batching import build_batches
@@ -241,8 +242,8 @@ class CoordinatorRuntime(Generic[S]):
         return self._park(held, response, told)
 
     def _append(self, held: _Held[S], records: Sequence[CoordinatorRecord]) -> None:
-        encoded = self._framing.encode_all(records)
-        batches = build_batches(encoded, timestamp_ms=self._wall_ms(), compression=self._compression())
+        keys, values = self._framing.encode_all(records)
+        batches = build_batches(keys, values, timestamp_ms=self._wall_ms(), compression=self._compression())
         self._written(held, self._log.append(held.context.partition, batches))
         replay = held.shard.replay
         for record in records:
@@ -252,9 +253,9 @@ class CoordinatorRuntime(Generic[S]):
         self, held: _Held[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
     ) -> None:
         """In one batch, however large: there is one answer for all of it, so a crash must not leave half."""
-        timestamp = self._wall_ms()
+        keys, values = self._framing.encode_all(records)
         batch = kernel.build_batch(
-            [(timestamp, key, value, ()) for key, value in self._framing.encode_all(records)],
+            zip(repeat(self._wall_ms()), keys, values, repeat(())),
             compression=self._compression(),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

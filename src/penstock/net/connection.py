@@ -135,6 +135,18 @@ class Connection:
         self._held_by = work
         work.add_done_callback(self._let_go)
 
+    def take_next(self) -> memoryview | None:
+        """The request after the one that is being served, if all of it is here, to be served with it: then the answer
+        is that to both, one after the other. `give_back` what cannot be."""
+        try:
+            return self._frames.next_frame()
+        except FrameTooLarge:
+            return None  # and it will be refused when its turn comes
+
+    def give_back(self, frame: memoryview) -> None:
+        """Have the request that was taken last served for itself."""
+        self._frames.give_back(frame)
+
     def has_work(self) -> bool:
         """Whether the peer waits for us: an answer is being worked on, and none waits for the peer to read it."""
         return bool(self._waiting) and not self._backlog_bytes

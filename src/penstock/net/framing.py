@@ -72,6 +72,10 @@ class FrameReader:
         self._start = frame_end
         return self._buffer[start + 4 : frame_end]
 
+    def give_back(self, frame: memoryview) -> None:
+        """Have the last frame given once more."""
+        self._start -= len(frame) + 4
+
     def settle(self) -> None:
         """Move what is left over out of the shared scratch buffer, which belongs to the next reader from now on."""
         if self._buffer is self._scratch and self._start != self._end:

@@ -51,7 +51,8 @@ class RecordingStream:
 
 
 class ScriptedServer:
-    """Answers a frame `now:x` at once, `later:x` when told, `large:n` with n bytes, and anything else not at all.
+    """Answers a frame `now:x` at once, `later:x` when told, `large:n` with n bytes, and anything else not at all. What
+    follows `with:x` and begins so, too, is answered with it.
 
     Time passes only while it serves.
     """
@@ -69,6 +70,14 @@ class ScriptedServer:
         how, _, what = bytes(frame).partition(b":")
         if how == b"now":
             return [what]
+        if how == b"with":
+            answers: list[Part] = [what]
+            while (following := connection.take_next()) is not None:
+                if not bytes(following).startswith(b"with:"):
+                    connection.give_back(following)
+                    break
+                answers.append(bytes(following)[5:])
+            return answers
         if how == b"large":
             return [b"x" * int(what)]
         if how in (b"later", b"hold"):
@@ -118,6 +127,26 @@ async def test_an_answer_that_waits_holds_later_answers_but_not_later_work() -> 
     await asyncio.sleep(0)
 
     assert stream.sent == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_requests_that_are_served_together_are_answered_in_their_order() -> None:
+    connection, stream, server = connect()
+
+    receive(connection, b"with:1", b"with:2", b"now:3", b"with:4")
+
+    assert server.served == [b"with:1", b"now:3", b"with:4"]
+    assert stream.sent == [b"1", b"2", b"3", b"4"]
+
+
+async def test_nonsense_behind_a_request_does_not_keep_it_from_being_answered() -> None:
+    connection, stream, _ = connect()
+
+    data = struct.pack(">i6si", 6, b"with:1", -1)
+    connection.lend_buffer()[: len(data)] = data
+    connection.received(len(data))
+
+    assert stream.sent == [b"1"]
+    assert stream.is_closed
 
 
 async def test_a_request_that_wants_no_answer_gets_none() -> None:

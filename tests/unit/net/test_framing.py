@@ -100,3 +100,17 @@ def test_a_quiet_reader_gives_its_buffer_back() -> None:
     frames.shrink()
 
     assert len(frames.lend()) == 256
+
+
+def test_a_frame_that_is_given_back_comes_again() -> None:
+    frames = reader()
+    data = framed(b"first", b"second", b"third")
+    frames.lend()[: len(data)] = data
+    frames.received(len(data))
+    frames.next_frame()
+
+    second = frames.next_frame()
+    assert second is not None
+    frames.give_back(second)
+
+    assert [bytes(frame) for frame in iter(frames.next_frame, None)] == [b"second", b"third"]  # type: ignore[arg-type]

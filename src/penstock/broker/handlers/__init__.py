@@ -4,6 +4,11 @@ One module an API, named after it; its `handle(broker, request, context)` return
 it, or None where the protocol wants no answer. A module is imported when its API is first asked for, because
 a node should be up in milliseconds; only Produce and Fetch are loaded with the first connection, so that no
 request on the hot path pays for it.
+
+Where requests that a peer sends one after the other can be answered for less together, the module also has
+`can_follow(first, following)`, which tells whether two may be, and `handle_run(broker, requests, context)`, which
+returns a list of the answers that `handle` would have given to each, or a future of it. The context is that of the
+first.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
 
 Handle = Callable[["Broker", Any, "RequestContext"], "object | Awaitable[object] | None"]
+HandleRun = Callable[["Broker", list[Any], "RequestContext"], "list[object] | Awaitable[list[object]]"]
 
 SERVED: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "produce",
@@ -99,6 +105,18 @@ def handler_of(api_key: int) -> Handle:
     """The function that serves an API, imported at the first call. KeyError where it is not served."""
     handle: Handle = import_module(f"{__name__}.{SERVED_BY_NUMBER[api_key]}").handle
     return handle
+
+
+class RunHandler(NamedTuple):
+    can_follow: Callable[[Any, Any], bool]
+    handle_run: HandleRun
+
+
+@cache
+def run_handler_of(api_key: int) -> RunHandler | None:
+    """For an API whose requests may be handled together."""
+    module = import_module(f"{__name__}.{SERVED_BY_NUMBER[api_key]}")
+    return RunHandler(module.can_follow, module.handle_run) if hasattr(module, "handle_run") else None
 
 
 def load_hot() -> None:

@@ -10,12 +10,14 @@ Errors stand with each partition; there is no room for one that concerns all.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
-from penstock.broker.answers import answer
+from penstock.broker.answers import answer, answer_each, answer_later
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.coordinator.group.offsets import refuse_commit
+from penstock.metadata.errors import Refused
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 
@@ -29,3 +31,32 @@ def handle(
         ),
         lambda refusal: refuse_commit(request, refusal.error, image=broker.metadata.image, version=version),
     )
+
+
+def can_follow(first: OffsetCommitRequest, following: OffsetCommitRequest) -> bool:
+    """Of the same member: then what allows the first allows the other, see `Offsets.commit_all`."""
+    return (
+        first.group_id == following.group_id
+        and first.member_id == following.member_id
+        and first.generation_id_or_member_epoch == following.generation_id_or_member_epoch
+        and first.group_instance_id == following.group_instance_id
+    )
+
+
+def handle_run(
+    broker: Broker, requests: list[OffsetCommitRequest], context: RequestContext
+) -> list[OffsetCommitResponse] | Awaitable[list[OffsetCommitResponse]]:
+    """One write for all. Where the log refuses it, as it does if it is too large, each is tried for itself."""
+    version = context.version
+
+    def refuse_all(refusal: Refused) -> list[OffsetCommitResponse]:
+        image = broker.metadata.image
+        return [refuse_commit(request, refusal.error, image=image, version=version) for request in requests]
+
+    try:
+        responses = broker.groups.write(
+            requests[0].group_id, lambda shard: shard.offsets.commit_all(requests, version=version)
+        )
+    except Refused:
+        return answer_each([handle(broker, request, context) for request in requests])
+    return answer_later(responses, refuse_all) if isinstance(responses, asyncio.Future) else responses

@@ -11,7 +11,7 @@ written, and are told of offsets in open transactions, which `transactional_comm
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import intern
 from typing import Any
@@ -31,6 +31,7 @@ from penstock.coordinator.group.records.offsets import (
     OffsetCommitKey,
     OffsetCommitKeys,
     OffsetCommitValue,
+    merge_blocks,
 )
 from penstock.coordinator.outcome import NEWEST, CoordinatorRecord, Outcome
 from penstock.metadata.delta import MetadataDelta
@@ -88,12 +89,43 @@ class Offsets:
     # -- OffsetCommit
 
     def commit(self, request: OffsetCommitRequest, *, version: int) -> Outcome[OffsetCommitResponse]:
-        image = self._context.around.image()
+        """What does not exist is refused for itself; all else is committed, or nothing."""
+        image, now_ms = self._context.around.image(), self._context.wall_ms()
         try:
             check = self._check_commit(request, version)
-            return self._commit(request, image, version, check)
+            response, records = self._commit(request, image, version, check, now_ms)
         except Refused as refusal:
             return Outcome(refuse_commit(request, refusal.error, image=image, version=version))
+        return Outcome(response, records)
+
+    def commit_all(
+        self, requests: Sequence[OffsetCommitRequest], *, version: int
+    ) -> Outcome[list[OffsetCommitResponse]]:
+        """`commit` for requests of one member that came one after the other, in one write.
+
+        Each is decided as if those before it were replayed, because what the member may do is the same after them: they
+        change offsets, which no commit looks at. Those that come without a generation to a group that is not there
+        yet would find one that is empty, and may commit there, too.
+        """
+        image, now_ms = self._context.around.image(), self._context.wall_ms()
+
+        def refuse(request: OffsetCommitRequest, refusal: Refused) -> OffsetCommitResponse:
+            return refuse_commit(request, refusal.error, image=image, version=version)
+
+        try:
+            check = self._check_commit(requests[0], version)
+        except Refused as refusal:
+            return Outcome([refuse(request, refusal) for request in requests])
+        responses: list[OffsetCommitResponse] = []
+        records: list[CoordinatorRecord] = []
+        for request in requests:
+            try:
+                response, written = self._commit(request, image, version, check, now_ms)
+            except Refused as refusal:
+                response, written = refuse(request, refusal), []
+            responses.append(response)
+            records += written
+        return Outcome(responses, merge_blocks(records) if version >= ONE_TIME_VERSION else records)
 
     def _check_commit(self, request: OffsetCommitRequest, version: int) -> PartitionCheck | None:
         group = self._context.groups.get(request.group_id)
@@ -115,9 +147,14 @@ class Offsets:
         )
 
     def _commit(
-        self, request: OffsetCommitRequest, image: MetadataImage, version: int, check: PartitionCheck | None
-    ) -> Outcome[OffsetCommitResponse]:
-        group_id, now_ms = request.group_id, self._context.wall_ms()
+        self,
+        request: OffsetCommitRequest,
+        image: MetadataImage,
+        version: int,
+        check: PartitionCheck | None,
+        now_ms: int,
+    ) -> tuple[OffsetCommitResponse, list[CoordinatorRecord]]:
+        group_id = request.group_id
         expire_ms, value_version = NO_TIMESTAMP, NEWEST
         if request.retention_time_ms != DEFAULT_RETENTION:
             expire_ms = min(now_ms + request.retention_time_ms, LAST_TIMESTAMP)
@@ -165,7 +202,7 @@ class Offsets:
             answers.append(
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered)
             )
-        return Outcome(OffsetCommitResponse(topics=answers), records)
+        return OffsetCommitResponse(topics=answers), records
 
     def is_too_long(self, note: str) -> bool:
         length_max: int = self._context.around.settings().get("offset.metadata.max.bytes")

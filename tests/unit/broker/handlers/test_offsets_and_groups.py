@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from harness.datapath import Cluster, make_context
-from harness.offsets import OffsetStage, commit, commit_request, delete_request, fetch_request, told
+from harness.offsets import (
+    OffsetStage,
+    commit,
+    commit_request,
+    delete_request,
+    fetch_request,
+    stored,
+    told,
+)
+from harness.offsets import errors_of as commit_errors
 from penstock.broker.handlers import (
     delete_groups,
     describe_groups,
@@ -48,11 +57,15 @@ class Coordinator:
         self.is_loading = False
         self.has_topic = True
         self.writes = 0
+        self.offsets_at_once = 1_000
 
     def write(self, group_id: str, decide: Callable[[Any], Outcome[Any]]) -> Any:
         self._refuse()
+        outcome = decide(self._shard)
+        if sum(len(record.value or ()) for record in outcome.records) > self.offsets_at_once:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.writes += 1
-        response = self.stage.answer(decide(self._shard))
+        response = self.stage.answer(outcome)
         if self.waiting is None:
             return response
         self.waiting.append((asyncio.get_running_loop().create_future(), response))
@@ -143,6 +156,52 @@ async def test_a_commit_that_cannot_be_is_refused_for_each_partition_that_exists
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+async def test_commits_that_came_together_are_one_write(broker: Any, groups: Coordinator) -> None:
+    requests = [commit_request({"orders": {0: 7}}), commit_request({"orders": {0: 8, 9: 8}})]
+
+    responses = offset_commit.handle_run(broker, requests, make_context(9))
+
+    assert isinstance(responses, list)
+    assert [commit_errors(response) for response in responses] == [
+        [ErrorCode.NONE],
+        [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
+    assert groups.writes == 1
+    assert stored(groups.stage) == {("orders", 0): 8}
+
+
+async def test_commits_that_came_together_wait_together(broker: Any, groups: Coordinator) -> None:
+    requests = [commit_request({"orders": {0: 7}}), commit_request({"orders": {1: 8}})]
+    groups.waiting = []
+    committed = offset_commit.handle_run(broker, requests, make_context(9))
+    groups.commit()
+    assert [commit_errors(response) for response in await finished(committed)] == [[ErrorCode.NONE]] * 2
+
+    groups.waiting = []
+    lost = offset_commit.handle_run(broker, requests, make_context(9))
+    groups.lose(ErrorCode.NOT_COORDINATOR)
+    assert [commit_errors(response) for response in await finished(lost)] == [[ErrorCode.NOT_COORDINATOR]] * 2
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+async def test_commits_that_are_too_large_together_are_written_one_by_one(
+    broker: Any, groups: Coordinator, is_waiting: bool
+) -> None:
+    requests = [commit_request({"orders": {0: 7, 1: 7, 2: 7}}), commit_request({"orders": {1: 8}})]
+    groups.offsets_at_once = 2
+    groups.waiting = [] if is_waiting else None
+
+    answers = offset_commit.handle_run(broker, requests, make_context(9))
+    groups.commit()
+
+    responses = await finished(answers)
+    assert [commit_errors(response) for response in responses] == [
+        [ErrorCode.UNKNOWN_SERVER_ERROR] * 3,
+        [ErrorCode.NONE],
+    ]
+    assert stored(groups.stage) == {("orders", 1): 8}
 
 
 # -- OffsetFetch

@@ -140,6 +140,52 @@ def test_a_partition_that_the_group_refuses_spoils_the_whole_commit(stage: Offse
     assert not stage.log
 
 
+TOGETHER = [
+    commit_request({"orders": {0: 7, 1: 7}, "payments": {0: 1}}),
+    commit_request({"orders": {2: 8, 9: 8}}),
+    commit_request({"payments": {0: 2}, "nowhere": {0: 2}}, metadata="x" * 5000),
+    commit_request({"orders": {0: 9, 1: 6}, "payments": {0: 3}}),
+]
+"""Among them partitions that do not exist, and a note that is too long."""
+
+
+@pytest.mark.parametrize("version", [4, COMMIT_VERSION])
+@pytest.mark.parametrize("kind", ["none yet", "allows all", "refuses one partition", "refuses all"])
+def test_commits_that_are_decided_together_are_decided_as_one_after_the_other(
+    kind: str, version: int
+) -> None:
+    def check(topic_id: Uuid, partition: int) -> None:
+        if partition == 2:
+            raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def make_stage() -> OffsetStage:
+        stage = OffsetStage()
+        if kind != "none yet":
+            group = ObedientGroup(refuses=ErrorCode.FENCED_INSTANCE_ID if kind == "refuses all" else None)
+            stage.context.groups[GROUP] = group
+            group.partition_check = check if kind == "refuses one partition" else None
+        return stage
+
+    one_by_one, together = make_stage(), make_stage()
+    expected = [
+        one_by_one.answer(one_by_one.offsets.commit(request, version=version)) for request in TOGETHER
+    ]
+
+    responses = together.answer(together.offsets.commit_all(TOGETHER, version=version))
+
+    assert responses == expected
+    assert [repr(group) for group in together.context.groups] == [
+        repr(group) for group in one_by_one.context.groups
+    ]
+    assert together.offsets.table.committed_of_group(GROUP) == one_by_one.offsets.table.committed_of_group(
+        GROUP
+    )
+    assert len(together.log) == len(one_by_one.log)
+    assert together.reloaded().offsets.table.committed_of_group(
+        GROUP
+    ) == one_by_one.offsets.table.committed_of_group(GROUP)
+
+
 def test_partitions_that_do_not_exist_are_refused_and_the_others_are_not(stage: OffsetStage) -> None:
     request = commit_request({"nowhere": {0: 7}, "orders": {-1: 7, 0: 7, 3: 7}})
 
