@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,6 +166,22 @@ async def test_an_answer_that_comes_later_is_waited_for(
     assert (await first, await second) == (ErrorCode.NONE, ErrorCode.NONE)
     end(groups)
     assert offset_of(groups) == 2
+
+
+async def test_the_connection_is_held_meanwhile_so_that_commits_stay_in_order(
+    node: DataNode, groups: GroupCoordinator, adds: Adds
+) -> None:
+    held: list[asyncio.Future[Any]] = []
+    context: Any = make_context(5)
+    context.connection = SimpleNamespace(hold=held.append)
+    request = transactional_request({"orders": {0: 1}}, producer=PRODUCER)
+
+    adds.waiting = asyncio.get_running_loop().create_future()
+    answering: Any = handle(node.broker, request, context)
+    adds.waiting.set_result({WHERE: ErrorCode.NONE})
+
+    assert errors_of(await answering) == [ErrorCode.NONE]
+    assert [future.done() for future in held] == [True]
 
 
 async def test_a_refusal_that_comes_later_is_told(node: DataNode, adds: Adds) -> None:

@@ -41,12 +41,13 @@ def handle(
     if not request.group_id:
         return refuse(request, ErrorCode.INVALID_GROUP_ID, image=image, version=version)
     return answer(
-        lambda: _commit(broker, request, version),
+        lambda: _commit(broker, request, context),
         lambda refusal: refuse(request, refusal.error, image=image, version=version),
     )
 
 
-def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Response:
+def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> Response:
+    version = context.version
     index = broker.groups.partition_of(request.group_id)
     partition = broker.partitions.get(OFFSETS_TOPIC, index)
     if partition is None or not partition.is_leader or partition.is_offline:
@@ -61,7 +62,10 @@ def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Re
     )
     if isinstance(errors, dict):
         return _commit_if_admitted(broker, request, version, errors[where], guard)
-    return asyncio.ensure_future(_commit_later(broker, request, version, errors, guard))
+    response = asyncio.ensure_future(_commit_later(broker, request, version, errors, guard))
+    if context.connection is not None:
+        context.connection.hold(response)  # of two commits the later one counts, so they must stay in order
+    return response
 
 
 async def _commit_later(
