@@ -1,4 +1,5 @@
 // Group members of franz-go; orders on stdin and events on stdout as compat.groups.members has them.
+// With the word `transform` it is a transformer instead (transformer.go).
 package main
 
 import (
@@ -147,6 +148,10 @@ func (m *member) tellOwnership(kind string, topics map[string][]int32) {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "transform" {
+		transformUntilTold()
+		return
+	}
 	members := map[string]*member{}
 	var running sync.WaitGroup
 	lines := bufio.NewScanner(os.Stdin)

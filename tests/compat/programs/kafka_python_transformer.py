@@ -1,0 +1,78 @@
+"""Consume, transform, produce with kafka-python; order and events as compat.transactions.transformers has them."""
+
+import warnings
+
+warnings.simplefilter("ignore")
+
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata  # noqa: E402, after warnings are silenced
+from kafka.errors import KafkaError  # noqa: E402
+from transformer_host import Order, run_until_told, tell, transformed  # noqa: E402
+
+POLL_MS = 2_000  # see kafka_python_members
+
+
+def transform(order):
+    producer = KafkaProducer(
+        bootstrap_servers=order.bootstrap,
+        transactional_id=order.transactional_id,
+        **order.producer_settings,
+    )
+    consumer = KafkaConsumer(
+        order.input,
+        bootstrap_servers=order.bootstrap,
+        group_id=order.group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_poll_records=order.lump_records,
+        **order.consumer_settings,
+    )
+    try:
+        producer.init_transactions()
+        while not order.ending.is_set():
+            try:
+                found = consumer.poll(timeout_ms=POLL_MS)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                continue  # the broker is away for a moment
+            if found and not transform_lump(order, producer, consumer, found):
+                for partition in consumer.assignment():
+                    consumer.seek(partition, consumer.committed(partition) or 0)
+    finally:
+        consumer.close()
+        producer.close(timeout=5)
+
+
+def transform_lump(order, producer, consumer, found):
+    count = sum(map(len, found.values()))
+    producer.begin_transaction()
+    try:
+        for partition, records in found.items():
+            for record in records:
+                value = transformed(partition.partition, record.offset, record.value)
+                producer.send(order.output, value, key=record.key, partition=partition.partition)
+        ends = {
+            partition: OffsetAndMetadata(records[-1].offset + 1, "", -1)
+            for partition, records in found.items()
+        }
+        producer.send_offsets_to_transaction(ends, consumer.group_metadata())
+        if not order.is_to_abort():
+            producer.commit_transaction()
+            tell("committed", count)
+            return True
+    except KafkaError as error:
+        producer.abort_transaction()
+        tell("aborted", count, repr(error))
+        return False
+    producer.abort_transaction()
+    tell("aborted", count, "on purpose")
+    return False
+
+
+def is_worth_another(error):
+    return isinstance(error, KafkaError)
+
+
+if __name__ == "__main__":
+    run_until_told(Order(), transform, is_worth_another)
