@@ -53,15 +53,15 @@ def end(
 def fence(transaction: Transaction, *, transaction_version: int, now_ms: int) -> Transaction:
     """Roll an open transaction back because its time is over or another producer has come, and lock its producer out.
 
-    From version 2 on the epoch is raised twice: once would be what the producer's own end does, and then an end that it
-    sends would be taken for the repetition of this one.
+    The epoch is raised as the producer's own abort would have done. So a producer of version 2 whose time was over may
+    abort, or ask for an epoch, and go on; it cannot commit. If another one has come, that one raises the epoch again.
     """
     client = transaction.client
-    step = 2 if transaction_version >= EPOCH_BUMPS else 1
-    locked_out = Identity(client.producer_id, min(client.epoch + step, EPOCH_MAX))
+    assert client.epoch < EPOCH_MAX, "the last epoch is never given to a client"
+    locked_out = Identity(client.producer_id, client.epoch + 1)
     return _prepare(
         transaction, locked_out, is_commit=False, client_version=transaction_version, now_ms=now_ms
-    )._replace(last_epoch=NO_EPOCH)
+    )._replace(last_epoch=NO_EPOCH if client.is_exhausted else client.epoch)
 
 
 def complete(transaction: Transaction, *, now_ms: int) -> Transaction:
@@ -141,7 +141,7 @@ def _is_repeated(transaction: Transaction, producer: Identity) -> bool:
         return False
     client = transaction.client
     if producer.producer_id == client.producer_id:
-        return producer.epoch == client.epoch - 1
+        return producer.epoch == client.epoch - 1 and client.epoch <= LAST_EPOCH
     return (
         producer.producer_id == transaction.previous_producer_id
         and producer.epoch == LAST_EPOCH

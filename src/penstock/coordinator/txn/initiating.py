@@ -26,14 +26,16 @@ NewProducerId = Callable[[], int]
 
 def first(*, timeout_ms: int, now_ms: int, new_producer_id: NewProducerId) -> Transaction:
     """For an id that nobody has used, or that has expired. What the producer says that it was before means nothing."""
+    producer_id = new_producer_id()
     return Transaction(
-        producer_id=new_producer_id(),
+        producer_id=producer_id,
         producer_epoch=0,
         timeout_ms=timeout_ms,
         state=State.EMPTY,
         partitions=(),
         start_ms=NO_TIMESTAMP,
         update_ms=now_ms,
+        previous_producer_id=producer_id,  # as Kafka's log has it
     )
 
 

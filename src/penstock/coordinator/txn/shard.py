@@ -67,9 +67,9 @@ class TransactionShard:
             if transaction.state in PREPARED:
                 self._context.timers.set(transactional_id, 0, partial(self._go_on, transactional_id))
             elif transaction.state is State.ONGOING and transaction.has_deadline:
-                left_ms = transaction.start_ms + transaction.timeout_ms - now_ms
-                # A start in the future is that of a coordinator with another clock.
-                self._set_deadline(transactional_id, min(max(0, left_ms), transaction.timeout_ms))
+                # More than all of it is left where another coordinator's clock was ahead.
+                left_ms = min(max(0, transaction.deadline_ms - now_ms), transaction.timeout_ms)
+                self._set_deadline(transactional_id, left_ms)
         self._expiry.start()
 
     def unloaded(self) -> None:

@@ -110,3 +110,8 @@ class Transaction(NamedTuple):
     @property
     def has_deadline(self) -> bool:
         return self.timeout_ms != NEVER_MS
+
+    @property
+    def deadline_ms(self) -> int:
+        """When it is rolled back, if it is open then. Who comes back to it has all the time again."""
+        return self.timeout_ms + (self.update_ms if self.is_kept else self.start_ms)
