@@ -53,15 +53,17 @@ def end(
 def fence(transaction: Transaction, *, transaction_version: int, now_ms: int) -> Transaction:
     """Roll an open transaction back because its time is over or another producer has come, and lock its producer out.
 
-    The epoch is raised as the producer's own abort would have done. So a producer of version 2 whose time was over may
-    abort, or ask for an epoch, and go on; it cannot commit. If another one has come, that one raises the epoch again.
+    From version 2 on that is what the producer's own abort would have done, as far as anybody can see: a producer whose
+    time was over may abort, or ask for an epoch, and go on; it cannot commit. Where another one has come, that one
+    raises the epoch again. Before version 2 the producer is locked out for good.
     """
     client = transaction.client
     assert client.epoch < EPOCH_MAX, "the last epoch is never given to a client"
     locked_out = Identity(client.producer_id, client.epoch + 1)
+    may_go_on = transaction_version >= EPOCH_BUMPS and not client.is_exhausted
     return _prepare(
         transaction, locked_out, is_commit=False, client_version=transaction_version, now_ms=now_ms
-    )._replace(last_epoch=NO_EPOCH if client.is_exhausted else client.epoch)
+    )._replace(last_epoch=client.epoch if may_go_on else NO_EPOCH)
 
 
 def complete(transaction: Transaction, *, now_ms: int) -> Transaction:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from harness.transaction_shards import ORDERS_0, ORDERS_1, Coordination, play
+from harness.transaction_shards import ORDERS_0, ORDERS_1, WALL_MS, Coordination, play
 from penstock.coordinator.txn import expiry
-from penstock.coordinator.txn.transaction import State
+from penstock.coordinator.txn.transaction import State, Transaction
 from penstock.protocol.errors import ErrorCode
 
 ME = (1000, 0)
@@ -20,10 +20,8 @@ async def pass_ms(duration_ms: int) -> None:
     await asyncio.sleep(duration_ms / 1000)
 
 
-@pytest.mark.parametrize(("transaction_version", "step"), [(0, 1), (1, 1), (2, 2)])
-def test_a_transaction_that_takes_too_long_is_rolled_back_and_its_producer_locked_out(
-    transaction_version: int, step: int
-) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_a_transaction_that_takes_too_long_is_rolled_back(transaction_version: int) -> None:
     async def scenario(stage: Coordination) -> None:
         stage.init(timeout_ms=5_000)
         await pass_ms(4_000)
@@ -36,12 +34,55 @@ def test_a_transaction_that_takes_too_long_is_rolled_back_and_its_producer_locke
         await pass_ms(200)
         assert stage.state() is State.COMPLETE_ABORT
         assert stage.partitions.ends(ORDERS_0) == stage.partitions.ends(ORDERS_1) == [False]
-        assert stage.partitions.written[ORDERS_0][0].producer_epoch == step
-        assert stage.commit(ME) is ErrorCode.PRODUCER_FENCED
+        assert stage.partitions.written[ORDERS_0][0].producer_epoch == 1
         assert stage.add(ME, ORDERS_0) is ErrorCode.PRODUCER_FENCED
-        assert stage.init() == (1000, step + 1)
+        assert stage.commit(ME, version=4) is ErrorCode.PRODUCER_FENCED
+        assert stage.init() == (1000, 2)
 
     play(scenario, transaction_version=transaction_version)
+
+
+def test_a_producer_that_took_too_long_may_abort_and_go_on_but_not_commit() -> None:
+    async def scenario(stage: Coordination) -> None:
+        stage.init(timeout_ms=5_000)
+        stage.add(ME, ORDERS_0)
+        stage.partitions.is_holding = True
+        await pass_ms(5_100)
+        assert stage.commit(ME) is ErrorCode.INVALID_TXN_STATE
+        assert stage.abort(ME) is ErrorCode.CONCURRENT_TRANSACTIONS
+        stage.partitions.release()
+        assert stage.commit(ME) is ErrorCode.INVALID_TXN_STATE
+        assert stage.abort(ME) == (1000, 1)
+        assert stage.init(expected=ME) == (1000, 1)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("transaction_version", [0, 1])
+def test_before_version_2_a_producer_that_took_too_long_is_locked_out_for_good(
+    transaction_version: int,
+) -> None:
+    async def scenario(stage: Coordination) -> None:
+        stage.init(timeout_ms=5_000)
+        stage.add(ME, ORDERS_0, is_version_2=False)
+        await pass_ms(5_100)
+        assert stage.abort(ME, version=4) is ErrorCode.PRODUCER_FENCED
+        assert stage.init(expected=ME) is ErrorCode.PRODUCER_FENCED
+
+    play(scenario, transaction_version=transaction_version)
+
+
+def test_a_producer_that_took_too_long_with_its_last_epoch_has_to_begin_anew() -> None:
+    async def scenario(stage: Coordination) -> None:
+        me = (7, 32_766)
+        stage.put(Transaction(*me, 5_000, State.EMPTY, (), -1, WALL_MS))
+        stage.add(me, ORDERS_0)
+        await pass_ms(5_100)
+        assert stage.partitions.written[ORDERS_0][0].producer_epoch == 32_767
+        assert stage.abort(me) is ErrorCode.PRODUCER_FENCED
+        assert stage.init() == (1000, 0)
+
+    play(scenario)
 
 
 def test_each_transaction_has_its_own_time() -> None:
@@ -107,7 +148,7 @@ def test_a_timeout_that_the_log_refuses_comes_again() -> None:
         stage.log.refusal = None
         await pass_ms(1_000)
         assert stage.state() is State.COMPLETE_ABORT
-        assert stage.partitions.written[ORDERS_0][0].producer_epoch == 2
+        assert stage.partitions.written[ORDERS_0][0].producer_epoch == 1
 
     play(scenario)
 
