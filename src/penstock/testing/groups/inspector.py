@@ -75,8 +75,8 @@ class Inspector(OffsetClient):
         if response.error_code != ErrorCode.NONE:
             return f"groups are not listed: {response.error_code.name}"
         listed = [group for group in response.groups if group.group_id == party.group_id]
-        kinds = {type(member) for member in members}
-        wanted = ("consumer", "Stable", "classic" if kinds == {ClassicMember} else "consumer")
+        is_classic = all(isinstance(member, ClassicMember) for member in members)
+        wanted = ("consumer", "Stable", "classic" if is_classic else "consumer")
         told = [(group.protocol_type, group.group_state.capitalize(), group.group_type) for group in listed]
         return None if told == [wanted] else f"listed as {told}, not {wanted}"
 
