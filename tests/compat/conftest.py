@@ -27,6 +27,12 @@ GROUP_SETTINGS = {
     "group.streams.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "5",
 }
+# And few partitions for transactions, which a broker that was killed loads sooner.
+TRANSACTION_SETTINGS = {
+    **GROUP_SETTINGS,
+    "transaction.state.log.num.partitions": "5",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 
 StartHost = Callable[[Client], Host]
 
@@ -43,6 +49,18 @@ def group_cluster(
 ) -> Iterator[Broker]:
     """One running broker whose groups settle fast, shared by all tests of groups in this process."""
     broker = make_broker(tmp_path_factory.mktemp("group-cluster"), settings=GROUP_SETTINGS)
+    broker.start()
+    yield broker
+    broker.close()
+    broker.check_output()
+
+
+@pytest.fixture(scope="session")
+def transaction_cluster(
+    tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]
+) -> Iterator[Broker]:
+    """One running broker, shared by the tests of transactions in this process that leave it as it is."""
+    broker = make_broker(tmp_path_factory.mktemp("transaction-cluster"), settings=TRANSACTION_SETTINGS)
     broker.start()
     yield broker
     broker.close()

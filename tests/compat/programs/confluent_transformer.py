@@ -4,7 +4,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 from transformer_host import Order, run_until_told, tell, transformed
 
 WAIT_S = 60.0
-# When all brokers are away, librdkafka 2.16 forgets them and starts over; what it then sends to the coordinator of a group
+# When all brokers are away, librdkafka 2.16 forgets them and starts over; what it then sends to a group's coordinator
 # goes to one that it forgot, and `send_offsets_to_transaction` waits for ever, whatever its timeout.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 

@@ -1,11 +1,11 @@
 """Programs that consume, transform and produce in transactions, in several languages, driven and watched alike.
 
 A transformer is a process. The first line of its stdin is its order, `{"bootstrap", "group", "input", "output",
-"transactional_id", "lump_records", "abort_one_in", "consumer", "producer"}`; when stdin ends it leaves. It reads the input
-as a member of the group, writes `partition:offset:value` for every record to the partition of the same number of the
-output, and commits in one transaction what it wrote and how far it read. One transaction of `abort_one_in` it rolls back for no
-reason. On stdout it tells `{"event", "count", "error"}`: `committed` or `aborted` with the number of records, `replaced`
-where only a new producer got over something, and `left`, or `failed`, at the end.
+"transactional_id", "lump_records", "abort_one_in", "consumer", "producer"}`; when stdin ends it leaves. It reads the
+input as a member of the group, writes `partition:offset:value` for every record to the partition of the same number of
+the output, and commits in one transaction what it wrote and how far it read. One transaction of `abort_one_in` it rolls
+back for no reason. On stdout it tells `{"event", "count", "error"}`: `committed` or `aborted` with the number of
+records, `replaced` where only a new producer got over something, and `left`, or `failed`, at the end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Client:
     consumer: Settings = field(default_factory=dict)
     producer: Settings = field(default_factory=dict)
     transformer_count: int = 2
-    """Of one group. Where a client commits offsets without saying as which member, a second one could not be held off."""
+    """Of one group. Who commits offsets without saying as which member cannot be held off, so that there is but one."""
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +60,7 @@ class Tally:
 
 
 class Pipeline:
-    """The transformers of one client from one topic to another; any of them may be killed, and another takes its place."""
+    """The transformers of one client from one topic to another; where one is killed, another takes its place."""
 
     def __init__(self, client: Client, bootstrap: str, *, source: str, target: str) -> None:
         self.client = client
