@@ -167,6 +167,13 @@ def test_a_repetition_is_answered_after_its_transaction_has_ended() -> None:
         state.check([header(1, is_transactional=True)])
 
 
+def test_a_guard_for_an_epoch_that_nobody_has_does_not_hold_up_the_producer() -> None:
+    state = state_after(header(0, epoch=3, is_transactional=True))
+    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)  # its coordinator will say no
+
+    assert state.check([header(1, epoch=3, is_transactional=True)]) is None
+
+
 def test_a_newer_epoch_does_not_continue_the_transaction_of_an_older_one_without_a_guard() -> None:
     state = state_after(header(0, is_transactional=True))
 

@@ -42,8 +42,11 @@ class VerificationGuard:
     def check_sequence(self, header: BatchHeader, *, has_written: bool) -> None:
         """Raise if the batch must not be its producer's first in the transaction.
 
-        `has_written`: batches of the producer's epoch are known, so it is they that tell which sequence is next.
+        `has_written`: batches of the producer's epoch are known, so it is they that tell which sequence is next. A
+        guard that was taken for another epoch says nothing: anybody can ask for one, and its coordinator has to agree.
         """
+        if header.producer_epoch != self.producer_epoch:
+            return
         sequence = header.base_sequence
         if self.is_version_2 and sequence != 0 and not has_written:
             raise OutOfOrderSequence(
