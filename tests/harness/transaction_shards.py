@@ -250,6 +250,11 @@ class Coordination:
         (shard,) = self.coordinator.shards()
         shard.replay(TransactionLogKey(transactional_id=transactional_id), transaction)
 
+    def cut_log(self, record_count: int) -> None:
+        """As if no more had been written when this node died."""
+        self.log.batches[0] = self.log.batches[0][:record_count]
+        self.log.ends[0] = self.log.committed[0] = len(self.log.batches[0])
+
     async def restart(self) -> None:
         await self.coordinator.close()
         self.coordinator = self._make()
