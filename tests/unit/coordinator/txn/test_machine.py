@@ -224,6 +224,7 @@ class World:
     # -- what befalls them
 
     async def step(self) -> None:
+        await asyncio.sleep(0.001)  # so that what is due happens
         choice = self.rng.random()
         if choice < 0.7:
             self.act(self.rng.choice(self.producers))
