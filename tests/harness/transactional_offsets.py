@@ -45,6 +45,7 @@ class CoordinatorStage:
         self.cluster.add_topic("orders", partitions=3)
         self.cluster.add_topic("payments")
         self.log = ListLog()
+        self._unanswered: list[asyncio.Future[Any]] = []
         self._start()
 
     def _start(self) -> None:
@@ -78,37 +79,52 @@ class CoordinatorStage:
     def shard(self) -> GroupShard:
         return self.groups.read(GROUP, lambda shard: shard)
 
-    # -- requests that are answered at once
+    def hold(self) -> None:
+        """Let nothing be committed, until `release`. What is asked for meanwhile is answered then."""
+        self.log.commits_at_once = False
+
+    def release(self) -> None:
+        self.log.commits_at_once = True
+        if self.log.ends:
+            self.log.commit()
+        waiting, self._unanswered = self._unanswered, []
+        for answer in waiting:
+            answer.result()
+
+    def _answer(self, answer: Any) -> Any:
+        """None where it has to wait."""
+        if not isinstance(answer, asyncio.Future):
+            return answer
+        assert not self.log.commits_at_once
+        self._unanswered.append(answer)
+        return None
+
+    # -- requests
 
     def commit(self, offsets: Offsets, *, group: str = GROUP) -> None:
         """Outside of transactions."""
-        self.groups.write(
-            group,
-            lambda shard: shard.offsets.commit(commit_request(offsets, group=group), version=COMMIT_VERSION),
+        request = commit_request(offsets, group=group)
+        self._answer(
+            self.groups.write(group, lambda shard: shard.offsets.commit(request, version=COMMIT_VERSION))
         )
 
     def commit_in_transaction(
         self, offsets: Offsets, *, producer: int = PRODUCER, version: int = TXN_VERSION, **fields: Any
     ) -> list[ErrorCode]:
         request = transactional_request(offsets, producer=producer, **fields)
-        response = self.groups.commit_in_transaction(request, version)
-        assert isinstance(response, TxnOffsetCommitResponse)
-        return errors_of(response)
+        response = self._answer(self.groups.commit_in_transaction(request, version))
+        return [] if response is None else errors_of(response)
 
     def end(self, producer: int = PRODUCER, *, commit: bool = True) -> None:
-        marker = EndedTransaction(producer, 0, 0, commit, 1)
-        assert self.groups.end_transaction(0, marker) is None
+        self._answer(self.groups.end_transaction(0, EndedTransaction(producer, 0, 0, commit, 1)))
 
-    def delete(self, partitions: Mapping[str, Sequence[int]], *, group: str = GROUP) -> ErrorCode:
-        response: Any = self.groups.write(
-            group, lambda shard: shard.offsets.delete(delete_request(partitions, group=group))
-        )
-        (topic,) = response.topics
-        return ErrorCode(topic.partitions[0].error_code)
+    def delete(self, partitions: Mapping[str, Sequence[int]], *, group: str = GROUP) -> None:
+        request = delete_request(partitions, group=group)
+        self._answer(self.groups.write(group, lambda shard: shard.offsets.delete(request)))
 
-    def delete_group(self, group: str = GROUP) -> ErrorCode:
-        results: Any = self.groups.write(group, lambda shard: shard.administration.delete([group]))
-        return ErrorCode(results[0].error_code)
+    def delete_group(self, group: str = GROUP) -> None:
+        """If it is there."""
+        self._answer(self.groups.write(group, lambda shard: shard.administration.delete([group])))
 
     def fetch(
         self,
