@@ -207,6 +207,11 @@ class Partition(Replica):
         except StorageError as error:
             raise self._refusal(error) from error
 
+    def has_more_than_read(self, offset: int, *, read_committed: bool = False) -> bool:
+        """Whether a reader who read from `offset` finds more right behind what it got: a read ends with a segment."""
+        end_offset = self.last_stable_offset if read_committed else self.high_watermark
+        return end_offset > offset and self.log.has_segment_between(offset, end_offset)
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that may have records from `start_offset` on, below `end_offset`, in the order of their markers."""
         try:

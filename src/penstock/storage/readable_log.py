@@ -122,6 +122,14 @@ class ReadableLog:
         except OSError as error:
             raise self.volume.fail(error, f"reading {self.folder}") from error
 
+    def has_segment_between(self, offset: int, end_offset: int) -> bool:
+        """Whether what is below `end_offset` goes on in a later segment than the one that holds `offset`.
+
+        What is read from `offset` on ends with its segment then, however much there is.
+        """
+        segments = self._segments
+        return segments[segments.slot_of(end_offset - 1)].base_offset > offset
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that may have records from `start_offset` on, below `end_offset`, in the order of their markers."""
         found: list[AbortedTransaction] = []

@@ -14,6 +14,7 @@ from penstock.broker.handlers import fetch as fetch_module
 from penstock.broker.handlers.fetch import handle
 from penstock.protocol.errors import ErrorCode
 from penstock.runtime.network import FileSlice
+from penstock.storage.settings import LogSettings
 
 LATEST = 18
 Context = Callable[..., Any]
@@ -44,6 +45,24 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(node: DataNode, co
     append(node, b"x" * 100)
 
     assert len(values(only(await waiting))) == 3
+
+
+async def test_a_fetch_does_not_wait_at_the_end_of_a_segment_while_there_is_another(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    for value in (b"a", b"b"):
+        append(node, value, timestamp=NOW)
+        node.partition().log.settings = LogSettings(segment_bytes=100)  # each batch needs its own
+    assert node.partition().log.segment_count() == 2
+    request = fetch(("orders", 0, 0), max_wait_ms=60_000, min_bytes=10_000)
+
+    answer = handle(node.broker, request, context(version=12))
+
+    assert values(only(answer)) == [b"a"]
+    at_the_end = fetch(("orders", 0, 1), max_wait_ms=60_000, min_bytes=10_000)
+    waiting = handle(node.broker, at_the_end, context(version=12))
+    assert isinstance(waiting, asyncio.Future)
+    waiting.cancel()
 
 
 async def test_bytes_of_all_partitions_count_together(

@@ -266,6 +266,7 @@ class Fetch:
             partition_index=target.wanted.partition,
             error_code=error,
             high_watermark=UNKNOWN_OFFSET,
+            aborted_transactions=[] if error in UNKNOWN else None,  # as Kafka has it
             records=NO_RECORDS,
         )
 
@@ -278,7 +279,23 @@ class Fetch:
             or self._has_news
             or self._request.max_wait_ms <= 0
             or not self._partitions
+            or self._is_at_a_seam()
         )
+
+    def _is_at_a_seam(self) -> bool:
+        """Whether the bytes are few only because a segment ended: more follow, and waiting would not bring them."""
+        return any(
+            self._find(target).has_more_than_read(
+                target.wanted.fetch_offset, read_committed=self._reads_committed
+            )
+            for target, data in self._results
+            if data.records
+        )
+
+    def _find(self, target: FetchTarget) -> Partition:
+        if self._version >= TOPIC_ID_VERSION:
+            return self._broker.partitions.find_by_id(target.topic_id, target.wanted.partition)
+        return self._broker.partitions.find(target.topic, target.wanted.partition)
 
     def answer(self) -> FetchResponse:
         error, session_id, results = self._plan.settle(self._results, self._broker.runtime.clock.wall_ms())

@@ -1,0 +1,152 @@
+"""Fetch by readers of committed data: where they stop, what they are told to skip, and when they are woken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness.datapath import Cluster, DataNode, make_batch, partition_record
+from harness.fetching import NOW, append, fetch, only, values
+from penstock.broker.handlers.fetch import handle
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import PartitionData
+from penstock.records.control import EndedTransaction
+
+COMMITTED = 1
+Context = Callable[..., Any]
+
+
+def write(node: DataNode, producer_id: int, sequence: int, value: bytes = b"x") -> int:
+    """A batch of a transaction; returns its size."""
+    partition = node.partition()
+    guard = None
+    if partition.needs_verification(producer_id):
+        guard = partition.guard(producer_id, 0, sequence)
+    batch = make_batch(
+        value,
+        timestamp=NOW,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    partition.append_as_leader(batch, acks=1, now_ms=NOW, guard=guard)
+    return len(batch)
+
+
+def end(node: DataNode, producer_id: int, *, is_commit: bool) -> None:
+    node.partition().append_marker(EndedTransaction(producer_id, 0, 0, is_commit, 1), now_ms=NOW)
+
+
+def read(node: DataNode, context: Context, offset: int, *, version: int = 12, **fields: Any) -> PartitionData:
+    request = fetch(("orders", 0, offset), isolation_level=COMMITTED, **fields)
+    return only(handle(node.broker, request, context(version=version)))
+
+
+def aborted(data: PartitionData) -> list[tuple[int, int]] | None:
+    if data.aborted_transactions is None:
+        return None
+    return [(each.producer_id, each.first_offset) for each in data.aborted_transactions]
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+async def test_readers_of_committed_data_stop_at_the_last_stable_offset(
+    node: DataNode, context: Context, version: int
+) -> None:
+    append(node, b"plain", timestamp=NOW)
+    write(node, 7, 0, b"open")
+    append(node, b"behind", timestamp=NOW)
+
+    data = read(node, context, 0, version=version)
+    assert (data.high_watermark, data.last_stable_offset) == (3, 1)
+    assert (values(data), aborted(data)) == ([b"plain"], [])
+    nothing = read(node, context, 1, version=version)
+    assert (nothing.error_code, values(nothing), aborted(nothing)) == (ErrorCode.NONE, [], [])
+
+    all_of_it = only(handle(node.broker, fetch(("orders", 0, 0)), context(version=version)))
+    assert (values(all_of_it), aborted(all_of_it)) == ([b"plain", b"open", b"behind"], None)
+    assert all_of_it.last_stable_offset == 1
+
+
+async def test_only_aborted_transactions_in_what_is_sent_are_told(node: DataNode, context: Context) -> None:
+    for producer_id in range(1, 5):
+        size = write(node, producer_id, 0, b"x" * 50)
+        end(node, producer_id, is_commit=producer_id == 2)
+
+    assert aborted(read(node, context, 0)) == [(1, 0), (3, 4), (4, 6)]
+    assert aborted(read(node, context, 2)) == [(3, 4), (4, 6)]
+    assert aborted(read(node, context, 0, partition_max_bytes=size)) == [(1, 0)]
+    assert aborted(read(node, context, 0, partition_max_bytes=1)) == [(1, 0)], "the first batch all the same"
+    assert aborted(read(node, context, 8)) == []
+
+
+async def test_another_replica_is_sent_everything_whatever_it_asks_for(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    cluster.publish(partition_record("orders", 0, replicas=(1, 2)))
+    write(node, 7, 0, b"open")
+
+    data = read(node, context, 0, replica_id=2)
+
+    assert (values(data), aborted(data)) == ([b"open"], None)
+
+
+async def test_a_refusal_lists_no_aborted_transactions(node: DataNode, context: Context) -> None:
+    data = read(node, context, 5)
+
+    assert (data.error_code, data.last_stable_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert aborted(data) is None
+
+
+# -- waiting
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_the_end_of_a_transaction_ends_the_wait(node: DataNode, context: Context) -> None:
+    request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000)
+    waiting = handle(node.broker, request, context(version=12))
+    assert isinstance(waiting, asyncio.Future)
+    write(node, 7, 0, b"a")
+    write(node, 7, 1, b"b")
+    await settle()
+    assert not waiting.done()
+
+    end(node, 7, is_commit=True)
+
+    assert values(only(await waiting))[:2] == [b"a", b"b"]
+
+
+async def test_bytes_that_were_hidden_count_when_their_transaction_ends(
+    node: DataNode, context: Context
+) -> None:
+    size = write(node, 7, 0, b"x" * 1000)
+    request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=2 * size)
+    waiting = handle(node.broker, request, context(version=12))
+    write(node, 7, 1, b"x" * 1000)
+    append(node, b"x" * 2000, timestamp=NOW)
+    await settle()
+    assert not waiting.done(), "nothing of it may be seen yet"
+
+    end(node, 7, is_commit=False)
+
+    assert aborted(only(await waiting)) == [(7, 0)]
+
+
+async def test_a_wait_goes_on_where_an_end_made_too_little_visible(node: DataNode, context: Context) -> None:
+    size = write(node, 7, 0, b"x" * 1000)
+    request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=2 * size)
+    waiting = handle(node.broker, request, context(version=12))
+
+    end(node, 7, is_commit=True)
+    await settle()
+    assert not waiting.done()
+    append(node, b"x" * 1000, timestamp=NOW)
+
+    assert len(values(only(await waiting))) == 3
