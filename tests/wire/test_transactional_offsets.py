@@ -38,6 +38,8 @@ from harness.waiting import wait_until
 from harness.wire import WireConnection
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -443,6 +445,35 @@ def test_a_member_that_is_not_of_the_group_may_not_commit(
     assert ask_as(member.member_id, member.generation) == {NONE}
     producer.commit()
     assert stored(connection, group, topic, 0) == [7]
+
+
+def test_a_static_member_that_was_replaced_may_not_commit(
+    connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
+) -> None:
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        group_instance_id="statue",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    joined = ask(connection, request, 5)
+    assert joined.error_code is NONE
+
+    def ask_as(member_id: str) -> set[ErrorCode]:
+        fields = {"member_id": member_id, "group_instance_id": "statue"}
+        return commit_in(producer, group, topic, {0: 7}, generation_id=joined.generation_id, **fields)
+
+    assert ask_as("the one before") == {ErrorCode.FENCED_INSTANCE_ID}
+    assert ask_as(joined.member_id) == {NONE}  # though it has not been given its partitions yet
+    producer.abort()
+    leaving = LeaveGroupRequest(
+        group_id=group,
+        members=[MemberIdentity(member_id=joined.member_id, group_instance_id="statue")],
+    )
+    assert ask(connection, leaving, 3).error_code is NONE
 
 
 @pytest.mark.parametrize("version", VERSIONS)
