@@ -15,7 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.storage import NOW_MS, QUIET, InlineWorkers, SetClock, append, make_batch
+from harness.storage import (
+    NOW_MS,
+    QUIET,
+    InlineWorkers,
+    SetClock,
+    append,
+    append_in_transaction,
+    append_marker,
+    make_batch,
+)
 from penstock.protocol.types import random_uuid
 from penstock.records.batch import Compression
 from penstock.runtime.disk import RealDisk
@@ -25,7 +34,7 @@ from penstock.storage.settings import LogSettings
 from penstock.storage.volume import Descriptors, Volume
 
 SETTINGS = LogSettings(segment_bytes=4000, index_interval_bytes=300, retention_ms=-1, file_delete_delay_ms=0)
-SUFFIXES = (".log", ".index", ".timeindex", ".snapshot")
+SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +150,56 @@ async def test_every_file_of_a_log_that_was_recovered(jars: Path, tmp_path: Path
     files = list(files_of(Path(log.folder)))
     dump(jars, files, "--deep-iteration")
     dump(jars, files, "--index-sanity-check")
+
+
+async def test_aborted_transactions(jars: Path, tmp_path: Path, rng: random.Random) -> None:
+    """Of a log that was closed, of one that was cut, and of one that a scan has built anew after a kill."""
+    directory = open_directory(tmp_path / "data", rng)
+    closed = directory.create("closed", 0, random_uuid(rng), SETTINGS)
+    expected = write_transactions(closed, rng)
+    cut = directory.create("cut", 0, random_uuid(rng), SETTINGS)
+    write_transactions(cut, rng)
+    cut.truncate(cut.end_offset // 2)
+    killed = directory.create("killed", 0, random_uuid(rng), SETTINGS)
+    write_transactions(killed, rng)
+    found = tmp_path / "found"
+    shutil.copytree(tmp_path / "data", found)
+    await directory.close()
+    recovered = open_directory(found, rng)
+    await recovered.load(lambda _: SETTINGS)
+    await recovered.close()
+
+    files = [file for log in (closed, cut, killed) for file in files_of(Path(log.folder))]
+    dump(jars, files, "--deep-iteration")
+    listed = dump(jars, [f"{closed.folder}/{name}" for name in aborted_in(Path(closed.folder))])
+    assert [line for line in listed.splitlines() if line.startswith("version: 0 ")] == expected
+    assert listed.count("Dumping ") > 3
+    for log in (closed, cut, killed):
+        assert aborted_in(found / f"{log.topic}-0") == aborted_in(Path(log.folder))
+
+
+def aborted_in(folder: Path) -> dict[str, bytes]:
+    """Names and contents of the files of aborted transactions."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.txnindex"))}
+
+
+def write_transactions(log: Log, rng: random.Random) -> list[str]:
+    """Transactions of three producers, one into the other; returns the aborted ones as the tool tells them."""
+    sequences, begun, told = {1: 0, 2: 0, 3: 0}, {}, []
+    for _ in range(300):
+        producer_id = rng.choice([1, 2, 3])
+        if producer_id in begun and rng.random() < 0.4:
+            is_commit = rng.random() < 0.5
+            marker_offset = append_marker(log, producer_id, is_commit=is_commit).first_offset
+            first_offset = begun.pop(producer_id)
+            stable_offset = min(begun.values(), default=marker_offset + 1)
+            if not is_commit:
+                told.append(
+                    f"version: 0 producerId: {producer_id} firstOffset: {first_offset} "
+                    f"lastOffset: {marker_offset} lastStableOffset: {stable_offset}"
+                )
+        else:
+            offset = append_in_transaction(log, producer_id, sequences[producer_id]).first_offset
+            begun.setdefault(producer_id, offset)
+            sequences[producer_id] += 1
+    return told
