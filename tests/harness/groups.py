@@ -18,6 +18,7 @@ from penstock.metadata.errors import Refused
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.resources import group_resource
 from penstock.protocol.errors import ErrorCode
+from penstock.records import kernel
 
 R = TypeVar("R")
 
@@ -144,8 +145,11 @@ class Stage:
         """What stands in the log for a record, which is more than one where it is a block."""
         if self._framing is None or not _is_block(record):
             return [record]
-        encoded = zip(*self._framing.encode_all([record]), strict=True)
-        return [CoordinatorRecord(*self._framing.decode(key, value)) for key, value in encoded]
+        batch = kernel.build_batch(self._framing.lay_out([record], timestamp_ms=0))
+        return [
+            CoordinatorRecord(*self._framing.decode(written.key or b"", written.value))
+            for written in kernel.iterate_records(batch)
+        ]
 
     def _replay(self, record: CoordinatorRecord) -> None:
         key, value = record.key, record.value

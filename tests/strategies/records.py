@@ -20,6 +20,7 @@ from penstock.records.batch import (
     Compression,
     NewRecord,
     Record,
+    RecordRows,
     TimestampType,
 )
 from penstock.records.crc import crc32c
@@ -58,6 +59,25 @@ def placed_records(draw: st.DrawFn) -> list[Record]:
         records.append(Record(offset, *record))
         offset += draw(st.integers(1, 200))
     return records
+
+
+@st.composite
+def record_rows(draw: st.DrawFn) -> RecordRows:
+    ints, longs, ends = (
+        st.integers(-(2**31), 2**31 - 1),
+        st.integers(-INT64_MAX - 1, INT64_MAX),
+        st.binary(max_size=70),
+    )
+    rows = draw(st.lists(st.tuples(ints, longs, ints), max_size=70))
+    return RecordRows(
+        draw(TIMESTAMPS),
+        draw(ends),
+        [number for number, _, _ in rows],
+        draw(ends),
+        [value_long for _, value_long, _ in rows],
+        [value_int for _, _, value_int in rows],
+        draw(ends),
+    )
 
 
 BATCH_FIELDS = st.fixed_dictionaries(

@@ -120,7 +120,7 @@ class Dispatcher:
             ANONYMOUS,
             connection,
         )
-        if route.run_handler is not None:
+        if route.run_handler is not None and connection.has_next():
             following = _take_following(route, frame, position, request, connection)
             if following:
                 return self._serve_run(route, [(correlation_id, request), *following], context)

@@ -18,7 +18,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from penstock.coordinator.batching import build_batches
@@ -242,8 +241,8 @@ class CoordinatorRuntime(Generic[S]):
         return self._park(held, response, told)
 
     def _append(self, held: _Held[S], records: Sequence[CoordinatorRecord]) -> None:
-        keys, values = self._framing.encode_all(records)
-        batches = build_batches(keys, values, timestamp_ms=self._wall_ms(), compression=self._compression())
+        laid_out = self._framing.lay_out(records, timestamp_ms=self._wall_ms())
+        batches = build_batches(laid_out, compression=self._compression())
         self._written(held, self._log.append(held.context.partition, batches))
         replay = held.shard.replay
         for record in records:
@@ -253,9 +252,8 @@ class CoordinatorRuntime(Generic[S]):
         self, held: _Held[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
     ) -> None:
         """In one batch, however large: there is one answer for all of it, so a crash must not leave half."""
-        keys, values = self._framing.encode_all(records)
         batch = kernel.build_batch(
-            zip(repeat(self._wall_ms()), keys, values, repeat(())),
+            self._framing.lay_out(records, timestamp_ms=self._wall_ms()),
             compression=self._compression(),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

@@ -135,6 +135,10 @@ class Connection:
         self._held_by = work
         work.add_done_callback(self._let_go)
 
+    def has_next(self) -> bool:
+        """Whether there is something behind the request that is being served: a whole one, or the beginning of one."""
+        return self._frames.buffered_bytes > 0
+
     def take_next(self) -> memoryview | None:
         """The request after the one that is being served, if all of it is here, to be served with it: then the answer
         is that to both, one after the other. `give_back` what cannot be."""

@@ -29,7 +29,7 @@ from penstock.records._layout cimport (
     RECORD_COUNT_AT,
 )
 
-from penstock.records.batch import Compression, TimestampType
+from penstock.records.batch import Compression, RecordRows, TimestampType
 from penstock.records.compression import compress
 from penstock.records.crc import crc32c
 
@@ -126,6 +126,51 @@ cdef class BatchWriter:
             self.put_headers(headers)
         return 0
 
+    cdef int put_rows(self, int64_t timestamp_delta, int64_t offset_delta, object rows) except -1:
+        """All records of `RecordRows`, the first of them at `offset_delta`."""
+        cdef bytes key_start = rows.key_start
+        cdef bytes value_start = rows.value_start
+        cdef bytes value_end = rows.value_end
+        cdef list key_numbers = rows.key_numbers
+        cdef list value_longs = rows.value_longs
+        cdef list value_ints = rows.value_ints
+        cdef Py_ssize_t count = len(key_numbers)
+        cdef Py_ssize_t key_size = len(key_start) + 4
+        cdef Py_ssize_t value_size = len(value_start) + 12 + len(value_end)
+        cdef Py_ssize_t same_size = 1 + varint_size(timestamp_delta) + varint_size(key_size) + key_size
+        cdef Py_ssize_t index, size
+        cdef int32_t number
+        cdef int64_t value_long
+        cdef int32_t value_int
+        if count != len(value_longs) or count != len(value_ints):
+            raise ValueError("columns of rows must be of one length")
+        same_size += varint_size(value_size) + value_size + 1
+        for index in range(count):
+            number, value_long, value_int = key_numbers[index], value_longs[index], value_ints[index]
+            size = same_size + varint_size(offset_delta + index)
+            self.reserve(5 + size)
+            self.put_varint(size)
+            self.at[0] = 0  # attributes, of which none is defined
+            self.at += 1
+            self.put_varint(timestamp_delta)
+            self.put_varint(offset_delta + index)
+            self.put_varint(key_size)
+            self.put_plain(key_start)
+            store32(self.at, number)
+            self.at += 4
+            self.put_varint(value_size)
+            self.put_plain(value_start)
+            store64(self.at, value_long)
+            store32(self.at + 8, value_int)
+            self.at += 12
+            self.put_plain(value_end)
+            self.put_varint(0)  # headers
+        return 0
+
+    cdef inline void put_plain(self, bytes data) noexcept:
+        memcpy(self.at, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+        self.at += PyBytes_GET_SIZE(data)
+
     cdef int put_headers(self, list headers) except -1:
         cdef Py_ssize_t size
         cdef const char* start
@@ -171,8 +216,22 @@ def build_batch(
     cdef int64_t base_timestamp = 0
     cdef int64_t max_timestamp = INT64_MIN
     cdef Py_ssize_t count = 0
+    cdef Py_ssize_t row_count
     cdef Py_ssize_t first
     for record in records:
+        if type(record) is RecordRows:
+            row_count = len(record.key_numbers)
+            if row_count > INT32_MAX - last_delta:
+                raise ValueError("offsets of a batch must rise, and stay within 2**31 of the first")
+            timestamp = record.timestamp
+            if count == 0:
+                base_timestamp = timestamp
+            if row_count > 0:
+                max_timestamp = max(max_timestamp, timestamp)
+            writer.put_rows(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp), last_delta + 1, record)
+            last_delta += row_count
+            count += row_count
+            continue
         if not PyTuple_Check(record):
             record = tuple(record)
         first = PyTuple_GET_SIZE(record) - 4

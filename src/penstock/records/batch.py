@@ -147,6 +147,41 @@ class NewRecord(NamedTuple):
     headers: Headers = ()
 
 
+class RecordRows(NamedTuple):
+    """New records that differ in a few numbers alone, which are kept by column: what a coordinator writes of a commit.
+
+    A key is `key_start | int32`, a value `value_start | int64 | int32 | value_end`.
+    """
+
+    timestamp: int
+    key_start: bytes
+    key_numbers: list[int]
+    value_start: bytes
+    value_longs: list[int]
+    value_ints: list[int]
+    value_end: bytes
+
+    def records(self) -> list[NewRecord]:
+        """The same one by one; ValueError where columns differ in length, OverflowError for a number that does not
+        fit."""
+        timestamp, key_start, key_numbers, value_start, value_longs, value_ints, value_end = self
+        return [
+            NewRecord(
+                timestamp,
+                key_start + number.to_bytes(4, "big", signed=True),
+                b"".join(
+                    (
+                        value_start,
+                        value_long.to_bytes(8, "big", signed=True),
+                        value_int.to_bytes(4, "big", signed=True),
+                        value_end,
+                    )
+                ),
+            )
+            for number, value_long, value_int in zip(key_numbers, value_longs, value_ints, strict=True)
+        ]
+
+
 class RecordScan(NamedTuple):
     """What a broker wants to know of a batch's records without taking them out."""
 

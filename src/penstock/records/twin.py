@@ -29,6 +29,7 @@ from penstock.records.batch import (
     Headers,
     NewRecord,
     Record,
+    RecordRows,
     RecordScan,
     TimestampType,
 )
@@ -153,7 +154,7 @@ def read_payload(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRE
 
 
 def build_batch(
-    records: Iterable[NewRecord | Record | tuple[int, bytes | None, bytes | None, Headers]],
+    records: Iterable[NewRecord | Record | tuple[int, bytes | None, bytes | None, Headers] | RecordRows],
     *,
     base_offset: int | None = None,
     compression: Compression = Compression.NONE,
@@ -168,14 +169,14 @@ def build_batch(
 ) -> bytearray:
     """A batch of `records`, of which there must be one at least.
 
-    `(timestamp, key, value, headers)` gets the next offset; a `Record` keeps its own. The base offset is the first
-    record's, or 0. The result is writable, so that a log can `place` it.
+    `(timestamp, key, value, headers)` gets the next offset; a `Record` keeps its own; `RecordRows` are many. The base
+    offset is the first record's, or 0. The result is writable, so that a log can `place` it.
     """
     out = bytearray(HEADER_BYTES)
     count = 0
     base_timestamp = max_timestamp = 0
     offset_delta = -1
-    for record in records:
+    for record in _single_records(records):
         if len(record) == 5:
             offset, timestamp, key, value, headers = record
             if base_offset is None:
@@ -216,6 +217,16 @@ def build_batch(
         ),
         level,
     )
+
+
+def _single_records(
+    records: Iterable[NewRecord | Record | tuple[int, bytes | None, bytes | None, Headers] | RecordRows],
+) -> Iterator[NewRecord | Record | tuple[int, bytes | None, bytes | None, Headers]]:
+    for record in records:
+        if isinstance(record, RecordRows):
+            yield from record.records()
+        else:
+            yield record
 
 
 def finish_batch(out: bytearray, header: BatchHeader, level: int | None) -> bytearray:

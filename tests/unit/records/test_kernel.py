@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.records.batch import Compression, NewRecord, Record, TimestampType
+from penstock.records.batch import Compression, NewRecord, Record, RecordRows, TimestampType
 from penstock.records.errors import (
     CorruptBatch,
     InvalidBatch,
@@ -45,6 +45,33 @@ def test_a_batch_gives_back_its_records(kernels: SimpleNamespace) -> None:
 
 def test_plain_tuples_are_records_too(kernels: SimpleNamespace) -> None:
     assert kernels.build_batch([tuple(record) for record in RECORDS]) == kernels.build_batch(RECORDS)
+
+
+def test_rows_are_the_records_that_they_stand_for(kernels: SimpleNamespace) -> None:
+    rows = RecordRows(1001, b"key", [1, -2], b"a", [2**63 - 1, 0], [-1, 2**31 - 1], b"z")
+
+    batch = kernels.build_batch([RECORDS[0], rows, RECORDS[1]])
+
+    assert [(record.timestamp, record.key, record.value) for record in kernels.iterate_records(batch)] == [
+        (1000, b"k0", b"v0"),
+        (1001, b"key\0\0\0\1", b"a\x7f" + b"\xff" * 7 + b"\xff" * 4 + b"z"),
+        (1001, b"key\xff\xff\xff\xfe", b"a" + bytes(8) + b"\x7f\xff\xff\xffz"),
+        (1005, None, b"v1"),
+    ]
+    assert kernels.check_batch(batch).last_offset_delta == 3
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [([1], [2], []), ([], [2], [3]), ([2**31], [2], [3]), ([1], [2**63], [3]), ([1], [2], [2**31])],
+)
+def test_rows_that_are_not_whole_are_refused(
+    kernels: SimpleNamespace, columns: tuple[list[int], list[int], list[int]]
+) -> None:
+    numbers, longs, ints = columns
+
+    with pytest.raises((ValueError, OverflowError)):
+        kernels.build_batch([RECORDS[0], RecordRows(1, b"", numbers, b"", longs, ints, b"")])
 
 
 def test_records_with_offsets_keep_them(kernels: SimpleNamespace) -> None:

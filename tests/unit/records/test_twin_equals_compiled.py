@@ -25,6 +25,7 @@ from strategies.records import (
     damaged_batches,
     outcome,
     placed_records,
+    record_rows,
 )
 
 PLAIN = collect(twin, message_twin, column_twin)
@@ -43,7 +44,11 @@ READERS = (
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.lists(NEW_RECORDS, max_size=6) | placed_records(), BATCH_FIELDS, st.none() | st.integers(0, 2**60))
+@given(
+    st.lists(NEW_RECORDS | record_rows(), max_size=6) | placed_records(),
+    BATCH_FIELDS,
+    st.none() | st.integers(0, 2**60),
+)
 def test_the_same_batches_are_built(
     records: list[Any], fields: dict[str, Any], base_offset: int | None
 ) -> None:

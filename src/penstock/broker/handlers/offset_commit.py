@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from penstock.broker.answers import answer, answer_each, answer_later
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.coordinator.group.offsets import refuse_commit
+from penstock.coordinator.group.offset_commit import refuse_commit
 from penstock.metadata.errors import Refused
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 

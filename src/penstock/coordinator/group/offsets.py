@@ -1,9 +1,9 @@
 """How far groups have read: commits, and questions about them.
 
-A commit is decided by the group that it names (`Group.check_offset_commit`) and by the metadata; it becomes one
-record for each partition. A group that is not there is made by the first commit that comes without a generation:
-consumers that assign their partitions themselves have no other sign of life. Offsets go when somebody deletes
-them, with their topic, with their group, or when their time has come (`offset_expiry`).
+A commit is decided by the group that it names (`Group.check_offset_commit`) and by the metadata (`offset_commit`); it
+becomes one record for each partition. A group that is not there is made by the first commit that comes without a
+generation: consumers that assign their partitions themselves have no other sign of life. Offsets go when somebody
+deletes them, with their topic, with their group, or when their time has come (`offset_expiry`).
 
 Questions are answered from committed state, unless they ask for stable offsets: those wait for what is being
 written, and are told of offsets in open transactions, which `transactional_commit` takes.
@@ -12,38 +12,32 @@ written, and are told of offsets in open transactions, which `transactional_comm
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from sys import intern
 from typing import Any
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.context import GroupContext
-from penstock.coordinator.group.group import Group, PartitionCheck
+from penstock.coordinator.group.group import Group
 from penstock.coordinator.group.offset_answers import tell_all, tell_some
+from penstock.coordinator.group.offset_commit import OffsetCommit, refuse_commit
 from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
 from penstock.coordinator.group.offset_table import OffsetTable
 from penstock.coordinator.group.pending_offsets import PendingOffsets
 from penstock.coordinator.group.records.offsets import (
-    LAST_TIMESTAMP,
-    NO_TIMESTAMP,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitKeys,
     OffsetCommitValue,
-    merge_blocks,
 )
-from penstock.coordinator.outcome import NEWEST, CoordinatorRecord, Outcome
+from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
-from penstock.metadata.image import MetadataImage, TopicImage, TopicsImage
+from penstock.metadata.image import MetadataImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -56,16 +50,7 @@ from penstock.protocol.types import ZERO_UUID
 
 GROUP_NOT_FOUND_VERSION = 9
 """From here on a commit to a group that is not there is told so; older clients know ILLEGAL_GENERATION alone."""
-ONE_TIME_VERSION = 5
-"""From here on all partitions of a commit have one timestamp, and expire by the broker's setting."""
-COMMIT_BY_ID_VERSION = FETCH_BY_ID_VERSION = 10
-
-EXPIRING_VALUE_VERSION = 1
-"""The only version of the record that can say when an offset expires."""
-
-DEFAULT_RETENTION = -1
-
-_new = object.__new__
+FETCH_BY_ID_VERSION = 10
 
 
 class Offsets:
@@ -89,14 +74,13 @@ class Offsets:
     # -- OffsetCommit
 
     def commit(self, request: OffsetCommitRequest, *, version: int) -> Outcome[OffsetCommitResponse]:
-        """What does not exist is refused for itself; all else is committed, or nothing."""
-        image, now_ms = self._context.around.image(), self._context.wall_ms()
+        image = self._context.around.image()
         try:
-            check = self._check_commit(request, version)
-            response, records = self._commit(request, image, version, check, now_ms)
+            commit = self._begin_commit(request, image, version)
+            response = commit.take(request)
         except Refused as refusal:
             return Outcome(refuse_commit(request, refusal.error, image=image, version=version))
-        return Outcome(response, records)
+        return Outcome(response, commit.records())
 
     def commit_all(
         self, requests: Sequence[OffsetCommitRequest], *, version: int
@@ -107,102 +91,44 @@ class Offsets:
         change offsets, which no commit looks at. Those that come without a generation to a group that is not there
         yet would find one that is empty, and may commit there, too.
         """
-        image, now_ms = self._context.around.image(), self._context.wall_ms()
+        image = self._context.around.image()
 
         def refuse(request: OffsetCommitRequest, refusal: Refused) -> OffsetCommitResponse:
             return refuse_commit(request, refusal.error, image=image, version=version)
 
         try:
-            check = self._check_commit(requests[0], version)
+            commit = self._begin_commit(requests[0], image, version)
         except Refused as refusal:
             return Outcome([refuse(request, refusal) for request in requests])
         responses: list[OffsetCommitResponse] = []
-        records: list[CoordinatorRecord] = []
         for request in requests:
             try:
-                response, written = self._commit(request, image, version, check, now_ms)
+                responses.append(commit.take(request))
             except Refused as refusal:
-                response, written = refuse(request, refusal), []
-            responses.append(response)
-            records += written
-        return Outcome(responses, merge_blocks(records) if version >= ONE_TIME_VERSION else records)
+                responses.append(refuse(request, refusal))
+        return Outcome(responses, commit.records())
 
-    def _check_commit(self, request: OffsetCommitRequest, version: int) -> PartitionCheck | None:
-        group = self._context.groups.get(request.group_id)
+    def _begin_commit(self, request: OffsetCommitRequest, image: MetadataImage, version: int) -> OffsetCommit:
+        """`Refused` where this member may not commit."""
+        group_id, check = request.group_id, None
+        group = self._context.groups.get(group_id)
         if group is not None:
-            return group.check_offset_commit(
+            check = group.check_offset_commit(
                 member_id=request.member_id,
                 instance_id=request.group_instance_id,
                 generation_or_epoch=request.generation_id_or_member_epoch,
                 is_transactional=False,
                 version=version,
             )
-        if request.generation_id_or_member_epoch < 0:
-            return None
-        raise Refused(
-            ErrorCode.GROUP_ID_NOT_FOUND
-            if version >= GROUP_NOT_FOUND_VERSION
-            else ErrorCode.ILLEGAL_GENERATION,
-            f"there is no group {request.group_id}",
-        )
-
-    def _commit(
-        self,
-        request: OffsetCommitRequest,
-        image: MetadataImage,
-        version: int,
-        check: PartitionCheck | None,
-        now_ms: int,
-    ) -> tuple[OffsetCommitResponse, list[CoordinatorRecord]]:
-        group_id = request.group_id
-        expire_ms, value_version = NO_TIMESTAMP, NEWEST
-        if request.retention_time_ms != DEFAULT_RETENTION:
-            expire_ms = min(now_ms + request.retention_time_ms, LAST_TIMESTAMP)
-            value_version = EXPIRING_VALUE_VERSION
-        records: list[CoordinatorRecord] = []
-        answers: list[OffsetCommitResponseTopic] = []
-        for topic in request.topics:
-            found, unknown = _find_topic(image.topics, topic, version)
-            partition_count = 0 if found is None else len(found.partitions)
-            answered: list[OffsetCommitResponsePartition] = []
-            indexes: list[int] = []
-            values: list[OffsetCommitValue] = []
-            for partition in topic.partitions:
-                index, note = partition.partition_index, partition.committed_metadata
-                if found is None or not 0 <= index < partition_count:
-                    answered.append(OffsetCommitResponsePartition(partition_index=index, error_code=unknown))
-                    continue
-                if note and self.is_too_long(note):
-                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                    answered.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
-                    continue
-                if check is not None:
-                    check(found.topic_id, index)
-                committed_ms = partition.commit_timestamp
-                # Stores into slots take a third of the time of the constructor: bench `commits50`.
-                value = _new(OffsetCommitValue)
-                value.offset = partition.committed_offset
-                value.leader_epoch = partition.committed_leader_epoch
-                value.metadata = note or ""
-                value.commit_timestamp = now_ms if committed_ms == NO_TIMESTAMP else committed_ms
-                value.expire_timestamp = expire_ms
-                value.topic_id = found.topic_id
-                indexes.append(index)
-                values.append(value)
-                answered.append(_accepted(index))
-            if found is not None and values:
-                keys = OffsetCommitKeys(group_id, found.name, indexes)
-                if version >= ONE_TIME_VERSION:
-                    records.append(CoordinatorRecord(keys, values))
-                else:
-                    records += [
-                        CoordinatorRecord(key, value, value_version)
-                        for key, value in zip(keys.single(), values, strict=True)
-                    ]
-            answers.append(
-                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered)
+        elif request.generation_id_or_member_epoch >= 0:
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND
+                if version >= GROUP_NOT_FOUND_VERSION
+                else ErrorCode.ILLEGAL_GENERATION,
+                f"there is no group {group_id}",
             )
-        return OffsetCommitResponse(topics=answers), records
+        now_ms = self._context.wall_ms()
+        return OffsetCommit(group_id, image, check, self.is_too_long, version=version, now_ms=now_ms)
 
     def is_too_long(self, note: str) -> bool:
         length_max: int = self._context.around.settings().get("offset.metadata.max.bytes")
@@ -332,46 +258,6 @@ class Offsets:
                 offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
             ),
         )
-
-
-def refuse_commit(
-    request: OffsetCommitRequest, error: ErrorCode, *, image: MetadataImage, version: int
-) -> OffsetCommitResponse:
-    """The same error for all partitions, but for those that do not exist."""
-    answers: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        found, unknown = _find_topic(image.topics, topic, version)
-        partition_count = 0 if found is None else len(found.partitions)
-        answers.append(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=error if 0 <= partition.partition_index < partition_count else unknown,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-        )
-    return OffsetCommitResponse(topics=answers)
-
-
-@lru_cache(maxsize=1 << 12)
-def _accepted(index: int) -> OffsetCommitResponsePartition:
-    """For all answers to share, because nobody changes one: bench `commits50`."""
-    return OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
-
-
-def _find_topic(
-    topics: TopicsImage, topic: OffsetCommitRequestTopic, version: int
-) -> tuple[TopicImage | None, ErrorCode]:
-    """The topic, and what to answer for partitions that it does not have."""
-    if version < COMMIT_BY_ID_VERSION:
-        return topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    found = topics.with_id(topic.topic_id)
-    return found, ErrorCode.UNKNOWN_TOPIC_ID if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _may_fetch(group: Group | None, request: OffsetFetchRequestGroup) -> bool:

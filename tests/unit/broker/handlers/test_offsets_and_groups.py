@@ -62,7 +62,8 @@ class Coordinator:
     def write(self, group_id: str, decide: Callable[[Any], Outcome[Any]]) -> Any:
         self._refuse()
         outcome = decide(self._shard)
-        if sum(len(record.value or ()) for record in outcome.records) > self.offsets_at_once:
+        counts = [len(each.value) if isinstance(each.value, list) else 1 for each in outcome.records]
+        if sum(counts) > self.offsets_at_once:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.writes += 1
         response = self.stage.answer(outcome)

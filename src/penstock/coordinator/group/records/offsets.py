@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.coordinator.framing import writer_of
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.framing import EncodedRecord, writer_of
 from penstock.protocol.declare import field, record
 from penstock.protocol.types import ZERO_UUID, Int32, Int64, Uuid
+from penstock.records.batch import RecordRows
 
 NO_TIMESTAMP = -1
 LAST_TIMESTAMP = 2**63 - 1  # for what a client wants to have kept for ever
@@ -60,29 +59,11 @@ class OffsetCommitValue:
 
 class OffsetCommitKeys(NamedTuple):
     """Partitions of one topic for which a group commits: what one `CoordinatorRecord` has for a key where it stands for
-    many. Its value is a list with one `OffsetCommitValue` for each, all of the same time and of a topic whose id is
-    known."""
+    many. Its value is a list with one `OffsetCommitValue` for each; they differ in offset, epoch and metadata alone."""
 
     group: str
     topic: str
     partitions: list[int]
-
-    def single(self) -> list[OffsetCommitKey]:
-        group, topic, partitions = self
-        return [OffsetCommitKey(group=group, topic=topic, partition=partition) for partition in partitions]
-
-
-def merge_blocks(blocks: Iterable[CoordinatorRecord]) -> list[CoordinatorRecord]:
-    """The same with one block for each topic; all are of one group and time."""
-    merged: dict[str, CoordinatorRecord] = {}
-    for block in blocks:
-        keys: OffsetCommitKeys = block.key
-        earlier = merged.setdefault(keys.topic, block)
-        if earlier is not block:
-            assert earlier.value is not None
-            earlier.key.partitions.extend(keys.partitions)
-            earlier.value.extend(block.value)
-    return list(merged.values())
 
 
 # Written with every commit, so each byte is put in its place by hand where the codec would look for it: a third of
@@ -90,11 +71,11 @@ def merge_blocks(blocks: Iterable[CoordinatorRecord]) -> list[CoordinatorRecord]
 
 KEY_TYPE = 1
 VALUE_VERSION = 4
+OFFSET_AT, AFTER_EPOCH_AT = 2, 14  # in a value
 KEPT_LENGTH_MAX = 256  # of a group's id: 4,096 of the longest, and their keys, would be 400 MB
 
 _pack_partition = struct.Struct(">i").pack
-_pack_start = struct.Struct(">hqi").pack
-_pack_end = struct.Struct(">BqBBB16s").pack
+_pack_value = struct.Struct(">hqiBqBBB16s").pack
 _write_any_value = writer_of(OffsetCommitValue, head=VALUE_VERSION, version=VALUE_VERSION)
 
 
@@ -106,20 +87,38 @@ def write_value(value: OffsetCommitValue) -> bytes:
     """In version 4."""
     if value.metadata or value.topic_id == ZERO_UUID:
         return _write_any_value(value)
-    return _pack_start(VALUE_VERSION, value.offset, value.leader_epoch) + _value_end(value)
+    return _pack_value(
+        VALUE_VERSION,
+        value.offset,
+        value.leader_epoch,
+        1,  # an empty string
+        value.commit_timestamp,
+        1,  # tagged field, which is
+        0,  # the topic's id, of
+        16,  # bytes
+        value.topic_id,
+    )
 
 
-def write_block(keys: OffsetCommitKeys, values: list[OffsetCommitValue]) -> tuple[list[bytes], list[bytes]]:
+def write_block(
+    keys: OffsetCommitKeys, values: list[OffsetCommitValue], timestamp_ms: int
+) -> RecordRows | list[EncodedRecord]:
     """What `write_key` and `write_value` would write, but what all have in common is made once."""
-    key_start, value_end = _key_start(keys.group, keys.topic), _value_end(values[0])
-    return (
-        [key_start + _pack_partition(partition) for partition in keys.partitions],
-        [
-            _write_any_value(value)
-            if value.metadata
-            else _pack_start(VALUE_VERSION, value.offset, value.leader_epoch) + value_end
-            for value in values
-        ],
+    key_start = _key_start(keys.group, keys.topic)
+    if any(value.metadata for value in values):
+        return [
+            (timestamp_ms, key_start + _pack_partition(partition), write_value(value), ())
+            for partition, value in zip(keys.partitions, values, strict=True)
+        ]
+    written = write_value(values[0])
+    return RecordRows(
+        timestamp_ms,
+        key_start,
+        keys.partitions,
+        written[:OFFSET_AT],
+        [value.offset for value in values],
+        [value.leader_epoch for value in values],
+        written[AFTER_EPOCH_AT:],
     )
 
 
@@ -138,16 +137,4 @@ def _kept_key_start(group: str, topic: str) -> bytes:
             struct.pack(">h", len(topic_bytes)),
             topic_bytes,
         )
-    )
-
-
-def _value_end(value: OffsetCommitValue) -> bytes:
-    """Of a value without metadata: what follows the offset and its epoch."""
-    return _pack_end(
-        1,  # an empty string
-        value.commit_timestamp,
-        1,  # tagged field, which is
-        0,  # the topic's id, of
-        16,  # bytes
-        value.topic_id,
     )
