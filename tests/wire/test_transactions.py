@@ -232,6 +232,21 @@ def test_who_goes_on_with_its_epoch_aborts_its_own_transaction(
     assert state_of(connection, name) == "Empty"
 
 
+@pytest.mark.penstock_only("Kafka looks at the id alone, and rolls back")
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_who_was_replaced_does_not_abort_what_its_successor_has_open(
+    connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
+) -> None:
+    producer.send(topic, b"open")
+    name, (mine, epoch) = producer.transactional_id, producer.identity
+
+    for stale in (epoch - 1, epoch + 1):
+        answered = init(connection, name, version=version, producer_id=mine, producer_epoch=stale)
+        assert answered == (fenced(version, since=4), -1, -1)
+    assert state_of(connection, name) == "Ongoing"
+    producer.commit()
+
+
 # -- partitions
 
 

@@ -198,6 +198,19 @@ def test_every_partition_of_every_marker_is_answered(
     assert write_markers(connection, version=version) == {}
 
 
+@pytest.mark.parametrize(
+    ("producer_id", "producer_epoch", "transaction_version"),
+    [(-1, 0, 0), (STRANGER, -1, 0), (STRANGER, 0, -1)],
+)
+def test_a_marker_of_nobody_is_refused(
+    connection: WireConnection, topic: str, producer_id: int, producer_epoch: int, transaction_version: int
+) -> None:
+    error = write_one(connection, topic, producer_id, producer_epoch, transaction_version=transaction_version)
+
+    assert error in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR), "Kafka has no name for it"
+    assert end_offset(connection, topic, 0) == 0
+
+
 @pytest.mark.penstock_only("Kafka never answers")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_marker_for_nothing_that_exists_does_not_keep_others_waiting(

@@ -307,6 +307,18 @@ def test_bad_batches_are_bad_in_transactions_too(
     assert producer.send(topic, b"b", version=version) == 1
 
 
+@pytest.mark.penstock_only("Kafka writes it, and no transaction will ever end for it")
+@pytest.mark.parametrize("version", [9, *EITHER])
+def test_a_transactional_batch_of_nobody_is_refused(
+    connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
+) -> None:
+    nobody = batch(b"a", is_transactional=True)
+
+    answered = produce(connection, topic, nobody, transactional_id=producer.transactional_id, version=version)
+
+    assert (answered.error_code, answered.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+
+
 def test_clients_do_not_write_to_the_topic_of_transactions(
     connection: WireConnection, producer: TransactionalProducer
 ) -> None:

@@ -77,7 +77,11 @@ class _Writing:
                 if self._future is not None and self.is_done and not self._future.done():
                     self._future.set_result(None)
 
-            markers.write(marker, partitions, done)
+            if _is_of_somebody(marker):
+                markers.write(marker, partitions, done)
+            else:
+                for partition in partitions:
+                    done(partition, ErrorCode.INVALID_REQUEST)
 
     @property
     def is_done(self) -> bool:
@@ -95,6 +99,10 @@ class _Writing:
                 for producer_id, errors in self._errors.items()
             ]
         )
+
+
+def _is_of_somebody(marker: EndedTransaction) -> bool:
+    return marker.producer_id >= 0 and marker.producer_epoch >= 0 and marker.transaction_version >= 0
 
 
 def _by_topic(errors: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
