@@ -16,6 +16,7 @@ from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
 from bench.memory import back_page_cache
 from bench.peers import Peer, java
+from bench.transaction_lines import TRANSACTION_LINES
 from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
 
 GIB = 1 << 30
@@ -232,6 +233,7 @@ GROUPS = [
         ],
     ),
     *CONSUMER_GROUP_LINES,
+    *TRANSACTION_LINES,
     Group(
         "start",
         start_and_memory,

@@ -51,6 +51,7 @@ VERSIONS = {  # versions that both brokers serve, with topic names rather than i
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
+    ApiKey.INIT_PRODUCER_ID: 5,
 }
 VALUE_BYTES = 100
 TIMEOUT_S = 120.0
@@ -101,13 +102,20 @@ def produce(topic: str, batch_bytes: int, *, acks: int = 1, partition: int = 0) 
     return Produce(request_frame(request, ApiKey.PRODUCE), count)
 
 
-def fetch_frame(topic: str, offset: int, *, partition_bytes: int = 1 << 20, max_wait_ms: int = 500) -> bytes:
+def fetch_frame(
+    topic: str,
+    offset: int,
+    *,
+    partition_bytes: int = 1 << 20,
+    max_wait_ms: int = 500,
+    isolation_level: int = 0,
+) -> bytes:
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=100 << 20,
-        isolation_level=0,
+        isolation_level=isolation_level,
         session_id=0,
         session_epoch=-1,
         topics=[
@@ -311,7 +319,7 @@ class Wire:
             self.socket.sendall(frame)
             answer = self.answer()
             got_bytes += len(answer)
-            following = _next_offset(answer, header_at)
+            following = next_offset(answer, header_at)
             if following is None:
                 raise RuntimeError(f"no records at offset {offset} of {topic}")
             offset = following
@@ -329,7 +337,7 @@ def _first_batch_position(wire: Wire, frame: bytes) -> int:
     return bytes(answer[:4096]).index(bytes(partition.records[:61]))
 
 
-def _next_offset(answer: memoryview, position: int) -> int | None:
+def next_offset(answer: memoryview, position: int) -> int | None:
     """The offset after the last whole batch of an answer, hopping over batch headers."""
     following = None
     end = len(answer)
