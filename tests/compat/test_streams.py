@@ -2,104 +2,25 @@
 
 from __future__ import annotations
 
-import struct
-import subprocess
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
-from compat.clients.java import JVM_OPTIONS, JavaTools, class_path
-from compat.groups.state import topic_ends
-from harness.admin import create_topics, new_name
-from harness.brokers import Broker, tool
+from compat.clients.java import JavaTools
+from compat.streams.word_count import INPUT, OUTPUT, PARTITION_COUNT, WordCount, stop
+from harness.admin import create_topics
+from harness.brokers import Broker
 from harness.waiting import wait_until
 
-DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
 COMMAND = "org.apache.kafka.tools.streams.StreamsGroupCommand"
-INPUT = "streams-plaintext-input"
-OUTPUT = "streams-wordcount-output"
-PARTITION_COUNT = 2
-COUNT_SECONDS = 40.0
-STOP_SECONDS = 30.0
 LINES = [
     "all streams lead to the sea",
     "the sea is not full",
     "to the place from which the streams come",
     "there they return again",
 ]
-
-
-class WordCount:
-    """One application of WordCountDemo: any number of instances, and the counts that they write."""
-
-    def __init__(self, cluster: Broker, folder: Path, *, protocol: str) -> None:
-        self.id = new_name(f"word-count-{protocol}")
-        self.counts: dict[str, int] = {}
-        self._bootstrap = cluster.bootstrap
-        self._folder = folder
-        self._protocol = protocol
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._consumer = Consumer(
-            {"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "enable.auto.commit": False}
-        )
-        ends = topic_ends(cluster.bootstrap, OUTPUT, PARTITION_COUNT)
-        self._consumer.assign([TopicPartition(OUTPUT, number, offset) for number, offset in ends.items()])
-
-    def start(self) -> subprocess.Popen[bytes]:
-        number = len(self._processes)
-        settings = {
-            "application.id": self.id,
-            "bootstrap.servers": self._bootstrap,
-            "state.dir": str(self._folder / f"state-{number}"),
-            "commit.interval.ms": "100",
-            "group.protocol": self._protocol,
-        }
-        if self._protocol == "classic":
-            settings |= {"session.timeout.ms": "6000", "heartbeat.interval.ms": "200"}
-        properties = self._folder / f"instance-{number}.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        with (self._folder / f"instance-{number}.txt").open("wb") as output:
-            process = subprocess.Popen(
-                [tool("java"), *JVM_OPTIONS, "-cp", class_path(), DEMO, str(properties)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        self._processes.append(process)
-        return process
-
-    def wait_until_counted(self, lines: list[str]) -> None:
-        expected = Counter(word for line in lines for word in line.split())
-
-        def is_counted() -> bool:
-            for message in self._consumer.consume(100, timeout=0.1):
-                assert message.error() is None, message.error()
-                self.counts[message.key().decode()] = struct.unpack(">q", message.value())[0]
-            return self.counts == expected
-
-        try:
-            wait_until(is_counted, f"{self.id} counted {len(lines)} lines", seconds=COUNT_SECONDS)
-        except AssertionError as exc:
-            output = {path.name: path.read_text()[-2000:] for path in self._folder.glob("instance-*.txt")}
-            raise AssertionError(f"{exc}; found {self.counts}, expected {dict(expected)}; {output}") from exc
-
-    def close(self) -> None:
-        self._consumer.close()
-        for process in self._processes:
-            if process.poll() is None:
-                stop(process)
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import java.time.Duration;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Random;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -34,12 +33,11 @@ public final class Transformer {
     private static volatile boolean isEnding = false;
 
     private final JsonNode order;
-    private final Random random;
     private final int abortOneIn;
+    private int turn = 0;
 
     private Transformer(JsonNode order) {
         this.order = order;
-        this.random = new Random(order.path("transactional_id").asText().hashCode());
         this.abortOneIn = order.path("abort_one_in").asInt();
     }
 
@@ -116,7 +114,8 @@ public final class Transformer {
                 ends.put(new TopicPartition(record.topic(), record.partition()), new OffsetAndMetadata(record.offset() + 1));
             }
             sendOffsets(producer, consumer, ends);
-            if (random.nextInt(abortOneIn) != 0) {
+            turn++;
+            if (turn % abortOneIn != 0) {
                 retried(producer::commitTransaction);
                 tell("committed", records.count(), "");
                 return true;

@@ -1,7 +1,6 @@
 """What the Python transformers share: their order and their events, as compat.transactions.transformers has them."""
 
 import json
-import random
 import sys
 import threading
 import traceback
@@ -22,12 +21,13 @@ class Order:
         self.producer_settings = told["producer"]
         self.ending = threading.Event()
         self._abort_one_in = told["abort_one_in"]
-        self._random = random.Random(told["transactional_id"])
+        self._turn = 0
         threading.Thread(target=self._wait, daemon=True).start()
 
     def is_to_abort(self):
         """Some transactions are rolled back for no reason, so that readers have something to leave out."""
-        return self._random.randrange(self._abort_one_in) == 0
+        self._turn += 1
+        return self._turn % self._abort_one_in == 0
 
     def _wait(self):
         sys.stdin.read()

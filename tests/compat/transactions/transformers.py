@@ -3,9 +3,9 @@
 A transformer is a process. The first line of its stdin is its order, `{"bootstrap", "group", "input", "output",
 "transactional_id", "lump_records", "abort_one_in", "consumer", "producer"}`; when stdin ends it leaves. It reads the
 input as a member of the group, writes `partition:offset:value` for every record to the partition of the same number of
-the output, and commits in one transaction what it wrote and how far it read. One transaction of `abort_one_in` it rolls
-back for no reason. On stdout it tells `{"event", "count", "error"}`: `committed` or `aborted` with the number of
-records, `replaced` where only a new producer got over something, and `left`, or `failed`, at the end.
+the output, and commits in one transaction what it wrote and how far it read. One transaction of `abort_one_in` in a row
+it rolls back for no reason. On stdout it tells `{"event", "count", "error"}`: `committed` or `aborted` with the number
+of records, `replaced` where only a new producer got over something, and `left`, or `failed`, at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compat.groups.members import END_SECONDS, GO_PROGRAM, NODE_MODULES, PROGRAM
 from harness.brokers import KAFKA_CACHE, tool
 
 LUMP_RECORDS = 20
-ABORT_ONE_IN = 6
+ABORT_ONE_IN = 4
 COMPLAINT_BYTES = 4096
 Settings = Mapping[str, object]
 
@@ -219,6 +219,7 @@ CONFLUENT_NEW = Client(
 JAVA_CLASSIC = Client("java", _java(), {**JAVA, "group.protocol": "classic"})
 JAVA_NEW = Client("java-consumer", _java(), {"group.protocol": "consumer", "fetch.max.wait.ms": "50"})
 AIOKAFKA = Client("aiokafka", _python("aiokafka_transformer.py"), PYTHON, transformer_count=1)
+# After a crash of its broker kafka-python 3.0.12 goes on behind what it rolled back, and loses it; with Kafka too.
 KAFKA_PYTHON = Client("kafka-python", _python("kafka_python_transformer.py"), PYTHON, transformer_count=1)
 KAFKAJS = Client(
     "kafkajs",
@@ -233,3 +234,4 @@ SERVED_BY_KAFKA_4 = [
     CONFLUENT, CONFLUENT_NEW, JAVA_CLASSIC, JAVA_NEW, JAVA_3, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, FRANZ
 ]  # fmt: skip
 ALL = [*SERVED_BY_KAFKA_4, JAVA_2]
+IN_CRASHES = [CONFLUENT, CONFLUENT_NEW, JAVA_CLASSIC, JAVA_NEW, AIOKAFKA, KAFKAJS, FRANZ]

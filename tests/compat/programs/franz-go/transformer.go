@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand"
 	"os"
 	"time"
 
@@ -44,7 +43,7 @@ func tellTransformed(told transformerEvent) {
 type transformer struct {
 	transformerOrder
 	ending chan struct{}
-	random *rand.Rand
+	turn   int
 }
 
 func (t *transformer) isEnding() bool {
@@ -104,7 +103,8 @@ func (t *transformer) transform(session *kgo.GroupTransactSession, fetches kgo.F
 		}, promise.Promise())
 	})
 	failure := promise.Err()
-	isToAbort := t.random.Intn(t.AbortOneIn) == 0
+	t.turn++
+	isToAbort := t.turn%t.AbortOneIn == 0
 	committed, err := session.End(ctx, kgo.TransactionEndTry(failure == nil && !isToAbort))
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func transformUntilTold() {
 	if err != nil {
 		panic(err)
 	}
-	running := &transformer{ending: make(chan struct{}), random: rand.New(rand.NewSource(time.Now().UnixNano()))}
+	running := &transformer{ending: make(chan struct{})}
 	if err := json.Unmarshal(line, &running.transformerOrder); err != nil {
 		panic(err)
 	}

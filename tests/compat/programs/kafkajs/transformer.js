@@ -9,8 +9,10 @@ function tell(event, count = 0, error = "") {
 }
 
 class Transformer {
-  constructor(order) {
+  constructor(order, onBroken) {
     this.order = order;
+    this.onBroken = onBroken;
+    this.isBroken = false;
     this.turn = 0;
     const kafka = new Kafka({ brokers: [order.bootstrap], clientId: order.transactional_id, logLevel: logLevel.NOTHING });
     const retry = { maxRetryTime: 1_000, retries: 100, restartOnFailure: async () => true }; // its broker may be away
@@ -39,7 +41,8 @@ class Transformer {
   }
 
   async transform({ batch, resolveOffset, heartbeat, isRunning, isStale }) {
-    for (let at = 0; at < batch.messages.length && isRunning() && !isStale(); at += this.order.lump_records) {
+    const isOver = () => this.isBroken || !isRunning() || isStale();
+    for (let at = 0; at < batch.messages.length && !isOver(); at += this.order.lump_records) {
       const lump = batch.messages.slice(at, at + this.order.lump_records);
       const last = lump[lump.length - 1].offset;
       if (!(await this.transformLump(batch, lump, last))) {
@@ -52,8 +55,8 @@ class Transformer {
 
   async transformLump(batch, lump, last) {
     const { topic, partition } = batch;
-    const transaction = await this.producer.transaction();
     try {
+      const transaction = await this.producer.transaction();
       const messages = lump.map(({ key, value, offset }) => ({ key, value: `${partition}:${offset}:${value}`, partition }));
       await transaction.send({ topic: this.order.output, messages });
       const offsets = [{ partition, offset: (BigInt(last) + 1n).toString() }];
@@ -68,28 +71,62 @@ class Transformer {
       tell("committed", lump.length);
       return true;
     } catch (error) {
-      if (transaction.isActive()) {
-        await transaction.abort();
-      }
-      tell("aborted", lump.length, error);
+      // Nobody knows what became of it; another one asks what was committed, and goes on from there.
+      this.isBroken = true;
+      this.onBroken(error);
       return false;
     }
   }
 
   async stop() {
+    this.isBroken = true;
     await this.consumer.disconnect();
     await this.producer.disconnect();
   }
 }
 
-async function main() {
-  let transformer = null;
-  for await (const line of readline.createInterface({ input: process.stdin })) {
-    transformer = new Transformer(JSON.parse(line));
-    transformer.start().catch((error) => tell("failed", 0, error.stack));
+class Runner {
+  constructor(order) {
+    this.order = order;
+    this.isEnding = false;
+    this.current = null;
+    this.start();
   }
-  await transformer.stop();
+
+  start() {
+    const mine = new Transformer(this.order, (error) => this.replace(mine, error));
+    this.current = mine;
+    mine.start().catch((error) => this.replace(mine, error));
+  }
+
+  async replace(broken, error) {
+    if (broken !== this.current || this.isEnding) {
+      return;
+    }
+    tell("replaced", 0, error);
+    this.current = null;
+    await broken.stop().catch(() => {});
+    if (!this.isEnding) {
+      this.start();
+    }
+  }
+
+  async end() {
+    this.isEnding = true;
+    if (this.current !== null) {
+      await this.current.stop();
+    }
+  }
+}
+
+async function main() {
+  let runner = null;
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    runner = new Runner(JSON.parse(line));
+  }
+  await runner.end();
   tell("left");
+  process.exit(0);
 }
 
 main();

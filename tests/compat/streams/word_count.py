@@ -1,0 +1,114 @@
+"""WordCountDemo, the example of Kafka Streams: instances of it that come and go, and the counts that they write.
+
+It keeps nothing back, so that each word that is read gives one count: of a word that was written n times, 1 to n.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from compat.clients.java import JVM_OPTIONS, class_path
+from compat.groups.state import topic_ends
+from harness.admin import new_name
+from harness.brokers import Broker, tool
+from harness.waiting import wait_until
+
+DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
+INPUT = "streams-plaintext-input"
+OUTPUT = "streams-wordcount-output"
+PARTITION_COUNT = 2
+COUNT_SECONDS = 40.0
+STOP_SECONDS = 30.0
+
+
+class WordCount:
+    """One application of WordCountDemo: any number of instances, and the counts that they write."""
+
+    def __init__(
+        self, cluster: Broker, folder: Path, *, protocol: str, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.id = new_name(f"word-count-{protocol}")
+        self.told: dict[str, list[int]] = defaultdict(list)
+        """Of each word, the counts as they were written."""
+        self._bootstrap = cluster.bootstrap
+        self._folder = folder
+        self._protocol = protocol
+        self._settings = dict(settings or {})
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        ends = topic_ends(cluster.bootstrap, OUTPUT, PARTITION_COUNT)
+        self._consumer.assign([TopicPartition(OUTPUT, number, offset) for number, offset in ends.items()])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {word: counts[-1] for word, counts in self.told.items()}
+
+    def start(self, *, number: int | None = None) -> subprocess.Popen[bytes]:
+        """Another instance, or one that takes over what the instance of that number left on its disk."""
+        number = len(self._processes) if number is None else number
+        settings = {
+            "application.id": self.id,
+            "bootstrap.servers": self._bootstrap,
+            "state.dir": str(self._folder / f"state-{number}"),
+            "commit.interval.ms": "100",
+            "group.protocol": self._protocol,
+            **self._settings,
+        }
+        if self._protocol == "classic":
+            settings |= {"session.timeout.ms": "6000", "heartbeat.interval.ms": "200"}
+        properties = self._folder / f"instance-{number}.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        with (self._folder / f"instance-{number}.txt").open("ab") as output:
+            process = subprocess.Popen(
+                [tool("java"), *JVM_OPTIONS, "-cp", class_path(), DEMO, str(properties)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._processes.append(process)
+        return process
+
+    def wait_until_counted(self, lines: list[str]) -> None:
+        """The last count of every word is right."""
+        expected = Counter(word for line in lines for word in line.split())
+
+        def is_counted() -> bool:
+            for message in self._consumer.consume(100, timeout=0.1):
+                if message.error() is None:
+                    self.told[message.key().decode()].append(struct.unpack(">q", message.value())[0])
+            return self.counts == expected
+
+        try:
+            wait_until(is_counted, f"{self.id} counted {len(lines)} lines", seconds=COUNT_SECONDS)
+        except AssertionError as exc:
+            output = {path.name: path.read_text()[-2000:] for path in self._folder.glob("instance-*.txt")}
+            raise AssertionError(f"{exc}; found {self.counts}, expected {dict(expected)}; {output}") from exc
+
+    def close(self) -> None:
+        self._consumer.close()
+        for process in self._processes:
+            if process.poll() is None:
+                stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
