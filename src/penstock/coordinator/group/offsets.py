@@ -147,8 +147,8 @@ class Offsets:
         group = newest if require_stable else groups.committed(group_id)
         may_fetch = _may_fetch(group, request)
         if group is not newest and group is not None and not may_fetch:
-            # A group that takes another type is dead as what it was before it is committed as what it will be.
-            may_fetch = _may_fetch(newest, request)
+            # A group that takes another type, or is deleted, is dead as what it was before that is committed.
+            may_fetch = newest is None or _may_fetch(newest, request)
         table = self.table if may_fetch else OffsetTable(self._context.timeline)
         unstable = self.pending.of_group(group_id) if require_stable else ()
         topics_image = self._context.around.image().topics

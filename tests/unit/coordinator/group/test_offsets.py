@@ -372,6 +372,17 @@ def test_a_group_that_is_taking_another_type_keeps_its_offsets_meanwhile(stage: 
     assert told(response) == {("orders", 0): (7, -1, "", ErrorCode.NONE)}
 
 
+def test_a_group_that_is_being_deleted_keeps_its_offsets_until_that_is_committed(stage: OffsetStage) -> None:
+    commit(stage, {"orders": {0: 7}})
+    stage.is_committing = False
+
+    stage.answer(stage.administration.delete([GROUP]))
+
+    assert stored(stage) == {("orders", 0): 7}
+    stage.commit()
+    assert stored(stage) == {}
+
+
 def test_the_group_decides_who_may_ask(stage: OffsetStage) -> None:
     group = stage.context.groups[GROUP] = ObedientGroup(refuses=ErrorCode.STALE_MEMBER_EPOCH)
     request = fetch_request({"orders": [0]})
