@@ -44,10 +44,14 @@ def end(
     next_client, last_epoch = client, transaction.last_epoch
     if client_version >= EPOCH_BUMPS:
         next_client, last_epoch = raised(client, new_producer_id), client.epoch
-    decided = _prepare(
-        transaction, next_client, is_commit=is_commit, client_version=client_version, now_ms=now_ms
+    return _prepare(
+        transaction,
+        next_client,
+        last_epoch=last_epoch,
+        is_commit=is_commit,
+        client_version=client_version,
+        now_ms=now_ms,
     )
-    return decided._replace(last_epoch=last_epoch)
 
 
 def fence(transaction: Transaction, *, transaction_version: int, now_ms: int) -> Transaction:
@@ -62,8 +66,13 @@ def fence(transaction: Transaction, *, transaction_version: int, now_ms: int) ->
     locked_out = Identity(client.producer_id, client.epoch + 1)
     may_go_on = transaction_version >= EPOCH_BUMPS and not client.is_exhausted
     return _prepare(
-        transaction, locked_out, is_commit=False, client_version=transaction_version, now_ms=now_ms
-    )._replace(last_epoch=client.epoch if may_go_on else NO_EPOCH)
+        transaction,
+        locked_out,
+        last_epoch=client.epoch if may_go_on else NO_EPOCH,
+        is_commit=False,
+        client_version=transaction_version,
+        now_ms=now_ms,
+    )
 
 
 def complete(transaction: Transaction, *, now_ms: int) -> Transaction:
@@ -83,7 +92,13 @@ def complete(transaction: Transaction, *, now_ms: int) -> Transaction:
 
 
 def _prepare(
-    transaction: Transaction, client: Identity, *, is_commit: bool, client_version: int, now_ms: int
+    transaction: Transaction,
+    client: Identity,
+    *,
+    last_epoch: int,
+    is_commit: bool,
+    client_version: int,
+    now_ms: int,
 ) -> Transaction:
     """`client` is who may write when this is over."""
     is_same = client.producer_id == transaction.producer_id
@@ -99,6 +114,7 @@ def _prepare(
         previous_producer_id=transaction.client.producer_id,
         next_producer_id=NO_PRODUCER_ID if is_same else client.producer_id,
         next_producer_epoch=NO_EPOCH if is_same else client.epoch,
+        last_epoch=last_epoch,
     )
 
 
