@@ -149,7 +149,9 @@ class Scenario:
         if (metadata := simulation.properties.get("metadata.log.dir")) is not None:
             log_dirs.append(metadata)
         seconds = rng.uniform(4, CHAOS_S_MAX)
-        slowness = 2 if has_groups else 1  # members need time to meet, and to part
+        slowness = (
+            2 if has_groups or has_transactions else 1
+        )  # so that members have time to meet, and to part
         self.chaos = Chaos(
             simulation,
             self.ledger,
@@ -175,7 +177,7 @@ class Scenario:
         self.company: Company | None = None
         self._administrators = {self._founder: STABLE_TOPICS, self._keeper: PASSING_TOPICS}
         if has_transactions:
-            self.company = Company(simulation, weather)
+            self.company = Company(simulation, self.ledger, weather)
             notary = self._administrator("notary", TRANSACTION_TOPICS, deletes=False)
             self._administrators[notary] = TRANSACTION_TOPICS
             self.chaos.on_end.append(self.company.node_ended)

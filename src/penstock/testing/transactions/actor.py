@@ -54,7 +54,7 @@ class Actor:
             self.stage, self.identity, f"{self.identity.transactional_id}-{self._names}"
         )
         performer.note("comes")
-        self._present[performer] = self.stage.start(performer.run())
+        self._present[performer] = self.stage.start(performer.name, performer.run())
         return performer
 
     def vanish(self, performer: Performer) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.testing.client import LATEST, LostConnection, SimulatedClient
@@ -27,12 +29,13 @@ from penstock.testing.transactions.isolation import (
     keep_committed,
     read_batches,
 )
-from penstock.testing.transactions.pipeline import NOT_YET_TOLD, read_offset
+from penstock.testing.transactions.offsets import GROUP_KEY_TYPE, NOT_YET_TOLD, read_offset
 from penstock.testing.transactions.stage import NOT_YET, TOPICS, Stage
 
 UNCOMMITTED, COMMITTED = 0, 1
 PARTITION_BYTES = 1 << 14
 LOOK_S = 0.5
+TELL_S_MAX = 60.0  # how long a log may hold back what a crash left, until it is synced
 ANOMALIES_SHOWN = 5
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
@@ -82,17 +85,25 @@ class TransactionAuditor(SimulatedClient):
         self._audits += 1
         for topic in TOPICS:
             found = await self._insist_on_topic(topic)
-            if found is not None:
-                for index in range(found[1]):
-                    while not await self._audit_partition((topic, index)):
-                        await asyncio.sleep(LOOK_S)
+            for index in range(found[1] if found is not None else 0):
+                await self._insist(self._audit_partition, (topic, index))
         for group_id, partition in groups:
-            while not await self._audit_offset(group_id, partition):
-                await asyncio.sleep(LOOK_S)
+            await self._insist(self._audit_offset, group_id, partition)
         anomalies = find_anomalies(self._stage.history)
         if anomalies:
             shown = "\n".join(map(str, anomalies[:ANOMALIES_SHOWN]))
             raise BrokenPromise(f"{len(anomalies)} anomalies in the history of transactions:\n{shown}")
+
+    async def _insist(self, audit: Callable[..., Awaitable[bool]], *arguments: Any) -> None:
+        """Until it could be made; connections may have been lost long ago without anybody noticing."""
+        until = self.simulation.loop.time() + TELL_S_MAX
+        while True:
+            with contextlib.suppress(LostConnection):
+                if await audit(*arguments):
+                    return
+            if self.simulation.loop.time() > until:
+                raise BrokenPromise(f"{audit.__name__}: nothing is told about {arguments}")
+            await asyncio.sleep(LOOK_S)
 
     async def _insist_on_topic(self, topic: str) -> tuple[bytes, int] | None:
         while True:
@@ -100,29 +111,27 @@ class TransactionAuditor(SimulatedClient):
                 return await self.find_topic(topic)
 
     async def _audit_offset(self, group_id: str, partition: Partition) -> bool:
-        try:
-            found = await read_offset(self, self._stage.history, group_id, partition)
-        except LostConnection:
+        request = FindCoordinatorRequest(key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id])
+        (coordinator,) = (await self.ask(request)).coordinators
+        if coordinator.error_code != ErrorCode.NONE:
             return False
+        found = await read_offset(self, self._stage.history, group_id, partition)
         if isinstance(found, ErrorCode) and found not in NOT_YET_TOLD:
             raise BrokenPromise(f"the offset of {group_id} in {partition} is not told: {found.name}")
         return not isinstance(found, ErrorCode)
 
     async def _audit_partition(self, partition: Partition) -> bool:
-        """False where a connection was lost."""
+        """False where it is not told how far it goes."""
         name = f"{partition[0]}-{partition[1]}"
-        try:
-            end_offset = await self._end_offset(partition, UNCOMMITTED)
-            stable_offset = await self._end_offset(partition, COMMITTED)
-            if end_offset is None or stable_offset is None:
-                return False
-            if stable_offset != end_offset:
-                raise BrokenPromise(f"{name} ends at {end_offset}, but is stable only up to {stable_offset}")
-            await self._check_producers(partition)
-            batches, everything = await self._read(partition, end_offset, UNCOMMITTED)
-            _, committed = await self._read(partition, end_offset, COMMITTED)
-        except LostConnection:
+        end_offset = await self._end_offset(partition, UNCOMMITTED)
+        stable_offset = await self._end_offset(partition, COMMITTED)
+        if end_offset is None or stable_offset is None:
             return False
+        if stable_offset != end_offset:
+            raise BrokenPromise(f"{name} ends at {end_offset}, but is stable only up to {stable_offset}")
+        await self._check_producers(partition)
+        batches, everything = await self._read(partition, end_offset, UNCOMMITTED)
+        _, committed = await self._read(partition, end_offset, COMMITTED)
         by_markers, left = committed_by_markers(batches)
         if left:
             raise BrokenPromise(

@@ -30,12 +30,11 @@ from penstock.protocol.messages.produce import (
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord
-from penstock.testing.client import LostConnection, SimulatedClient
+from penstock.testing.client import ANSWER_S_MAX, LostConnection, SimulatedClient
 from penstock.testing.simulation import BrokenPromise
 from penstock.testing.transactions.history import Outcome, Partition, Transaction, Write
 from penstock.testing.transactions.identity import Attempt, Identity
 from penstock.testing.transactions.stage import (
-    ABORTABLE,
     FENCED,
     NOT_YET,
     NOT_YET_PERHAPS_DONE,
@@ -54,6 +53,7 @@ ADD_PARTITIONS_VERSION = 3  # later ones are for brokers
 PRODUCE_VERSION_1, PRODUCE_VERSIONS_2 = 11, (12, 13)
 END_VERSION_1, END_VERSION_2 = 4, 5
 
+IN_FLIGHT_MAX = 5  # so many batches of a producer a partition knows again
 LATE_S_MAX = 1.0  # so long a request may be under way that its sender believes lost
 
 
@@ -96,9 +96,13 @@ class TransactionalClient(SimulatedClient):
         self._writes = 0
         self._is_started = False
         """Something was sent that the coordinator may have heard of."""
+        self._is_heard_of = False
+        """Something of it was accepted."""
         self._started_wall_ms = 0
         self._skew_ms = 0
         self._coordinator_found_on = 0
+        self.is_fenced = False
+        """It was told so, and goes on all the same."""
 
     # Coming to life
 
@@ -174,7 +178,7 @@ class TransactionalClient(SimulatedClient):
     def begin(self) -> Transaction:
         self._transactions += 1
         self.transaction = self.stage.history.begin(f"{self.name}/{self._transactions}")
-        self._is_started = False
+        self._is_started = self._is_heard_of = False
         self._skew_ms = self.simulation.clock.skew_ms
         for lane in self._lanes.values():
             lane.is_added = False
@@ -250,6 +254,7 @@ class TransactionalClient(SimulatedClient):
         sent: list[tuple[ProduceRequest, asyncio.Future[Any], dict[Partition, _Batch]]] = []
         version = self.random.choice(PRODUCE_VERSIONS_2) if self.is_version_2 else PRODUCE_VERSION_1
         depth = max(len(self._lanes[partition].unacknowledged) for partition in partitions)
+        depth = min(depth, IN_FLIGHT_MAX)
         for at in range(depth):
             batches = {
                 partition: self._lanes[partition].unacknowledged[at]
@@ -327,7 +332,7 @@ class TransactionalClient(SimulatedClient):
             self.note(f"sends to {list(batches)} over a slow path")
             if self.is_version_2:
                 self._start()
-            self.stage.start(_arrive_late(self, self._make_produce(batches), version))
+            self.stage.start(f"{self.name} late", _arrive_late(self, self._make_produce(batches), version))
 
     # Its end
 
@@ -385,7 +390,14 @@ class TransactionalClient(SimulatedClient):
 
     # Answers
 
+    async def ask(self, request: Any, *, version: int | None = None, within_s: float = ANSWER_S_MAX) -> Any:
+        response = await super().ask(request, version=version, within_s=within_s)
+        error = getattr(response, "error_code", ErrorCode.NONE)
+        self.note(f"({self.producer_id}/{self.epoch}): {type(request).__name__} is answered, {error.name}")
+        return response
+
     def accepted(self, what: str, *, sent_at: float | None = None) -> None:
+        self._is_heard_of = True
         self.identity.check_accepted(self._held, what, sent_at=self.sent_at if sent_at is None else sent_at)
 
     async def refused(self, what: str, error: ErrorCode) -> None:
@@ -393,7 +405,7 @@ class TransactionalClient(SimulatedClient):
         if error in FENCED:
             self._check_excuse(what, error)
             raise Fenced
-        if error in ABORTABLE:
+        if error == ErrorCode.TRANSACTION_ABORTABLE:
             self._check_excuse(what, error)
             raise MustAbort
         await self.back_off(what, error)
@@ -406,7 +418,11 @@ class TransactionalClient(SimulatedClient):
 
     def _check_excuse(self, what: str, error: ErrorCode) -> None:
         """Nobody is fenced but by another who took its place, or because it took too long."""
-        if not self.identity.may_be_fenced(self._held) and not self._is_overdue():
+        # Whoever ends a transaction of which nobody has heard, while the one before is still being ended everywhere, is
+        # told that it is fenced, as by Kafka.
+        is_too_early = what == "EndTxn" and not self._is_heard_of
+        may_be = self.identity.may_be_fenced(self._held)
+        if not (may_be or self.is_fenced or is_too_early or self._is_overdue()):
             raise BrokenPromise(f"{self.name}: {what} is refused without a reason: {error.name}")
 
     def _is_overdue(self) -> bool:
@@ -435,7 +451,7 @@ class TransactionalClient(SimulatedClient):
 
 def _gravity(error: ErrorCode) -> int:
     """Of several errors the one counts that leaves the least to do."""
-    return 2 if error in FENCED else 1 if error in ABORTABLE else 0
+    return 2 if error in FENCED else 1 if error == ErrorCode.TRANSACTION_ABORTABLE else 0
 
 
 async def _arrive_late(sender: TransactionalClient, request: ProduceRequest, version: int) -> None:

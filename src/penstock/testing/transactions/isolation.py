@@ -14,7 +14,7 @@ from typing import NamedTuple
 from penstock.protocol.messages.fetch import PartitionData
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader
-from penstock.records.control import read_end_transaction
+from penstock.records.control import EndTransaction, read_end_transaction
 from penstock.records.errors import RecordsError
 from penstock.testing.simulation import BrokenPromise
 from penstock.testing.transactions.history import Partition, Seen
@@ -23,8 +23,8 @@ from penstock.testing.transactions.history import Partition, Seen
 class Batch(NamedTuple):
     header: BatchHeader
     records: Sequence[Seen]
-    is_commit: bool | None
-    """For the end of a transaction whether it was committed; None for what clients wrote."""
+    marker: EndTransaction | None
+    """None for what clients wrote."""
 
 
 def read_batches(data: PartitionData, partition: Partition, offset: int) -> list[Batch]:
@@ -47,8 +47,7 @@ def read_batches(data: PartitionData, partition: Partition, offset: int) -> list
             )
         records = list(kernel.iterate_records(buffer, position))
         if header.is_control:
-            ended = read_end_transaction(records[0])
-            batches.append(Batch(header, (), ended.is_commit if ended is not None else None))
+            batches.append(Batch(header, (), read_end_transaction(records[0])))
         else:
             seen = [Seen(partition, each.offset, bytes(each.value or b"")) for each in records]
             batches.append(Batch(header, seen, None))
@@ -81,10 +80,10 @@ def keep_committed(
     waiting = sorted(data.aborted_transactions, key=lambda each: each.first_offset)
     aborted: set[int] = set()
     kept: list[Seen] = []
-    for header, records, is_commit in batches:
+    for header, records, marker in batches:
         while waiting and waiting[0].first_offset <= header.last_offset:
             aborted.add(waiting.pop(0).producer_id)
-        if is_commit is False:
+        if marker is not None and not marker.is_commit:
             aborted.discard(header.producer_id)
         if not (header.is_transactional and header.producer_id in aborted):
             kept += [record for record in records if record.offset >= offset]
@@ -95,10 +94,10 @@ def committed_by_markers(batches: Iterable[Batch]) -> tuple[list[Seen], list[See
     """Of a whole log: what is committed, and what is still open."""
     open_records: dict[int, list[Seen]] = {}
     committed: list[Seen] = []
-    for header, records, is_commit in batches:
-        if header.is_control:
+    for header, records, marker in batches:
+        if marker is not None:
             ended = open_records.pop(header.producer_id, [])
-            if is_commit:
+            if marker.is_commit:
                 committed += ended
         elif header.is_transactional:
             open_records.setdefault(header.producer_id, []).extend(records)

@@ -11,20 +11,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from penstock.testing.client import LostConnection
-from penstock.testing.producers import STOPPING
-from penstock.testing.simulation import BrokenPromise
 from penstock.testing.transactions.client import TransactionalClient
-from penstock.testing.transactions.history import Partition, Poll, Seen
+from penstock.testing.transactions.history import Partition, Seen
 from penstock.testing.transactions.identity import Identity
-from penstock.testing.transactions.isolation import keep_committed, read_batches
+from penstock.testing.transactions.polling import poll_committed
 from penstock.testing.transactions.stage import Fenced, MustAbort, Stage
 
 PAUSE_S_MAX = 0.1
-PARTITION_BYTES = 1_500  # a few records at a time
-READ_COMMITTED = 1
 LIVES_AS_ZOMBIE = 3
 TIMEOUTS_MS = (800, 1500, 4000)
 
@@ -55,6 +48,7 @@ class Performer(TransactionalClient, ABC):
                 await self.pause()
         except Fenced:
             self.note("is fenced")
+            self.is_fenced = True
             if not self._listens:
                 await self._insist()
         self.hang_up()
@@ -107,43 +101,16 @@ class Performer(TransactionalClient, ABC):
             except (Fenced, MustAbort):
                 continue
 
-    # Reading
-
     async def poll(self, partition: Partition) -> tuple[list[Seen], int] | None:
         """Committed records from where it is, and where it goes on; None where there is nothing to be had for now."""
         position = self._positions.setdefault(partition, 0)
-        data = await self._fetch(partition, position)
-        if data.error_code in STOPPING or self.stage.is_storage_ailing(data.error_code):
-            return None
-        if data.error_code != ErrorCode.NONE:
-            raise BrokenPromise(f"{self.name} can not read {partition}: {data.error_code.name}")
-        batches = read_batches(data, partition, position)
-        records = keep_committed(data, batches, partition, position)
-        next_offset = batches[-1].header.next_offset if batches else position
-        self.stage.history.polls.append(
-            Poll(self._reads_as, True, partition, position, next_offset, records, self.now)
+        found = await poll_committed(
+            self, self.stage, self._reads_as, partition, position, topic_id=self.topics[partition[0]][0]
         )
-        self._positions[partition] = next_offset
-        return records, next_offset
+        if found is not None:
+            self._positions[partition] = found[1]
+        return found
 
     @property
     def _reads_as(self) -> str:
         return self.name
-
-    async def _fetch(self, partition: Partition, position: int) -> PartitionData:
-        topic, index = partition
-        wanted = FetchPartition(partition=index, fetch_offset=position, partition_max_bytes=PARTITION_BYTES)
-        while True:
-            try:
-                response = await self.ask(
-                    FetchRequest(
-                        max_wait_ms=self.random.choice((0, 50)),
-                        min_bytes=1,
-                        isolation_level=READ_COMMITTED,
-                        topics=[FetchTopic(topic_id=self.topics[topic][0], partitions=[wanted])],
-                    )
-                )
-            except LostConnection:
-                continue
-            data: PartitionData = response.responses[0].partitions[0]
-            return data

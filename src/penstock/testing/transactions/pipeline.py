@@ -6,35 +6,18 @@ Whoever comes after it goes on at the offset that is committed. Two of them may 
 from __future__ import annotations
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from penstock.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from penstock.testing.client import LostConnection, SimulatedClient
+from penstock.testing.client import LostConnection
 from penstock.testing.simulation import BrokenPromise
-from penstock.testing.transactions.history import Advance, History, OffsetRead, Partition
+from penstock.testing.transactions.history import Advance, Partition
 from penstock.testing.transactions.identity import Identity
+from penstock.testing.transactions.offsets import NOT_YET_TOLD, OffsetProducer, read_offset
 from penstock.testing.transactions.performer import Performer
-from penstock.testing.transactions.stage import NOT_YET, RECEIPTS, Stage
+from penstock.testing.transactions.stage import RECEIPTS, Stage
 
-GROUP_KEY_TYPE = 0
-OFFSET_FETCH_VERSION = 9  # the last that names topics
-ADD_OFFSETS_VERSION = 4
-OFFSET_COMMIT_VERSION_1, OFFSET_COMMIT_VERSION_2 = 4, 5
 COMMIT_CHANCE = 0.8
 
-NOT_YET_TOLD = (*NOT_YET, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
-
-class Pipeline(Performer):
+class Pipeline(Performer, OffsetProducer):
     def __init__(
         self, stage: Stage, identity: Identity, name: str, *, source: Partition, group_id: str
     ) -> None:
@@ -44,7 +27,6 @@ class Pipeline(Performer):
         self._is_placed = False
         """It knows where its group is."""
         self._placements = 0
-        self._group_found_on = 0
 
     @property
     def _reads_as(self) -> str:
@@ -70,13 +52,13 @@ class Pipeline(Performer):
         is_offset_first = rng.random() < 0.3
         advance = Advance(self.group_id, self._source, position, next_offset)
         if is_offset_first:
-            await self._commit_offset(advance)
+            await self.commit_offset(advance)
         for _ in records:
             self.add_batch(rng.choice(self.partitions_of(RECEIPTS)), 1)
         await self.flush()
         await self.dawdle()
         if not is_offset_first:
-            await self._commit_offset(advance)
+            await self.commit_offset(advance)
         is_commit = rng.random() < COMMIT_CHANCE
         await self.end(commits=is_commit)
         self._is_placed = is_commit
@@ -88,7 +70,7 @@ class Pipeline(Performer):
     async def _place(self) -> bool:
         """Go where the group is; False where that can not be told for now."""
         try:
-            await self._find_group()
+            await self.find_group(self.group_id)
             found = await read_offset(self, self.stage.history, self.group_id, self._source)
         except LostConnection:
             return False
@@ -100,90 +82,3 @@ class Pipeline(Performer):
         self._placements += 1
         self._is_placed = True
         return True
-
-    async def _find_group(self) -> None:
-        await self.connect()
-        while self._group_found_on != self.connections:
-            request = FindCoordinatorRequest(key_type=GROUP_KEY_TYPE, coordinator_keys=[self.group_id])
-            (found,) = (await self.ask(request)).coordinators
-            if found.error_code == ErrorCode.NONE:
-                self._group_found_on = self.connections
-            else:
-                await self.back_off("FindCoordinator", found.error_code)
-
-    async def _commit_offset(self, advance: Advance) -> None:
-        assert self.transaction is not None
-        self.transaction.advances.append(advance)
-        if not self.is_version_2:
-            await self._add_group()
-        topic, index = advance.partition
-        entry = TxnOffsetCommitRequestPartition(
-            partition_index=index,
-            committed_offset=advance.next_offset,
-            committed_metadata=self.transaction.name,
-        )
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.identity.transactional_id,
-            group_id=self.group_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[entry])],
-        )
-        version = OFFSET_COMMIT_VERSION_2 if self.is_version_2 else OFFSET_COMMIT_VERSION_1
-        while True:
-            try:
-                await self._find_group()
-                self._start()
-                response = await self.ask(request, version=version)
-            except LostConnection:
-                continue
-            error = response.topics[0].partitions[0].error_code
-            if error == ErrorCode.NONE:
-                self.accepted("TxnOffsetCommit")
-                return
-            await self.refused("TxnOffsetCommit", error)
-
-    async def _add_group(self) -> None:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self.identity.transactional_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            group_id=self.group_id,
-        )
-        while True:
-            try:
-                await self.find_coordinator()
-                self._start()
-                response = await self.ask(request, version=ADD_OFFSETS_VERSION)
-            except LostConnection:
-                continue
-            if response.error_code == ErrorCode.NONE:
-                self.accepted("AddOffsetsToTxn")
-                return
-            await self.refused("AddOffsetsToTxn", response.error_code)
-
-
-async def read_offset(
-    client: SimulatedClient, history: History, group_id: str, partition: Partition
-) -> int | ErrorCode:
-    """Where a group is, -1 where nowhere, as it is told to those who want to know what will stay; it goes into the
-    history."""
-    topic, index = partition
-    group = OffsetFetchRequestGroup(
-        group_id=group_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[index])]
-    )
-    request = OffsetFetchRequest(groups=[group], require_stable=True)
-    response = await client.ask(request, version=OFFSET_FETCH_VERSION)
-    (answer,) = response.groups
-    error: ErrorCode = answer.error_code
-    if error == ErrorCode.NONE:
-        error = answer.topics[0].partitions[0].error_code
-    if error != ErrorCode.NONE:
-        return error
-    found = answer.topics[0].partitions[0]
-    offset: int = found.committed_offset
-    now = client.simulation.loop.time()
-    history.offset_reads.append(
-        OffsetRead(group_id, partition, offset, found.metadata if offset >= 0 else None, now)
-    )
-    return offset

@@ -34,6 +34,10 @@ class UncommittedReader(Reader):
             )
             next_offset = batches[-1].header.next_offset if batches else position
             now = self.simulation.loop.time()
+            for header, _, marker in batches:
+                if marker is not None:
+                    epochs = header.producer_epoch, marker.coordinator_epoch
+                    self._stage.markers[partition, header.producer_id] = epochs
             self._stage.history.polls.append(
                 Poll(self.name, self.IS_COMMITTED, partition, position, next_offset, records, now)
             )

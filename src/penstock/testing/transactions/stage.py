@@ -10,7 +10,7 @@ from typing import Any
 from penstock.protocol.errors import ErrorCode
 from penstock.testing.producers import Weather
 from penstock.testing.simulation import BrokenPromise, Simulation
-from penstock.testing.transactions.history import History
+from penstock.testing.transactions.history import History, Partition
 
 ACCOUNTS, PAYMENTS, RECEIPTS = TOPICS = ("durable-accounts", "durable-payments", "durable-receipts")
 """Everybody writes to the first two; pipelines read the second and write the third."""
@@ -26,8 +26,8 @@ NOT_YET = (
 """It will be better later, and nothing was done."""
 NOT_YET_PERHAPS_DONE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 """Of these, the ones that a coordinator also gives that stops before its decision is committed."""
-ABORTABLE = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
 FENCED = (
+    ErrorCode.INVALID_TXN_STATE,
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -50,11 +50,13 @@ class Stage:
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Which transactional id has which."""
 
+    markers: dict[tuple[Partition, int], tuple[int, int]] = field(default_factory=dict)
+    """The epochs of producer and coordinator in the last marker that was seen, by partition and producer id."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     """Whatever goes on by itself; it has to come to an end before all is quiet."""
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self.simulation.loop.create_task(work)
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.simulation.loop.create_task(work, name=name)
         self.tasks.append(task)
         return task
 
