@@ -62,8 +62,7 @@ def fence(transaction: Transaction, *, transaction_version: int, now_ms: int) ->
     raises the epoch again. Before version 2 the producer is locked out for good.
     """
     client = transaction.client
-    assert client.epoch < EPOCH_MAX, "the last epoch is never given to a client"
-    locked_out = Identity(client.producer_id, client.epoch + 1)
+    locked_out = Identity(client.producer_id, min(client.epoch + 1, EPOCH_MAX))
     may_go_on = transaction_version >= EPOCH_BUMPS and not client.is_exhausted
     return _prepare(
         transaction,

@@ -84,9 +84,13 @@ def keep_open(
 ) -> Transaction:
     """For an open transaction that its producer had prepared and comes back to, perhaps not for the first time
     (KIP-939): it stays as it is, and the producer gets an identity with which it can end it, and nobody before it."""
-    client = transaction.client
+    client, last_epoch = transaction.client, NO_EPOCH
     if expected is not None:
+        if transaction.is_kept and expected.epoch == transaction.last_epoch:
+            _check_known(transaction, expected)
+            return transaction  # it asks again because the answer was lost
         check_current(transaction, expected)
+        last_epoch = client.epoch
     raised_client = raised(client, new_producer_id)
     return transaction._replace(
         timeout_ms=timeout_ms,
@@ -94,7 +98,7 @@ def keep_open(
         previous_producer_id=client.producer_id,
         next_producer_id=raised_client.producer_id,
         next_producer_epoch=raised_client.epoch,
-        last_epoch=NO_EPOCH,
+        last_epoch=last_epoch,
     )
 
 

@@ -233,5 +233,7 @@ class TransactionShard:
         return Outcome(None, [self._record(transactional_id, decided)])
 
     def _record(self, transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
-        version = NEWEST if self._around.transaction_version() else 0
+        # Version 0 cannot tell who is to come next.
+        is_old = not self._around.transaction_version() and transaction.next_producer_id == NO_PRODUCER_ID
+        version = 0 if is_old else NEWEST
         return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), transaction, version)

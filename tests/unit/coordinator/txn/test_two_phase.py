@@ -238,17 +238,24 @@ def test_a_client_that_says_who_it_is_must_be_the_last_one() -> None:
         prepare(stage)
         assert stage.init(expected=(1000, 5), keep_prepared_txn=True) is ErrorCode.PRODUCER_FENCED
         assert stage.init(expected=ME, keep_prepared_txn=True) == (1000, 1, *ME)
+        assert stage.init(expected=ME, keep_prepared_txn=True) == (1000, 1, *ME), "it is repeated"
+        assert stage.init(expected=(1000, 1), keep_prepared_txn=True) == (1000, 2, *ME)
         assert stage.init(expected=ME, keep_prepared_txn=True) is ErrorCode.PRODUCER_FENCED
+        assert stage.init(keep_prepared_txn=True) == (1000, 3, *ME)
+        assert stage.init(expected=(1000, 1), keep_prepared_txn=True) is ErrorCode.PRODUCER_FENCED
 
     play(scenario, ENABLED)
 
 
-def test_an_old_transaction_version_keeps_and_ends_too() -> None:
+@pytest.mark.parametrize("transaction_version", [0, 1])
+def test_an_old_transaction_version_keeps_and_ends_too(transaction_version: int) -> None:
     async def scenario(stage: Coordination) -> None:
         stage.init(enable_2pc=True)
         stage.add(ME, ORDERS_0, is_version_2=False)
         assert come_back(stage) == (1000, 1, *ME)
+        await stage.restart()
+        assert stage.commit(ME, version=4) is ErrorCode.PRODUCER_FENCED
         assert stage.commit((1000, 1), version=4) == (1000, 1)
         assert stage.partitions.written[ORDERS_0][0].producer_epoch == 1
 
-    play(scenario, ENABLED, transaction_version=1)
+    play(scenario, ENABLED, transaction_version=transaction_version)
