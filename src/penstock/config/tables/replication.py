@@ -87,7 +87,7 @@ TRANSACTIONS = (
     integer("transaction.remove.expired.transaction.cleanup.interval.ms", HOUR_MS, at_least(1), LOW).means(
         "How often expired transactional ids are looked for and forgotten."
     ),
-    boolean("transaction.partition.verification.enable", True, importance=LOW, dynamic=CLUSTER_WIDE).not_yet(
+    boolean("transaction.partition.verification.enable", True, importance=LOW, dynamic=CLUSTER_WIDE).means(
         "Ask the transaction's coordinator, before the first write to a partition, whether the partition "
         "belongs to it."
     ),
@@ -95,10 +95,10 @@ TRANSACTIONS = (
         "Let a coordinator outside of the cluster decide over transactions (KIP-939); such ones do not time "
         "out."
     ),
-    integer("add.partitions.to.txn.retry.backoff.ms", 20, at_least(1), HIGH).not_yet(
+    integer("add.partitions.to.txn.retry.backoff.ms", 20, at_least(1), HIGH).means(
         "The pause before the broker tries again to add a partition to a transaction (KIP-890)."
     ),
-    integer("add.partitions.to.txn.retry.backoff.max.ms", 100, at_least(0), HIGH).not_yet(
+    integer("add.partitions.to.txn.retry.backoff.max.ms", 100, at_least(0), HIGH).means(
         "How long the broker tries to add a partition to a transaction before the producer is told to."
     ),
     integer("transaction.state.log.num.partitions", 50, at_least(1), HIGH).means(

@@ -131,7 +131,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return by_topic
 
 
-# Written several times in every transaction, so the bytes are put together by hand: a fifth of the codec's time
+# Written three times in every transaction, so the bytes are put together by hand: less than half of the codec's time
 # (bench `transactions`). What is rare is left to the codec.
 
 KEY_TYPE = 0
