@@ -17,7 +17,7 @@ from penstock.replication.replica import NO_EPOCH, Replica
 from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, admit
 from penstock.runtime.network import FileSlice
 from penstock.storage.errors import StorageError
-from penstock.storage.log import AppendInfo, Log
+from penstock.storage.log import AppendInfo
 from penstock.storage.transactions.aborted import AbortedTransaction
 from penstock.storage.transactions.guards import VerificationGuard
 
@@ -88,14 +88,11 @@ class Partition(Replica):
         except StorageError as error:
             raise self._refusal(error) from error
         if not info.is_duplicate:
-            self._appended(log, len(batches))
+            self._unannounced_bytes += len(batches)
+            if self._replica_waits:
+                self._replica_waits.arrived(len(batches))
+            self._move_high_watermark(log)
         return info
-
-    def _appended(self, log: Log, size: int) -> None:
-        self._unannounced_bytes += size
-        if self._replica_waits:
-            self._replica_waits.arrived(size)
-        self._move_high_watermark(log)
 
     def when_acknowledged(self, end_offset: int, *, acks: int, listener: OffsetListener) -> bool:
         """Whether an append that ended at `end_offset` may be acknowledged now; if not, `listener` is told
@@ -171,7 +168,10 @@ class Partition(Replica):
             )
         except StorageError as error:
             raise self._refusal(error) from error
-        self._appended(log, len(batch))
+        self._unannounced_bytes += len(batch)
+        if self._replica_waits:
+            self._replica_waits.arrived(len(batch))
+        self._move_high_watermark(log)
         return info
 
     # -- reading

@@ -117,7 +117,9 @@ class Replica:
         """Below it every transaction has ended, and its end is committed. Without transactions that is all that is
         committed."""
         log = self._log
-        unstable_offset = log.first_unstable_offset if log is not None else None
+        if log is None:
+            return self.high_watermark
+        unstable_offset = log.first_unstable_offset
         if unstable_offset is None or unstable_offset > self.high_watermark:
             return self.high_watermark
         return unstable_offset

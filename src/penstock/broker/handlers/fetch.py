@@ -130,10 +130,14 @@ class Fetch:
         self._plan = plan
         self._replica_id = replica_id
         self._reads_committed = request.isolation_level == READ_COMMITTED and replica_id < 0
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
-        if context.version <= MESSAGE_SET_VERSION_MAX:
-            self._max_bytes = min(self._max_bytes, OLD_FORMAT_BYTES_MAX)
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        # Conditions and no min() or max() here and in `read`: each of those costs 0.06 us.
+        max_bytes = request.max_bytes
+        if max_bytes > broker.fetch_max_bytes:
+            max_bytes = broker.fetch_max_bytes
+        if context.version <= MESSAGE_SET_VERSION_MAX and max_bytes > OLD_FORMAT_BYTES_MAX:
+            max_bytes = OLD_FORMAT_BYTES_MAX
+        self._max_bytes = max_bytes
+        self._min_bytes = request.min_bytes if request.min_bytes < max_bytes else max_bytes
         self._results: list[tuple[FetchTarget, PartitionData]] = []
         self._partitions: list[Partition] = []
         self._bytes_read = 0
@@ -175,7 +179,7 @@ class Fetch:
                 continue
             size = len(data.records)  # type: ignore[arg-type]
             if size:
-                remaining = max(remaining - size, 0)
+                remaining = remaining - size if size < remaining else 0
                 # Before v3 each partition has its own limit, and its first batch may pass it.
                 at_least_one = version < WHOLE_LIMIT_VERSION and remaining > 0
                 if version <= MESSAGE_SET_VERSION_MAX:
