@@ -20,6 +20,7 @@ from harness.transactions import (
     TransactionalProducer,
     add_offsets,
     await_state,
+    describe,
     init,
     partition_of,
     read,
@@ -134,7 +135,8 @@ def _topic(name: str, partitions: list[int]) -> bytes:
 
 def states_of(connection: WireConnection, transactional_id: str) -> list[bytes | None]:
     """The values of all records about one transactional id; each must stand in a batch of its own."""
-    key = struct.pack(">hh", 0, len(transactional_id)) + transactional_id.encode()
+    name = transactional_id.encode()
+    key = struct.pack(">hh", 0, len(name)) + name
     found = []
     for header, records in records_of(connection, STATE_TOPIC, partition_of(transactional_id)):
         values = [record.value for record in records if record.key == key]
@@ -289,6 +291,16 @@ def test_records_of_a_transaction_with_offsets(
             State(mine, epoch, COMPLETE_COMMIT, {}),
         ],
     )
+
+
+@pytest.mark.parametrize("stem", ["x" * 30_000, "ümläut", "\N{GRINNING FACE}", "a\0b", "../x", " "])
+def test_any_text_is_a_transactional_id(connection: WireConnection, stem: str) -> None:
+    """And belongs to the partition that every tool expects."""
+    name = stem + new_name("")
+    producer = TransactionalProducer.started(connection, name)
+
+    assert states_of(connection, name) != []
+    assert describe(connection, name).producer_id == producer.producer_id
 
 
 # -- the log of groups
