@@ -113,6 +113,7 @@ class Move:
         except OffsetOutOfRange:
             return  # truncated or trimmed meanwhile; the caller sees that the copy is no longer valid
         if found is not None:
+            copy.high_watermark = log.high_watermark  # or it would remember every transaction that has ended
             batches = bytearray(found.read())
             copy.append_as_follower(memoryview(batches), now_ms=log.volume.clock.wall_ms())
 

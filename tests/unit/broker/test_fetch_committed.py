@@ -8,37 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.datapath import Cluster, DataNode, make_batch, partition_record
+from harness.datapath import Cluster, DataNode, partition_record
 from harness.fetching import NOW, append, fetch, only, values
+from harness.partition_transactions import end, transactional, write
 from penstock.broker.handlers.fetch import handle
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import PartitionData
-from penstock.records.control import EndedTransaction
 
 COMMITTED = 1
 Context = Callable[..., Any]
-
-
-def write(node: DataNode, producer_id: int, sequence: int, value: bytes = b"x") -> int:
-    """A batch of a transaction; returns its size."""
-    partition = node.partition()
-    guard = None
-    if partition.needs_verification(producer_id):
-        guard = partition.guard(producer_id, 0, sequence)
-    batch = make_batch(
-        value,
-        timestamp=NOW,
-        producer_id=producer_id,
-        producer_epoch=0,
-        base_sequence=sequence,
-        is_transactional=True,
-    )
-    partition.append_as_leader(batch, acks=1, now_ms=NOW, guard=guard)
-    return len(batch)
-
-
-def end(node: DataNode, producer_id: int, *, is_commit: bool) -> None:
-    node.partition().append_marker(EndedTransaction(producer_id, 0, 0, is_commit, 1), now_ms=NOW)
 
 
 def read(node: DataNode, context: Context, offset: int, *, version: int = 12, **fields: Any) -> PartitionData:
@@ -57,7 +35,7 @@ async def test_readers_of_committed_data_stop_at_the_last_stable_offset(
     node: DataNode, context: Context, version: int
 ) -> None:
     append(node, b"plain", timestamp=NOW)
-    write(node, 7, 0, b"open")
+    write(node.partition(), 7, 0, value=b"open")
     append(node, b"behind", timestamp=NOW)
 
     data = read(node, context, 0, version=version)
@@ -73,12 +51,14 @@ async def test_readers_of_committed_data_stop_at_the_last_stable_offset(
 
 async def test_only_aborted_transactions_in_what_is_sent_are_told(node: DataNode, context: Context) -> None:
     for producer_id in range(1, 5):
-        size = write(node, producer_id, 0, b"x" * 50)
-        end(node, producer_id, is_commit=producer_id == 2)
+        write(node.partition(), producer_id, 0, value=b"x" * 50)
+        end(node.partition(), producer_id, is_commit=producer_id == 2)
 
     assert aborted(read(node, context, 0)) == [(1, 0), (3, 4), (4, 6)]
     assert aborted(read(node, context, 2)) == [(3, 4), (4, 6)]
-    assert aborted(read(node, context, 0, partition_max_bytes=size)) == [(1, 0)]
+    assert aborted(read(node, context, 0, partition_max_bytes=len(transactional(1, 0, value=b"x" * 50)))) == [
+        (1, 0)
+    ]
     assert aborted(read(node, context, 0, partition_max_bytes=1)) == [(1, 0)], "the first batch all the same"
     assert aborted(read(node, context, 8)) == []
 
@@ -87,7 +67,7 @@ async def test_another_replica_is_sent_everything_whatever_it_asks_for(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.publish(partition_record("orders", 0, replicas=(1, 2)))
-    write(node, 7, 0, b"open")
+    write(node.partition(), 7, 0, value=b"open")
 
     data = read(node, context, 0, replica_id=2)
 
@@ -113,12 +93,12 @@ async def test_the_end_of_a_transaction_ends_the_wait(node: DataNode, context: C
     request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000)
     waiting = handle(node.broker, request, context(version=12))
     assert isinstance(waiting, asyncio.Future)
-    write(node, 7, 0, b"a")
-    write(node, 7, 1, b"b")
+    write(node.partition(), 7, 0, value=b"a")
+    write(node.partition(), 7, 1, value=b"b")
     await settle()
     assert not waiting.done()
 
-    end(node, 7, is_commit=True)
+    end(node.partition(), 7, is_commit=True)
 
     assert values(only(await waiting))[:2] == [b"a", b"b"]
 
@@ -126,25 +106,27 @@ async def test_the_end_of_a_transaction_ends_the_wait(node: DataNode, context: C
 async def test_bytes_that_were_hidden_count_when_their_transaction_ends(
     node: DataNode, context: Context
 ) -> None:
-    size = write(node, 7, 0, b"x" * 1000)
+    write(node.partition(), 7, 0, value=b"x" * 1000)
+    size = len(transactional(7, 0, value=b"x" * 1000))
     request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=2 * size)
     waiting = handle(node.broker, request, context(version=12))
-    write(node, 7, 1, b"x" * 1000)
+    write(node.partition(), 7, 1, value=b"x" * 1000)
     append(node, b"x" * 2000, timestamp=NOW)
     await settle()
     assert not waiting.done(), "nothing of it may be seen yet"
 
-    end(node, 7, is_commit=False)
+    end(node.partition(), 7, is_commit=False)
 
     assert aborted(only(await waiting)) == [(7, 0)]
 
 
 async def test_a_wait_goes_on_where_an_end_made_too_little_visible(node: DataNode, context: Context) -> None:
-    size = write(node, 7, 0, b"x" * 1000)
+    write(node.partition(), 7, 0, value=b"x" * 1000)
+    size = len(transactional(7, 0, value=b"x" * 1000))
     request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=2 * size)
     waiting = handle(node.broker, request, context(version=12))
 
-    end(node, 7, is_commit=True)
+    end(node.partition(), 7, is_commit=True)
     await settle()
     assert not waiting.done()
     append(node, b"x" * 1000, timestamp=NOW)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.datapath import Cluster, DataNode, make_batch, partition_record
+from harness.partition_transactions import end, write
 from penstock.broker.handlers.list_offsets import LOOKUPS_AT_ONCE, handle
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
@@ -173,6 +174,30 @@ async def test_consumers_see_what_is_committed_and_replicas_what_is_written(
 
     assert (offset(LATEST, -1), offset(5, -1)) == (0, -1)
     assert (offset(LATEST, 2), offset(5, 2)) == (1, 0)
+
+
+@pytest.mark.parametrize("version", [2, 5, NEWEST])
+async def test_readers_of_committed_data_see_no_further_than_the_last_stable_offset(
+    cluster: Cluster, node: DataNode, context: Context, version: int
+) -> None:
+    cluster.add_topic("payments")
+    partition = node.partition("payments")
+    write(partition, 7, 0, timestamp=NOW + 100)
+    end(partition, 7)
+    write(partition, 8, 0, timestamp=NOW + 200)
+
+    def offset(timestamp: int, isolation: int) -> int:
+        request = ask(timestamp, topic="payments", isolation=isolation)
+        return only(handle(node.broker, request, context(version=version))).offset
+
+    assert (offset(LATEST, 1), offset(LATEST, 0)) == (2, 3)
+    assert (offset(EARLIEST, 1), offset(EARLIEST, 0)) == (0, 0)
+    assert (offset(NOW + 150, 1), offset(NOW + 150, 0)) == (-1, 2)
+    assert (offset(NOW + 50, 1), offset(NOW + 50, 0)) == (0, 0)
+    if version >= 7:
+        assert (offset(MAX_TIMESTAMP, 1), offset(MAX_TIMESTAMP, 0)) == (-1, 2)
+    end(partition, 8)
+    assert offset(LATEST, 1) == offset(LATEST, 0) == 4
 
 
 @pytest.mark.parametrize(

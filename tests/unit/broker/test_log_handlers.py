@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.datapath import Cluster, DataNode, make_batch, partition_record
+from harness.partition_transactions import end, write
 from penstock.broker.handlers import (
     delete_records,
     describe_log_dirs,
@@ -191,6 +192,30 @@ async def test_producers_are_described(node: DataNode, context: Context) -> None
     ] == [(7, 1, 1, 500, -1), (8, 0, 0, 600, -1)]
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert unknown.error_message
+
+
+async def test_producers_are_described_with_their_transactions(node: DataNode, context: Context) -> None:
+    partition = node.partition()
+    append(node, b"plain", timestamp=NOW)
+    write(partition, 7, 0)
+    write(partition, 7, 1)
+    write(partition, 8, 0)
+    end(partition, 8, epoch=1, coordinator_epoch=5, version=2)
+    request = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
+
+    (known,) = describe_producers.handle(node.broker, request, context(version=0)).topics[0].partitions
+
+    assert [
+        (
+            one.producer_id,
+            one.producer_epoch,
+            one.last_sequence,
+            one.coordinator_epoch,
+            one.current_txn_start_offset,
+        )
+        for one in known.active_producers
+    ] == [(7, 0, 1, -1, 1), (8, 1, -1, 5, -1)]
+    assert [one.last_timestamp for one in known.active_producers] == [NOW, NOW]
 
 
 async def test_producers_of_an_impossible_topic(node: DataNode, context: Context) -> None:

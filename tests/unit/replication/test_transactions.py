@@ -8,58 +8,21 @@ from typing import Any
 import pytest
 
 from harness.datapath import Cluster, DataNode, make_batch, partition_record
+from harness.partition_transactions import NOW, end, transactional, write
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
 from penstock.records.batch import TimestampType
-from penstock.records.control import EndedTransaction, EndTransaction, read_end_transaction
+from penstock.records.control import EndTransaction, read_end_transaction
 from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.storage.log import AppendInfo
-
-NOW = 1_700_000_000_000
 
 
 @pytest.fixture
 def partition(cluster: Cluster, node: DataNode) -> Partition:
     cluster.add_topic("orders")
     return node.partition()
-
-
-def write(
-    partition: Partition, producer_id: int, sequence: int, *, epoch: int = 0, value: bytes = b"x"
-) -> AppendInfo:
-    """A batch of a transaction, with the guard that its coordinator's yes brings."""
-    guard = None
-    if partition.needs_verification(producer_id):
-        guard = partition.guard(producer_id, epoch, sequence)
-    return partition.append_as_leader(
-        transactional(producer_id, sequence, epoch=epoch, value=value), acks=1, now_ms=NOW, guard=guard
-    )
-
-
-def transactional(producer_id: int, sequence: int, *, epoch: int = 0, value: bytes = b"x") -> memoryview:
-    return make_batch(
-        value,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        is_transactional=True,
-        timestamp=NOW,
-    )
-
-
-def end(
-    partition: Partition,
-    producer_id: int,
-    *,
-    epoch: int = 0,
-    is_commit: bool = True,
-    coordinator_epoch: int = 0,
-    version: int = 1,
-) -> AppendInfo:
-    marker = EndedTransaction(producer_id, epoch, coordinator_epoch, is_commit, version)
-    return partition.append_marker(marker, now_ms=NOW)
 
 
 def committed_offsets(partition: Partition, offset: int = 0) -> list[int]:

@@ -1,0 +1,53 @@
+"""Transactions written straight into a partition, as its broker does once the coordinator has agreed."""
+
+from __future__ import annotations
+
+from harness.datapath import make_batch
+from penstock.records.control import EndedTransaction
+from penstock.replication.partition import Partition
+from penstock.storage.log import AppendInfo
+
+NOW = 1_700_000_000_000
+
+
+def transactional(
+    producer_id: int, sequence: int, *, epoch: int = 0, value: bytes = b"x", timestamp: int = NOW
+) -> memoryview:
+    return make_batch(
+        value,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+        timestamp=timestamp,
+    )
+
+
+def write(
+    partition: Partition,
+    producer_id: int,
+    sequence: int,
+    *,
+    epoch: int = 0,
+    value: bytes = b"x",
+    timestamp: int = NOW,
+) -> AppendInfo:
+    """A batch of a transaction, with the guard that its coordinator's yes brings."""
+    guard = None
+    if partition.needs_verification(producer_id):
+        guard = partition.guard(producer_id, epoch, sequence)
+    batch = transactional(producer_id, sequence, epoch=epoch, value=value, timestamp=timestamp)
+    return partition.append_as_leader(batch, acks=1, now_ms=NOW, guard=guard)
+
+
+def end(
+    partition: Partition,
+    producer_id: int,
+    *,
+    epoch: int = 0,
+    is_commit: bool = True,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+) -> AppendInfo:
+    marker = EndedTransaction(producer_id, epoch, coordinator_epoch, is_commit, version)
+    return partition.append_marker(marker, now_ms=NOW)
