@@ -30,6 +30,8 @@ GROUP_SETTINGS = {
 # And few partitions for transactions, which a broker that was killed loads sooner.
 TRANSACTION_SETTINGS = {
     **GROUP_SETTINGS,
+    "group.consumer.session.timeout.ms": "3000",
+    "group.streams.session.timeout.ms": "3000",
     "transaction.state.log.num.partitions": "5",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }

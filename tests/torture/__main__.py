@@ -1,4 +1,4 @@
-"""`make torture`: kill -9 under load, ROUNDS times, first of records, then of groups.
+"""`make torture`: kill -9 under load, ROUNDS times, first of records, then of groups, then of transactions.
 
 Prints the seed; the same seed kills at the same moments.
 """
@@ -13,10 +13,16 @@ import tempfile
 import time
 from pathlib import Path
 
+from compat.transactions import transformers
 from harness.brokers import Broker, KafkaBroker, PenstockBroker
 from torture.groups import SETTINGS as GROUP_SETTINGS
 from torture.groups import torture_groups
 from torture.run import SETTINGS, torture
+from torture.transactions import SETTINGS as TRANSACTION_SETTINGS
+from torture.transactions import torture_transactions
+
+# Both kinds of groups of the two clients that most programs have.
+CLIENTS = ["confluent", "confluent-consumer", "java", "java-consumer"]
 
 
 def main() -> int:
@@ -24,19 +30,25 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--broker", choices=("penstock", "kafka"), default="penstock")
-    parser.add_argument("--of", choices=("records", "groups", "both"), default="both")
+    parser.add_argument("--of", choices=("records", "groups", "transactions", "all"), default="all")
+    names = [client.name for client in transformers.IN_CRASHES]
+    parser.add_argument(
+        "--clients", nargs="*", choices=names, default=CLIENTS, help="whose pipelines transactions have"
+    )
     parser.add_argument("--no-damage", action="store_true", help="kill only, and leave the files as they are")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(32)
-    parts = {"records": _records, "groups": _groups}
-    wanted = parts if arguments.of == "both" else [arguments.of]
+    parts = {"records": _records, "groups": _groups, "transactions": _transactions}
+    wanted = parts if arguments.of == "all" else [arguments.of]
     for name in wanted:
         folder = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
         print(f"{name}: seed {seed}, data in {folder}", flush=True)
         faults = parts[name](arguments, folder, seed)
         if faults:
             print("\n".join(["FAILED", *faults]))
-            print(f"again: make torture ROUNDS={arguments.rounds} SEED={seed}; the data stays in {folder}")
+            print(
+                f"again: make torture OF={name} ROUNDS={arguments.rounds} SEED={seed}; the data stays in {folder}"
+            )
             return 1
         shutil.rmtree(folder)
     return 0
@@ -75,6 +87,31 @@ def _groups(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]
     )
     if not report.faults:
         print("no committed offset went back, and every record was handed to its groups")
+    return report.faults
+
+
+def _transactions(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
+    started = time.monotonic()
+    broker = _broker(arguments.broker, folder, TRANSACTION_SETTINGS)
+    clients = [client for client in transformers.IN_CRASHES if client.name in arguments.clients]
+    try:
+        report = torture_transactions(
+            broker,
+            rounds=arguments.rounds,
+            seed=seed,
+            clients=clients,
+            is_damaging=not arguments.no_damage,
+            say=_say,
+        )
+    finally:
+        broker.close()
+    print(
+        f"{report.kills} kills of the broker and {report.client_kills} of clients in {report.rounds} rounds and "
+        f"{time.monotonic() - started:.0f} s: {report.ended:,} transactions ended, "
+        f"{report.transformed:,} records transformed"
+    )
+    if not report.faults:
+        print("every transaction is whole or not there, and outputs are their inputs, one to one")
     return report.faults
 
 

@@ -23,7 +23,7 @@ def damage_tail(folder: Path, rng: random.Random, *, promised_end: int | None) -
     if log is None:
         return "nothing, for there is no segment"
     done = [_damage_log(log, rng, promised_end)]
-    for suffix in (".index", ".timeindex"):
+    for suffix in (".index", ".timeindex", ".txnindex"):
         index = log.with_suffix(suffix)
         if index.exists() and rng.random() < 0.3:
             done.append(_damage_index(index, rng))
