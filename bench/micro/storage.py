@@ -21,6 +21,7 @@ from collections.abc import Callable
 from penstock.protocol.types import random_uuid
 from penstock.records import kernel
 from penstock.records.batch import NewRecord
+from penstock.records.control import EndedTransaction, end_transaction_batch
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.workers import ThreadWorkers
@@ -55,6 +56,9 @@ async def measure(folder: str) -> None:
     log = directory.create("idempotent", 0, random_uuid(rng), LogSettings())
     written, bare = time_appends(log, 100, folder, producer_id=1)
     print(f"append, idempotent producer  : {written:6.2f} us, of which the write {bare:5.2f} us")
+    log = directory.create("transactional", 0, random_uuid(rng), LogSettings())
+    print(f"transaction of one batch     : {time_transactions(log):6.2f} us")
+    print(f"aborted ones of 1,000        : {time_aborted(log):6.2f} us")
     time_reads(directory.logs["plain-1000", 0])
     await directory.close()
     await time_start(folder, rng)
@@ -91,6 +95,46 @@ def time_appends(log: Log, size: int, folder: str, *, producer_id: int = -1) -> 
 
     bare_file = RealDisk().open(os.path.join(folder, "bare"), create=True)
     return best(one), best(lambda: bare_file.append((view,)))
+
+
+def time_transactions(log: Log) -> float:
+    """A guard, a batch of 100 bytes and a marker; every tenth is aborted."""
+    now_ms = time.time_ns() // 1_000_000
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    view = memoryview(kernel.build_batch([NewRecord(now_ms, None, bytes(30))], **fields))
+    header = kernel.read_header(view, 0)
+    count = 0
+
+    def one() -> None:
+        nonlocal count
+        count += 1
+        begun = header._replace(base_sequence=count)
+        guard = log.producers.guard(1, 0, count, is_version_2=False, now_ms=now_ms)
+        log.append(view, [begun], leader_epoch=0, now_ms=now_ms, guard=guard)
+        marker = EndedTransaction(1, 0, 0, count % 10 != 0, 1)
+        batch = memoryview(
+            end_transaction_batch(
+                is_commit=marker.is_commit,
+                producer_id=1,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                timestamp_ms=now_ms,
+            )
+        )
+        log.append_marker(batch, kernel.read_header(batch, 0), marker, leader_epoch=0, now_ms=now_ms)
+        log.high_watermark = log.end_offset
+
+    return best(one)
+
+
+def time_aborted(log: Log) -> float:
+    rng = random.Random(3)
+
+    def one() -> None:
+        offset = rng.randrange(log.end_offset - 2000)
+        log.aborted_transactions(offset, offset + 2000)
+
+    return best(one, calls=2000)
 
 
 def time_reads(log: Log) -> None:

@@ -75,7 +75,14 @@ class LiveAborted:
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
         """Add those to `found` that may have records in the range; whether none that ended later can have any."""
-        for slot in range(bisect_left(self._last_offsets, start_offset), len(self._last_offsets)):
+        begin = bisect_left(self._last_offsets, start_offset)
+        after = bisect_left(self._last_offsets, end_offset, begin)
+        # Those that ended before the range does have begun before it, too: no need to look at each.
+        columns = self._producer_ids[begin:after], self._first_offsets[begin:after]
+        found.extend(map(AbortedTransaction._make, zip(*columns, strict=True)))
+        if after > begin and self._stable_offsets[after - 1] >= end_offset:
+            return True
+        for slot in range(after, len(self._last_offsets)):
             if self._first_offsets[slot] < end_offset:
                 found.append(AbortedTransaction(self._producer_ids[slot], self._first_offsets[slot]))
             if self._stable_offsets[slot] >= end_offset:
