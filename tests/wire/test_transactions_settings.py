@@ -189,6 +189,29 @@ def last_record(connection: WireConnection, transactional_id: str) -> bytes | No
     return found[-1]
 
 
+# -- without verification
+
+
+def test_partitions_need_not_be_verified(tmp_path: Any, make_broker: Any) -> None:
+    settings = {"transaction.partition.verification.enable": "false"}
+    broker = make_broker(tmp_path / "broker", settings=settings)
+    broker.start()
+    try:
+        with WireConnection(broker.port) as connection:
+            create_topic(connection, "orders", partitions=2)
+            producer = TransactionalProducer.started(connection, "writer")
+
+            assert producer.send("orders", b"a", version=VERIFYING) == 0
+            assert state_of(connection, "writer") == "Empty", "its coordinator knows nothing of it"
+            assert read(connection, "orders").last_stable_offset == 0, "so nobody ends it"
+            assert producer.send("orders", b"b", partition=1) == 0
+            producer.commit()
+            assert seen(read(connection, "orders", partition=1)) == [(0, [b"b"]), (1, "commit")]
+    finally:
+        broker.close()
+        broker.check_output()
+
+
 # -- older transaction versions
 
 
@@ -229,6 +252,35 @@ def test_clusters_of_every_transaction_version_serve_older_producers(broker: Bro
                 topics = struct.pack(">ih", 1, 6) + b"orders" + struct.pack(">iii", 2, 0, 2)
                 assert value == head + topics + value[-16:], "with times at its end, and no tagged fields"
         assert committed_at_every_level(connection) == 4
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        pytest.param(
+            0, marks=pytest.mark.penstock_only("Kafka cannot write the record, and never gets over it")
+        ),
+        1,
+    ],
+)
+def test_newer_producers_are_served_whatever_the_cluster_says(broker: Broker, level: int) -> None:
+    """Clients ask for the level and keep to it; one that asked before a downgrade goes on."""
+    with WireConnection(broker.port) as connection:
+        create_topic(connection, "orders")
+        assert set_level(connection, level, SAFE_DOWNGRADE) is NONE
+        wait_until(lambda: level_of(connection) == level, f"the level is {level}")
+        newer = TransactionalProducer.started(connection, "newer")
+        mine, epoch = newer.identity
+
+        newer.send("orders", b"a")
+        newer.commit()
+        newer.send("orders", b"b")
+        newer.abort()
+
+        assert newer.identity == (mine, epoch + 2)
+        data = read(connection, "orders")
+        assert seen(data) == [(0, [b"a"]), (1, "commit"), (2, [b"b"]), (3, "abort")]
+        assert (data.last_stable_offset, aborted(data)) == (4, [(mine, 2)])
 
 
 def committed_at_every_level(connection: WireConnection) -> int:
