@@ -239,6 +239,7 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
                 "only the broker may give records the timestamp type LogAppendTime",
             )
         if header.producer_id < 0:
+            # Kafka takes it, as part of no transaction at all; whoever sends it means something else.
             raise Refused(ErrorCode.INVALID_RECORD, "a batch of a transaction must have a producer id")
     if attributes & COMPRESSION_MASK == Compression.ZSTD and request_version < ZSTD_VERSION:
         raise Refused(
