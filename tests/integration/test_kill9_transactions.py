@@ -22,7 +22,14 @@ def test_every_transaction_is_whole_or_not_there(
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     broker = make_broker(tmp_path / "broker", settings={**SETTINGS, **session})
     try:
-        report = torture_transactions(broker, rounds=ROUNDS, seed=seed, clients=[], say=print)
+        report = torture_transactions(
+            broker,
+            rounds=ROUNDS,
+            seed=seed,
+            clients=[],
+            is_damaging=broker.name != "kafka",  # which does not start over all of what is damaged here
+            say=print,
+        )
     finally:
         broker.close()
     assert report.faults == []
