@@ -80,7 +80,8 @@ def consumer_rebalance(peer: Peer) -> dict[str, float]:
 
 
 def offset_commits(peer: Peer) -> dict[str, float]:
-    """Kafka works on one request of a connection at a time, and gathers those of many connections into one write."""
+    """Kafka works on one request of a connection at a time, and gathers those of many connections into one write;
+    Penstock gathers those of one connection."""
     return {
         ONE_COMMITTER: _commits_per_s(peer, links=1, in_flight=64, partitions=1),
         TEN_COMMITTERS: _commits_per_s(peer, links=10, in_flight=10, partitions=1),
