@@ -49,7 +49,6 @@ class Segment:
         "_max_timestamp_offset",
         "_saved_entries",
         "_stored",
-        "_stored_aborted",
         "_unindexed_bytes",
         "_volume",
         "base_offset",
@@ -90,7 +89,6 @@ class Segment:
         """Entries of offsets, of times and of aborted transactions that are in the files already."""
         self._file: File | None = None
         self._stored: StoredIndex | None = None
-        self._stored_aborted: StoredAborted | None = None
         self._unindexed_bytes = 0
         self._max_timestamp_ms = _NOT_READ
         self._max_timestamp_offset = base_offset
@@ -127,7 +125,6 @@ class Segment:
         """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
         self._file = None
         self._stored = None
-        self._stored_aborted = None
         self._volume.descriptors.released(self)
 
     def lookup(self) -> SegmentIndex:
@@ -166,7 +163,7 @@ class Segment:
                 self.index.aborted = LiveAborted.decode(disk.read_file(self.path(TRANSACTION_INDEX_SUFFIX)))
             aborted_count = len(self.index.aborted or ())
             self._saved_entries = len(self.index.offsets), len(self.index.times), aborted_count
-            self._stored = self._stored_aborted = None
+            self._stored = None
             self._read_first_timestamp()
         return self.index
 
@@ -174,7 +171,7 @@ class Segment:
         """Take an index that was just built: by recovery, or for a new segment."""
         self.index = index
         self._saved_entries = (0, 0, 0)
-        self._stored = self._stored_aborted = None
+        self._stored = None
         latest = index.last_time()
         self._max_timestamp_ms = latest.timestamp_ms
         self._max_timestamp_offset = self.base_offset + latest.relative_offset
@@ -312,12 +309,8 @@ class Segment:
         return self.has_stored_aborted and self._open_aborted().collect(start_offset, end_offset, found)
 
     def _open_aborted(self) -> StoredAborted:
-        aborted = self._stored_aborted
-        if aborted is None:
-            path = self.path(TRANSACTION_INDEX_SUFFIX)
-            aborted = self._stored_aborted = StoredAborted(self._volume.disk.open(path))
-            self._volume.descriptors.opened(self)
-        return aborted
+        """Opened for one search: that takes a few microseconds, and a descriptor for each segment would be many."""
+        return StoredAborted(self._volume.disk.open(self.path(TRANSACTION_INDEX_SUFFIX)))
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that reaches `offset`; the segment's size where none does."""

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.storage import QUIET, Place, append, make_batch, settle
+from harness.storage import (
+    QUIET,
+    Place,
+    append,
+    append_in_transaction,
+    append_marker,
+    make_batch,
+    settle,
+)
 from penstock.storage.settings import LogSettings
 from penstock.storage.volume import Descriptors
 
@@ -96,3 +104,17 @@ def test_who_has_let_go_of_its_files_is_forgotten() -> None:
 class Holder:
     def release_files(self) -> None:
         pass
+
+
+async def test_searches_for_aborted_transactions_leave_no_file_open() -> None:
+    place = Place(settings=LogSettings(segment_bytes=200, file_delete_delay_ms=0), store_settings=FEW)
+    log = place.create()
+    for sequence in range(20):
+        append_in_transaction(log, 7, sequence)
+        append_marker(log, 7, is_commit=False)
+
+    await log.flush()
+
+    assert len(log.aborted_transactions(0, log.end_offset)) == 20
+
+    assert not [path for path in place.disk.open_paths() if path.endswith(".txnindex")]
