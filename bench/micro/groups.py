@@ -1,8 +1,8 @@
 """What a request to a group costs from its frame to its answer, in microseconds: `python bench/micro/groups.py`.
 
 A whole node serves them, with real logs in the temporary folder and everything but the network. The budget is 25 us
-for a commit of one offset, 12 if it comes with others, 1.2 us for each further offset, and 12 us for a heartbeat. Time is that of this thread alone, so
-that a busy machine disturbs less.
+for a commit of one offset, 12 if it comes with others, 1.2 us for each further offset, and 12 us for a heartbeat. Time
+is that of this thread alone, so that a busy machine disturbs less.
 """
 
 from __future__ import annotations
