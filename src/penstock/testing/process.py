@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 from weakref import WeakSet
@@ -44,10 +45,13 @@ class Process:
     def dissolve(self) -> None:
         """Let go of the dead tasks, when the simulation is over and nothing can be harmed any more."""
         remains, self._remains = self._remains, []
-        for task in remains:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                self.context.run(_close, task.get_coro())
+        with warnings.catch_warnings():
+            # A task that had not begun when the process died holds what it was about to await.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            for task in remains:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    self.context.run(_close, task.get_coro())
 
 
 def _close(coroutine: Any) -> None:
