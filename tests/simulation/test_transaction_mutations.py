@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -45,18 +46,26 @@ def shows_records_when_the_newest_transaction_has_ended(patch: pytest.MonkeyPatc
 
 
 def tells_too_few_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
-    aborted = Partition.aborted_transactions
-    patch.setattr(Partition, "aborted_transactions", lambda *args, **named: aborted(*args, **named)[1:])
+    read = Partition.read
+
+    def read_and_tell(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
+        records = read(partition, *arguments, aborted=aborted, **named)
+        del (aborted or [])[:1]
+        return records
+
+    patch.setattr(Partition, "read", read_and_tell)
 
 
-def tells_aborted_transactions_that_were_not(patch: pytest.MonkeyPatch) -> None:
-    aborted = Partition.aborted_transactions
+def takes_more_for_aborted_than_was(patch: pytest.MonkeyPatch) -> None:
+    read = Partition.read
 
-    def tell_one_too_many(partition: Partition, start_offset: int, *args: Any, **named: Any) -> Any:
-        found = aborted(partition, start_offset, *args, **named)
-        return [each._replace(first_offset=max(0, each.first_offset - 10)) for each in found]
+    def read_and_tell(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
+        records = read(partition, *arguments, aborted=aborted, **named)
+        if aborted:
+            aborted[:] = [each._replace(first_offset=each.first_offset - 10) for each in aborted]
+        return records
 
-    patch.setattr(Partition, "aborted_transactions", tell_one_too_many)
+    patch.setattr(Partition, "read", read_and_tell)
 
 
 # What partitions let in
@@ -67,6 +76,13 @@ def takes_records_of_older_epochs(patch: pytest.MonkeyPatch) -> None:
         pass
 
     patch.setattr(producer_state, "_check_epoch", check_nothing)
+    patch.setattr(
+        ProducerState,
+        "has_open_transaction",
+        lambda state, producer_id, producer_epoch: any(
+            each.producer_id == producer_id and each.transaction_start_offset >= 0 for each in state
+        ),
+    )
 
 
 def takes_markers_of_older_coordinators(patch: pytest.MonkeyPatch) -> None:
@@ -124,7 +140,7 @@ def sends_markers_before_the_decision_is_safe(patch: pytest.MonkeyPatch) -> None
     def end_at_once(shard: TransactionShard, request: Any, **named: Any) -> Any:
         outcome = end(shard, request, **named)
         if outcome.when_committed is not None:
-            outcome.when_committed(ErrorCode.NONE)
+            asyncio.get_running_loop().call_soon(outcome.when_committed, ErrorCode.NONE)
         return Outcome(outcome.response, outcome.records)
 
     patch.setattr(TransactionShard, "end", end_at_once)
@@ -211,7 +227,7 @@ def takes_offsets_of_members_that_were_put_out(patch: pytest.MonkeyPatch) -> Non
         (shows_records_of_open_transactions, 0),
         (shows_records_when_the_newest_transaction_has_ended, 0),
         (tells_too_few_aborted_transactions, 0),
-        (tells_aborted_transactions_that_were_not, 0),
+        (takes_more_for_aborted_than_was, 0),
         (takes_records_of_older_epochs, 0),
         (takes_markers_of_older_coordinators, 0),
         (lets_anybody_begin_a_transaction_in_a_partition, 0),

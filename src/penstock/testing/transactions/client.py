@@ -320,6 +320,11 @@ class TransactionalClient(SimulatedClient):
     def _topic_name(self, name: str, topic_id: Uuid) -> str:
         return name or next(topic for topic, found in self.topics.items() if found[0] == topic_id)
 
+    def drop_unacknowledged(self) -> None:
+        """Forget what may have been written or not, and go on with the sequences after it."""
+        for lane in self._lanes.values():
+            lane.unacknowledged.clear()
+
     def straggle(self) -> None:
         """What is not acknowledged is lost for its sender, and arrives all the same, some time later."""
         batches = {
@@ -405,6 +410,8 @@ class TransactionalClient(SimulatedClient):
         if error in FENCED:
             self._check_excuse(what, error)
             raise Fenced
+        if self.is_fenced and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            raise MustAbort
         if error == ErrorCode.TRANSACTION_ABORTABLE:
             self._check_excuse(what, error)
             raise MustAbort

@@ -91,7 +91,7 @@ class Performer(TransactionalClient, ABC):
         for _ in range(LIVES_AS_ZOMBIE):
             await self.pause()
             try:
-                self._lanes.clear()
+                self.drop_unacknowledged()
                 self.begin()
                 await self.look_for_topics()
                 if partitions := self.partitions_of(*self.topics):
