@@ -172,7 +172,7 @@ class ProducerState:
                     return  # a repetition, and it does not matter that its transaction has ended since
                 _check_epoch(header.producer_id, header.producer_epoch, epoch=producer.epoch)
             self.guards.check(header, guard)
-        verified = self.guards.get(header.producer_id)
+        verified = self.guards.get(header.producer_id, header.producer_epoch)
         if verified is not None and header.base_sequence >= 0:
             verified.check_sequence(header, has_written=producer is not None and bool(producer.batches))
 

@@ -49,6 +49,7 @@ class Segment:
         "_max_timestamp_offset",
         "_saved_entries",
         "_stored",
+        "_stored_aborted",
         "_unindexed_bytes",
         "_volume",
         "base_offset",
@@ -89,6 +90,7 @@ class Segment:
         """Entries of offsets, of times and of aborted transactions that are in the files already."""
         self._file: File | None = None
         self._stored: StoredIndex | None = None
+        self._stored_aborted: StoredAborted | None = None
         self._unindexed_bytes = 0
         self._max_timestamp_ms = _NOT_READ
         self._max_timestamp_offset = base_offset
@@ -125,6 +127,7 @@ class Segment:
         """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
         self._file = None
         self._stored = None
+        self._stored_aborted = None
         self._volume.descriptors.released(self)
 
     def lookup(self) -> SegmentIndex:
@@ -233,7 +236,7 @@ class Segment:
             data = index.aborted.encode() if index.aborted is not None else b""
             files.append(self._save(TRANSACTION_INDEX_SUFFIX, data, saved_bytes=aborted * ENTRY_BYTES))
         self.has_stored_aborted = bool(index.aborted)
-        self.index = None
+        self.index = self._stored_aborted = None
         return files
 
     def _save(self, suffix: str, data: bytes, *, saved_bytes: int) -> File:
@@ -309,8 +312,9 @@ class Segment:
         return self.has_stored_aborted and self._open_aborted().collect(start_offset, end_offset, found)
 
     def _open_aborted(self) -> StoredAborted:
-        """Opened for one search: that takes a few microseconds, and a descriptor for each segment would be many."""
-        return StoredAborted(self._volume.disk.open(self.path(TRANSACTION_INDEX_SUFFIX)))
+        if self._stored_aborted is None:
+            self._stored_aborted = StoredAborted(self._volume.disk, self.path(TRANSACTION_INDEX_SUFFIX))
+        return self._stored_aborted
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that reaches `offset`; the segment's size where none does."""

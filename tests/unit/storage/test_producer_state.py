@@ -167,11 +167,25 @@ def test_a_repetition_is_answered_after_its_transaction_has_ended() -> None:
         state.check([header(1, is_transactional=True)])
 
 
-def test_a_guard_for_an_epoch_that_nobody_has_does_not_hold_up_the_producer() -> None:
+def test_who_asks_for_an_epoch_that_nobody_has_does_not_hold_up_the_producer() -> None:
     state = state_after(header(0, epoch=3, is_transactional=True))
     state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)  # its coordinator will say no
 
     assert state.check([header(1, epoch=3, is_transactional=True)]) is None
+
+
+def test_who_asks_for_an_epoch_that_nobody_has_does_not_let_others_in() -> None:
+    state = ProducerState()
+    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
+    guard = state.guard(9, 3, 1, is_version_2=True, now_ms=NOW_MS)
+
+    with pytest.raises(OutOfOrderSequence):
+        state.check([header(1, epoch=3, is_transactional=True)], guard)
+    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
+    first = header(0, epoch=3, is_transactional=True)
+    assert state.check([first], state.guard(9, 3, 0, is_version_2=True, now_ms=NOW_MS)) is None
+    with pytest.raises(InvalidTransactionState):
+        state.check([header(0, epoch=4, is_transactional=True)], guard)
 
 
 def test_a_newer_epoch_does_not_continue_the_transaction_of_an_older_one_without_a_guard() -> None:
@@ -254,8 +268,8 @@ def test_a_later_batch_does_not_overtake_one_that_is_being_verified() -> None:
         state.check([header(6, is_transactional=True)], guard)
     assert state.check([header(4, is_transactional=True)], guard) is None
 
-    state.guard(9, 1, 7, is_version_2=False, now_ms=NOW_MS)
-    assert state.check([header(7, epoch=1, is_transactional=True)], guard) is None, "a new epoch counts anew"
+    newer = state.guard(9, 1, 7, is_version_2=False, now_ms=NOW_MS)
+    assert state.check([header(7, epoch=1, is_transactional=True)], newer) is None, "a new epoch counts anew"
 
 
 def test_a_producer_of_the_second_version_that_is_not_known_begins_at_zero() -> None:

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.runtime.disk import File
+from penstock.runtime.disk import Disk, File
 from penstock.storage.errors import CorruptFile
 
 VERSION = 0
-BLOCK_ENTRIES = 256  # read from a file at once
+BLOCK_ENTRIES = 256  # looked at together, and read from a file at once
 
 _ENTRY = Struct(">hqqqq")
+_FIRST_OFFSET = Struct(">10xq16x")
 _LAST_OFFSET = Struct(">18xq8x")
+_STABLE_OFFSET = Struct(">26xq")
 ENTRY_BYTES = _ENTRY.size
 
 
@@ -45,13 +48,15 @@ class AbortedEntry(NamedTuple):
 class LiveAborted:
     """Columns, not entries: 32 bytes each, however many aborts there are in a segment."""
 
-    __slots__ = ("_first_offsets", "_last_offsets", "_producer_ids", "_stable_offsets")
+    __slots__ = ("_block_firsts", "_first_offsets", "_last_offsets", "_producer_ids", "_stable_offsets")
 
     def __init__(self) -> None:
         self._producer_ids: array[int] = array("q")
         self._first_offsets: array[int] = array("q")
         self._last_offsets: array[int] = array("q")
         self._stable_offsets: array[int] = array("q")
+        self._block_firsts: array[int] = array("q")
+        """Of every block of entries the lowest first offset, or something lower."""
 
     def __len__(self) -> int:
         return len(self._producer_ids)
@@ -62,6 +67,7 @@ class LiveAborted:
 
     def add(self, entry: AbortedEntry) -> None:
         assert not self or entry.last_offset > self._last_offsets[-1], "markers come in the order of the log"
+        _note_first(self._block_firsts, len(self), entry.first_offset)
         self._producer_ids.append(entry.producer_id)
         self._first_offsets.append(entry.first_offset)
         self._last_offsets.append(entry.last_offset)
@@ -72,6 +78,7 @@ class LiveAborted:
         keep = bisect_left(self._last_offsets, offset)
         del self._producer_ids[keep:], self._first_offsets[keep:]
         del self._last_offsets[keep:], self._stable_offsets[keep:]
+        del self._block_firsts[-(-keep // BLOCK_ENTRIES) :]
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
         """Add those to `found` that may have records in the range; whether none that ended later can have any."""
@@ -80,14 +87,14 @@ class LiveAborted:
         # Those that ended before the range does have begun before it, too: no need to look at each.
         columns = self._producer_ids[begin:after], self._first_offsets[begin:after]
         found.extend(map(AbortedTransaction._make, zip(*columns, strict=True)))
-        if after > begin and self._stable_offsets[after - 1] >= end_offset:
-            return True
-        for slot in range(after, len(self._last_offsets)):
-            if self._first_offsets[slot] < end_offset:
-                found.append(AbortedTransaction(self._producer_ids[slot], self._first_offsets[slot]))
-            if self._stable_offsets[slot] >= end_offset:
-                return True
-        return False
+        decided = bisect_left(self._stable_offsets, end_offset, begin)
+        for first, last in _blocks_before(self._block_firsts, after, min(decided + 1, len(self)), end_offset):
+            found += [
+                AbortedTransaction(self._producer_ids[slot], self._first_offsets[slot])
+                for slot in range(first, last)
+                if self._first_offsets[slot] < end_offset
+            ]
+        return decided < len(self)
 
     def encode(self) -> bytes:
         return b"".join([_ENTRY.pack(VERSION, *entry) for entry in self.entries()])
@@ -103,54 +110,102 @@ class LiveAborted:
 
 
 class StoredAborted:
-    """The file of a sealed segment, searched in place."""
+    """The file of a sealed segment, searched in place.
 
-    __slots__ = ("_count", "_file")
+    It is opened for each search, which takes a few microseconds: a descriptor for every segment would be many.
+    """
 
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._count, rest = divmod(file.size(), ENTRY_BYTES)
-        if rest:
-            raise CorruptFile(f"{file.path} ends in the middle of an entry")
+    __slots__ = ("_block_firsts", "_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._block_firsts: array[int] | None = None
+        """As of `LiveAborted`; known when a search needed them."""
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
         """As of `LiveAborted`."""
-        slot = self._first_after(start_offset)
-        while slot < self._count:
-            for entry in decode_entries(self._read(slot, BLOCK_ENTRIES)):
-                if entry.first_offset < end_offset:
-                    found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
-                if entry.last_stable_offset >= end_offset:
-                    return True
-            slot += BLOCK_ENTRIES
-        return False
+        file, count = self._open()
+        begin = _search(file, count, _LAST_OFFSET, start_offset)
+        after = _search(file, count, _LAST_OFFSET, end_offset)
+        decided = _search(file, count, _STABLE_OFFSET, end_offset)
+        stretches = [(begin, after)]
+        if after <= decided and after < count:
+            firsts = self._find_firsts(file, count)
+            stretches += _blocks_before(firsts, after, min(decided + 1, count), end_offset)
+        for first, last in stretches:
+            for slot in range(first, last, BLOCK_ENTRIES):
+                found += [
+                    AbortedTransaction(entry.producer_id, entry.first_offset)
+                    for entry in decode_entries(_read(file, slot, min(last - slot, BLOCK_ENTRIES)))
+                    if entry.first_offset < end_offset
+                ]
+        return decided < count
 
     def check(self, *, base_offset: int, is_whole: bool) -> None:
         """Raise CorruptFile unless the entries make sense, which those of a torn or zeroed file do not. Without
         `is_whole` only the first and the last are looked at."""
-        step = BLOCK_ENTRIES if is_whole else max(1, self._count - 1)
+        file, count = self._open()
+        step = BLOCK_ENTRIES if is_whole else max(1, count - 1)
         last_offset = base_offset - 1
-        for slot in range(0, self._count, step):
-            for entry in decode_entries(self._read(slot, BLOCK_ENTRIES if is_whole else 1)):
+        for slot in range(0, count, step):
+            for entry in decode_entries(_read(file, slot, BLOCK_ENTRIES if is_whole else 1)):
                 if entry.last_offset <= last_offset:
-                    raise CorruptFile(
-                        f"{self._file.path} has a marker at {entry.last_offset} after {last_offset}"
-                    )
+                    raise CorruptFile(f"{self._path} has a marker at {entry.last_offset} after {last_offset}")
                 last_offset = entry.last_offset
 
-    def _first_after(self, offset: int) -> int:
-        """The first entry whose marker is at `offset` or above."""
-        low, high = 0, self._count
-        while low < high:
-            middle = (low + high) // 2
-            if _LAST_OFFSET.unpack(self._read(middle, 1))[0] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def _open(self) -> tuple[File, int]:
+        file = self._disk.open(self._path)
+        count, rest = divmod(file.size(), ENTRY_BYTES)
+        if rest:
+            raise CorruptFile(f"{self._path} ends in the middle of an entry")
+        return file, count
 
-    def _read(self, slot: int, count: int) -> bytes:
-        return self._file.read(position=slot * ENTRY_BYTES, size=count * ENTRY_BYTES)
+    def _find_firsts(self, file: File, count: int) -> array[int]:
+        if self._block_firsts is None:
+            self._block_firsts = array("q")
+            for slot in range(0, count, BLOCK_ENTRIES):
+                block = _read(file, slot, BLOCK_ENTRIES)
+                self._block_firsts.append(min(_FIRST_OFFSET.iter_unpack(block))[0])
+        return self._block_firsts
+
+
+def _note_first(block_firsts: array[int], slot: int, first_offset: int) -> None:
+    if slot % BLOCK_ENTRIES == 0:
+        block_firsts.append(first_offset)
+    elif first_offset < block_firsts[-1]:
+        block_firsts[-1] = first_offset
+
+
+def _blocks_before(
+    block_firsts: array[int], slot: int, end: int, end_offset: int
+) -> Iterator[tuple[int, int]]:
+    """Stretches of entries from `slot` to `end` among which some may have begun before `end_offset`.
+
+    While one transaction stays open for long, many others may be aborted; a reader that comes by afterwards would
+    have to look at each of them with every fetch.
+    """
+    while slot < end:
+        following = min(end, slot - slot % BLOCK_ENTRIES + BLOCK_ENTRIES)
+        if block_firsts[slot // BLOCK_ENTRIES] < end_offset:
+            yield slot, following
+        slot = following
+
+
+def _search(file: File, count: int, key: Struct, target: int) -> int:
+    """The first entry whose `key`, which only grows, is `target` or more."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if key.unpack(_read(file, middle, 1))[0] < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _read(file: File, slot: int, count: int) -> bytes:
+    return file.read(position=slot * ENTRY_BYTES, size=count * ENTRY_BYTES)
 
 
 def decode_entries(data: bytes) -> list[AbortedEntry]:

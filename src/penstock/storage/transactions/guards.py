@@ -7,7 +7,8 @@ for good. So a guard is taken before asking. A marker takes it out of force, as 
 batch with a guard that is not in force is refused.
 
 A guard also remembers the lowest sequence that it was taken for: were a later batch let in where an earlier one
-has to be tried again, that one could never be written.
+has to be tried again, that one could never be written. Every epoch of a producer has a guard of its own: anybody can
+ask in the name of any epoch, and must not get in the way of the one that the coordinator knows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.storage.errors import InvalidTransactionState, OutOfOrderSequence
 
 
 class VerificationGuard:
-    """Compared by identity: of two guards for one producer, one at most is in force."""
+    """Compared by identity: of two guards for one epoch of a producer, one at most is in force."""
 
     __slots__ = ("created_ms", "is_version_2", "lowest_sequence", "producer_epoch", "producer_id")
 
@@ -31,22 +32,16 @@ class VerificationGuard:
         """Whether the producer's epoch grows with every transaction, so that its sequences begin at 0 in each."""
         self.created_ms = created_ms
 
-    def ask_for(self, producer_epoch: int, sequence: int) -> None:
+    def ask_for(self, sequence: int) -> None:
         """Another batch waits for the same permission."""
-        if producer_epoch > self.producer_epoch:
-            self.producer_epoch = producer_epoch
-            self.lowest_sequence = sequence
-        elif producer_epoch == self.producer_epoch and sequence < self.lowest_sequence:
+        if sequence < self.lowest_sequence:
             self.lowest_sequence = sequence
 
     def check_sequence(self, header: BatchHeader, *, has_written: bool) -> None:
         """Raise if the batch must not be its producer's first in the transaction.
 
-        `has_written`: batches of the producer's epoch are known, so it is they that tell which sequence is next. A
-        guard that was taken for another epoch says nothing: anybody can ask for one, and its coordinator has to agree.
+        `has_written`: batches of the producer's epoch are known, so it is they that tell which sequence is next.
         """
-        if header.producer_epoch != self.producer_epoch:
-            return
         sequence = header.base_sequence
         if self.is_version_2 and sequence != 0 and not has_written:
             raise OutOfOrderSequence(
@@ -60,45 +55,55 @@ class VerificationGuard:
 
 
 class Guards:
-    """The guards in force in one partition, at most one for each producer."""
+    """The guards in force in one partition, at most one for each epoch of a producer."""
 
     __slots__ = ("_guards",)
 
     def __init__(self) -> None:
-        self._guards: dict[int, VerificationGuard] = {}
+        self._guards: dict[int, dict[int, VerificationGuard]] = {}
 
     def __len__(self) -> int:
-        return len(self._guards)
+        return sum(map(len, self._guards.values()))
 
-    def get(self, producer_id: int) -> VerificationGuard | None:
-        return self._guards.get(producer_id)
+    def get(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+        epochs = self._guards.get(producer_id)
+        return None if epochs is None else epochs.get(producer_epoch)
 
     def take(
         self, producer_id: int, producer_epoch: int, sequence: int, *, is_version_2: bool, now_ms: int
     ) -> VerificationGuard:
         """The guard in force, or a new one."""
-        guard = self._guards.get(producer_id)
+        epochs = self._guards.setdefault(producer_id, {})
+        guard = epochs.get(producer_epoch)
         if guard is None:
-            guard = self._guards[producer_id] = VerificationGuard(
+            guard = epochs[producer_epoch] = VerificationGuard(
                 producer_id, producer_epoch, sequence, is_version_2=is_version_2, created_ms=now_ms
             )
         else:
-            guard.ask_for(producer_epoch, sequence)
+            guard.ask_for(sequence)
         return guard
 
     def check(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
         """Raise unless `guard` lets the batch begin a transaction."""
-        if guard is None or self._guards.get(header.producer_id) is not guard:
+        if guard is None or self.get(header.producer_id, header.producer_epoch) is not guard:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has no open transaction that holds this partition"
             )
 
     def release(self, producer_id: int) -> None:
-        """Take the producer's guard out of force: its transaction has begun here, or ended."""
+        """Take the producer's guards out of force: its transaction has begun here, or ended."""
         self._guards.pop(producer_id, None)
 
     def expire(self, now_ms: int, *, expiration_ms: int) -> None:
         """Forget those for which no batch ever came."""
-        late = [guard for guard in self._guards.values() if now_ms - guard.created_ms >= expiration_ms]
+        late = [
+            guard
+            for epochs in self._guards.values()
+            for guard in epochs.values()
+            if now_ms - guard.created_ms >= expiration_ms
+        ]
         for guard in late:
-            del self._guards[guard.producer_id]
+            epochs = self._guards[guard.producer_id]
+            del epochs[guard.producer_epoch]
+            if not epochs:
+                del self._guards[guard.producer_id]

@@ -30,7 +30,7 @@ def live(*entries: tuple[int, int, int, int]) -> LiveAborted:
 def stored(data: bytes) -> StoredAborted:
     disk = SimulatedDisk()
     disk.write_file("/0.txnindex", data)
-    return StoredAborted(disk.open("/0.txnindex"))
+    return StoredAborted(disk, "/0.txnindex")
 
 
 def collect(index: LiveAborted | StoredAborted, start: int, end: int) -> tuple[list[int], bool]:
@@ -85,6 +85,29 @@ def test_a_file_of_many_is_searched_as_memory_is() -> None:
         start = rng.randint(0, offset)
         end = rng.choice([start + rng.randint(0, 40), offset])
         assert collect(file, start, end) == collect(index, start, end)
+
+
+def test_it_agrees_with_a_look_at_every_entry_while_one_transaction_stays_open() -> None:
+    rng = random.Random(6)
+    entries: list[AbortedEntry] = []
+    for slot in range(4 * BLOCK_ENTRIES):
+        marker_offset = 10 * slot + 10
+        first_offset = marker_offset - rng.choice([1, 2, 3, rng.randint(1, marker_offset)])
+        entries.append(AbortedEntry(slot % 7, first_offset, marker_offset, 5))
+    entries.append(AbortedEntry(8, 5, 10_600, 10_601))
+    entries.append(AbortedEntry(9, 10_601, 10_602, 10_603))
+    index = live(*entries)
+    index.add(AbortedEntry(1, 3, 20_000, 20_001))
+    index.truncate(20_000)
+    file = stored(index.encode())
+
+    for _ in range(300):
+        start = rng.randint(0, 10_700)
+        end = start + rng.choice([0, 1, 10, 300, 5000])
+        expected = [e.first_offset for e in entries if e.last_offset >= start and e.first_offset < end]
+        is_complete = any(e.last_stable_offset >= end for e in entries)
+        assert collect(index, start, end) == (expected, is_complete)
+        assert collect(file, start, end) == (expected, is_complete)
 
 
 def test_truncation_forgets_ends_and_not_beginnings() -> None:
