@@ -409,6 +409,19 @@ def test_the_first_batch_of_an_unknown_producer(
         assert (answered.error_code, answered.base_offset) == (NONE, 0)
 
 
+@pytest.mark.parametrize("version", range(ADDING, 14))
+def test_a_batch_of_another_epoch_does_not_let_later_ones_in(
+    producer: TransactionalProducer, topic: str, version: int
+) -> None:
+    stranger = producer.producer_epoch + 1
+    error = refused_with(producer, topic, version=version, producer_epoch=stranger)
+    assert error is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    error = refused_with(producer, topic, version=version, base_sequence=1)
+    assert error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.send(topic, b"a", version=version) == 0
+
+
 @pytest.mark.parametrize("version", [9, VERIFYING])
 def test_a_batch_that_overtook_another_stays_out(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
