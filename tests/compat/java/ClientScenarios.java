@@ -5,14 +5,16 @@ import java.util.TreeMap;
 /**
  * Runs what Java programs ask of a cluster, beyond what Kafka's tools do.
  *
- * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios without groups, and {@code ClientScenarios BOOTSTRAP groups} those of
- * groups. Each prints a line {@code name TAB ok} or {@code name TAB what went wrong}.
+ * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios without groups, {@code ClientScenarios BOOTSTRAP groups} those of
+ * groups, and {@code ClientScenarios BOOTSTRAP transactions} those of transactions. Each prints a line {@code name TAB ok} or {@code name TAB what went wrong}.
  */
 public final class ClientScenarios {
     public static void main(String[] args) {
         Cluster cluster = new Cluster(args[0]);
         Map<String, Scenario> all = new TreeMap<>();
-        if (args.length > 1) {
+        if (args.length > 1 && args[1].equals("transactions")) {
+            all.putAll(new TransactionScenarios(cluster).all());
+        } else if (args.length > 1) {
             all.putAll(new GroupScenarios(cluster).all());
         } else {
             all.putAll(new DataScenarios(cluster).all());
