@@ -13,7 +13,6 @@ import pytest
 from compat.conftest import TRANSACTION_SETTINGS
 from compat.groups.members import Group
 from compat.groups.state import committed_offsets
-from compat.groups.state import end_offsets as group_ends
 from compat.transactions import transformers
 from compat.transactions.input import Input
 from compat.transactions.outcome import Reader, faults, open_partitions, read_all
@@ -123,4 +122,4 @@ class Watched:
         group = Group(
             self._bootstrap, self.pipeline.group, self.pipeline.source, partition_count=PARTITION_COUNT
         )
-        assert committed_offsets(group) == group_ends(group)
+        assert committed_offsets(group) == written.ends

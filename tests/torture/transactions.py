@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from compat.groups.members import Group
 from compat.groups.state import committed_offsets
-from compat.groups.state import end_offsets as group_ends
 from compat.transactions import outcome
 from compat.transactions.input import Input
 from compat.transactions.outcome import Reader, open_partitions, read_all
@@ -81,8 +80,10 @@ class Watched:
         if self.reader.found != found:
             faults.append("what was read while it was written is not what is there now")
         group = Group(bootstrap, self.pipeline.group, INPUT, partition_count=INPUT_PARTITION_COUNT)
-        if committed_offsets(group) != group_ends(group):
-            faults.append(f"committed are {committed_offsets(group)}, but all is transformed")
+        if committed_offsets(group) != written.ends:
+            faults.append(
+                f"committed are {committed_offsets(group)}, but all is transformed to {written.ends}"
+            )
         return [f"{self.pipeline.client}: {fault}" for fault in faults]
 
 

@@ -1,4 +1,4 @@
-"""What pipelines read: numbered records, spread over the partitions of a topic, so many at a time."""
+"""What pipelines read: numbered records in transactions, and between them others that were rolled back."""
 
 from __future__ import annotations
 
@@ -8,43 +8,60 @@ from confluent_kafka import Producer
 
 from harness.load import FLUSH_SECONDS, Offset
 
+LUMP_RECORDS = 50
+NEVER_SEEN = b"rolled back"  # no number: whoever is handed one writes what nobody expects
+
 
 class Input:
-    """Writes to a topic and knows where each record lies."""
+    """Writes to a topic, so many at a time, and knows where each record lies."""
 
     def __init__(self, bootstrap: str, topic: str, partition_count: int) -> None:
         self.written: dict[Offset, int] = {}
         self._topic = topic
         self._partition_count = partition_count
         self._sent = 0
-        self._ends = dict.fromkeys(range(partition_count), 0)
         self._refused: list[str] = []
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
+                "transactional.id": f"{topic}-writer",
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
         )
+        self._producer.init_transactions(FLUSH_SECONDS)
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """By partition, the offset after its last record; a marker stands there."""
+        return {partition: offset + 1 for partition, offset in sorted(self.written)}
 
     def write(self, count: int) -> None:
-        """Returns when all is acknowledged. The producer is idempotent and alone, so that it knows every offset."""
-        for _ in range(count):
-            partition = self._sent % self._partition_count
-            self._producer.produce(
-                self._topic,
-                b"%d" % self._sent,
-                b"key-%d" % self._sent,
-                partition=partition,
-                on_delivery=self._take_delivery,
-            )
-            self.written[partition, self._ends[partition]] = self._sent
-            self._ends[partition] += 1
-            self._sent += 1
-        left = self._producer.flush(FLUSH_SECONDS)
-        assert (left, self._refused) == (0, [])
+        """Returns when all is committed. The broker must be there."""
+        for first in range(self._sent, self._sent + count, LUMP_RECORDS):
+            self._roll_back()
+            self._producer.begin_transaction()
+            for number in range(first, min(first + LUMP_RECORDS, self._sent + count)):
+                self._producer.produce(
+                    self._topic,
+                    b"%d" % number,
+                    b"key-%d" % number,
+                    partition=number % self._partition_count,
+                    on_delivery=self._take_delivery,
+                )
+            self._producer.commit_transaction(FLUSH_SECONDS)
+        self._sent += count
+        assert (self._refused, len(self.written)) == ([], self._sent)
+
+    def _roll_back(self) -> None:
+        self._producer.begin_transaction()
+        for partition in range(self._partition_count):
+            self._producer.produce(self._topic, NEVER_SEEN, partition=partition)
+        self._producer.flush(FLUSH_SECONDS)  # what is not sent yet would be dropped
+        self._producer.abort_transaction(FLUSH_SECONDS)
 
     def _take_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
             self._refused.append(f"{message.value()!r} was refused: {error}")
+        else:
+            self.written[message.partition(), message.offset()] = int(message.value())
