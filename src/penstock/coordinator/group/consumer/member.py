@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field, replace
 
-from penstock.coordinator.group.consumer.assignment import NOTHING, Owned
+from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, Owned
 from penstock.coordinator.group.member_epochs import LEAVING_EPOCH
 from penstock.coordinator.group.records.consumer import (
     ClassicMemberMetadata,
@@ -63,6 +63,14 @@ class ConsumerMember:
     @property
     def is_classic(self) -> bool:
         return self.classic is not None
+
+    @property
+    def has(self) -> Assignment:
+        """All that it may be reading."""
+        return {
+            topic_id: frozenset((*self.assigned.get(topic_id, ()), *self.revoking.get(topic_id, ())))
+            for topic_id in {**self.assigned, **self.revoking}
+        }
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.epoch == assignment_epoch and self.state is MemberState.STABLE

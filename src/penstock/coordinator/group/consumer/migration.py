@@ -152,17 +152,23 @@ class Migration:
         rebalance_reason: str | None = None,
     ) -> list[CoordinatorRecord]:
         """The records that make it a classic group: without those who leave, and with `joining` in the place of its
-        static predecessor."""
+        static predecessor.
+
+        Members keep what they shall have where that is settled, and what they have where they are to join again: Kafka
+        writes the former anyway, and if the group changes its type once more before all have joined, or is loaded, one
+        member is given what another one still reads.
+        """
         predecessor = None if joining is None else group.static_member(joining.instance_id)
         gone = {member.member_id for member in leaving}
         members: list[tuple[ConsumerMember, Assignment]] = []
         for member_id, member in group.members.items():
-            target = group.targets.get(member_id, NOTHING)
+            if member_id in gone:
+                continue
             if predecessor is not None and member_id == predecessor.member_id:
                 assert joining is not None
-                members.append((joining, target))
-            elif member_id not in gone:
-                members.append((member, target))
+                member = joining
+            target = group.targets.get(member_id, NOTHING)
+            members.append((member, target if rebalance_reason is None else member.has))
         classic = ClassicGroup.of_members(
             self._around.context,
             group.group_id,
@@ -170,10 +176,10 @@ class Migration:
             members=[_as_classic(member) for member, _ in members],
         )
         assert classic.protocol_name is not None
-        for member, target in members:
+        for member, assignment in members:
             downgraded = classic.members[member.member_id]
             downgraded.assignment = write_assignment(
-                target, self._around.image, like=downgraded.protocols[classic.protocol_name]
+                assignment, self._around.image, like=downgraded.protocols[classic.protocol_name]
             )
         member_ids = [
             joining.member_id

@@ -507,6 +507,28 @@ def test_when_the_last_new_member_vanishes_too(
     assert old.owned == WATER
 
 
+def test_a_downgrade_and_an_upgrade_at_once_give_away_nothing_that_is_still_read(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    third = ClassicConsumer(stage, "third")
+    go_on(stage, third, new, rounds=4)
+    promised = stage.group.targets[third.member_id][stage.id_of("water")]
+    assert {("water", index) for index in promised} & old.owned  # which has not heard of it
+
+    new.leave()
+    assert isinstance(stage.context.groups[GROUP], ClassicGroup)
+    another = HonestMember(stage, "another")
+    another.heartbeat()
+    assert isinstance(stage.context.groups[GROUP], ConsumerGroup)
+
+    for _ in range(4):
+        go_on(stage, third, another, rounds=1)
+        assert not (third.owned | another.owned) & old.owned
+    go_on(stage, old, third, another, rounds=20)
+    assert [len(member.owned) for member in (old, third, another)] == [2, 2, 2]
+
+
 @pytest.mark.parametrize("policy", ["disabled", "upgrade"])
 def test_a_group_may_have_to_stay_new(policy: str) -> None:
     stage = make_stage()
