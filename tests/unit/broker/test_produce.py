@@ -132,6 +132,19 @@ async def test_old_producers_send_message_sets(
     assert [record.value for record in kernel.iterate_records(piece.read())] == [b"a", b"b"]
 
 
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
+async def test_message_sets_are_not_taken_for_batches_of_transactions(
+    node: DataNode, context: Context, version: int, magic: int
+) -> None:
+    """Where a batch has the bit that says so, message sets have their keys (v0) and times (v1)."""
+    key, time = b"\xff" * 20, 0x1_10FF_FFFF
+    old = memoryview(down_convert(make_batch(b"a" * 40, key=key, timestamp=time), magic=magic))
+
+    answer = only(handle(node.broker, produce(old), context(version=version)))
+
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+
+
 # -- idempotence
 
 

@@ -36,7 +36,14 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_MASK, BatchHeader
+from penstock.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+)
 from penstock.replication.partition import Partition
 from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
 from penstock.storage.transactions.guards import VerificationGuard
@@ -88,8 +95,13 @@ def _append_later(
             appended.set_result(response)
 
     def pass_on(response: asyncio.Future[ProduceResponse]) -> None:
-        if not appended.done():
+        if appended.done():
+            return
+        error = response.exception()
+        if error is None:
             appended.set_result(response.result())
+        else:
+            appended.set_exception(error)
 
     verdict.add_done_callback(append)
     if context.connection is not None:
@@ -125,7 +137,11 @@ def _append(
                 guard = None
                 if verdict is not None:
                     guard = verdict.guard_for(partition)
-                elif len(records) >= HEADER_BYTES and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_MASK:
+                elif (
+                    len(records) >= HEADER_BYTES
+                    and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_MASK
+                    and records[MAGIC_AT] == MAGIC  # message sets have keys and times there
+                ):
                     raise Refused(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                         f"records of a transaction for {partition} came without the transactional id",
