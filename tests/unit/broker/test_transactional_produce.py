@@ -22,6 +22,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.records.batch import Compression
 from penstock.records.control import EndedTransaction
 
 NOW = 1_700_000_000_000
@@ -98,6 +99,19 @@ def batch(sequence: int = 0, *, producer_id: int = 7, epoch: int = 0, **options:
         producer_epoch=epoch,
         base_sequence=sequence,
         **{"is_transactional": True, **options},
+    )
+
+
+def large_batch() -> memoryview:
+    """Small, but it takes long to look at: what it holds is too much for the event loop."""
+    return make_batch(
+        bytes(2 << 20),
+        timestamp=NOW,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+        compression=Compression.GZIP,
     )
 
 
@@ -238,6 +252,33 @@ async def test_a_peer_that_is_gone_writes_nothing(
     await asyncio.sleep(0)
 
     assert node.partition().log.end_offset == 0
+
+
+async def test_a_batch_that_takes_long_waits_for_both_and_is_answered(
+    node: DataNode, coordinator: Coordinator, context: Context
+) -> None:
+    coordinator.waiting = asyncio.get_running_loop().create_future()
+    response = handle(node.broker, produce((0, large_batch()), acks=-1), context(version=12))
+
+    coordinator.waiting.set_result(None)
+
+    assert errors(await response) == [ErrorCode.NONE]  # type: ignore[misc]
+    assert node.partition().log.end_offset == 1
+
+
+async def test_a_failure_in_the_slow_lane_does_not_leave_the_peer_without_an_answer(
+    node: DataNode, coordinator: Coordinator, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("penstock.broker.handlers.produce.admit", fail)
+    coordinator.waiting = asyncio.get_running_loop().create_future()
+    response = handle(node.broker, produce((0, large_batch())), context(version=12))
+    coordinator.waiting.set_result(None)
+
+    with pytest.raises(MemoryError):
+        await response  # type: ignore[misc]
 
 
 async def test_two_producers_in_one_request_are_refused(
