@@ -86,7 +86,8 @@ def verify(broker: Broker, request: ProduceRequest, version: int) -> Verdict | a
 def _transactional_batches(
     broker: Broker, request: ProduceRequest, version: int
 ) -> Iterator[tuple[Partition, BatchHeader]]:
-    """Those of partitions that this node has. What is wrong with the others is said where they are appended."""
+    """Those of partitions that this node has. What is wrong with the others, or with a batch that is without a producer
+    or without a sequence, is said where they are appended."""
     table = broker.partitions
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -96,7 +97,7 @@ def _transactional_batches(
             if records[MAGIC_AT] != MAGIC:
                 continue
             header = kernel.read_header(records)
-            if not header.is_transactional or not header.has_producer_id:
+            if not header.is_transactional or not header.has_producer_id or header.base_sequence < 0:
                 continue
             if version >= TOPIC_ID_VERSION:
                 partition = table.get_by_id(topic.topic_id, data.index)

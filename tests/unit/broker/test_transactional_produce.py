@@ -281,6 +281,17 @@ async def test_a_failure_in_the_slow_lane_does_not_leave_the_peer_without_an_ans
         await response  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("version", [11, 12])
+async def test_a_batch_without_a_sequence_does_not_keep_the_next_one_out(
+    node: DataNode, coordinator: Coordinator, context: Context, version: int
+) -> None:
+    """Whoever sends one is refused for it, but must not be what the producer of this id is measured by."""
+    broken = handle(node.broker, produce((0, batch(-1))), context(version=version))
+    response = handle(node.broker, produce((0, batch(0))), context(version=version))
+
+    assert (errors(broken), errors(response)) == ([ErrorCode.INVALID_RECORD], [ErrorCode.NONE])
+
+
 async def test_two_producers_in_one_request_are_refused(
     cluster: Cluster, node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
