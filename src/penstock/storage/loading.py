@@ -146,7 +146,6 @@ class _Loader:
             producers = rebuild_producers(
                 snapshots,
                 self._segments,
-                start_offset=start_offset,
                 end_offset=end_offset,
                 high_watermark=self._high_watermark,
                 is_trusted=is_clean,
@@ -248,7 +247,6 @@ class _Loader:
         producers = rebuild_producers(
             snapshots,
             self._segments[:first],
-            start_offset=0,
             end_offset=next_offset,
             high_watermark=self._high_watermark,
         )

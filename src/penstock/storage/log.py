@@ -376,7 +376,6 @@ class Log(ReadableLog):
         self.producers = rebuild_producers(
             snapshots,
             self._segments,
-            start_offset=self.start_offset,
             end_offset=end_offset,
             high_watermark=self.high_watermark,
         )

@@ -20,12 +20,12 @@ def rebuild_producers(
     snapshots: SnapshotFiles,
     segments: Iterable[Segment],
     *,
-    start_offset: int,
     end_offset: int,
     high_watermark: int,
     is_trusted: bool = False,
 ) -> ProducerState:
-    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since.
+    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since. Without a
+    snapshot it is every batch on disk, also before the log's start: no more is forgotten than has to be.
 
     With `is_trusted` a log that was closed properly and has no snapshot at all is taken to have no producers,
     rather than being read from its first batch to its last.
@@ -36,12 +36,12 @@ def rebuild_producers(
     held = [segment for segment in segments if segment.size > 0]
     found = snapshots.load(end_offset=end_offset)
     if found is not None and found[0] > high_watermark:
-        undecided = _batches(held, start_offset=max(start_offset, high_watermark), end_offset=found[0])
+        undecided = _batches(held, start_offset=high_watermark, end_offset=found[0])
         if any(header.is_control for _, _, header in undecided):
             found, is_trusted = snapshots.load(end_offset=high_watermark), False
     if found is None and is_trusted:
         return ProducerState()
-    offset, producers = found if found is not None else (start_offset, [])
+    offset, producers = found if found is not None else (0, [])
     state = ProducerState(producers, high_watermark=high_watermark)
     for segment, position, header in _batches(held, start_offset=offset, end_offset=end_offset):
         if header.producer_id >= 0:

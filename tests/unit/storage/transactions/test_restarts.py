@@ -71,6 +71,19 @@ async def test_cutting_a_marker_off_opens_its_transaction_again() -> None:
     assert log.aborted_transactions(0, 1) == []
 
 
+async def test_cutting_keeps_a_transaction_that_began_before_the_logs_start() -> None:
+    log = Place().create()
+    append_in_transaction(log, 7, 0)
+    commit_all(log)
+    log.advance_start(1)
+    append(log, make_batch(1))
+
+    log.truncate(1)
+
+    assert log.producers.has_open_transaction(7, 0)
+    assert log.first_unstable_offset == 1
+
+
 async def test_cutting_a_transaction_off_forgets_it() -> None:
     log = Place(settings=SMALL_SEGMENTS).create()
     append(log, make_batch(1))
