@@ -55,6 +55,8 @@ class ClassicGroup(Group):
         self._protocol_type = protocol_type
         self.protocol_name = protocol_name
         self.leader_id: str | None = None
+        self.has_to_rebalance = False
+        """It was loaded as it was when it took this type: its members have less than there is to read."""
         self.members: dict[str, Member] = {}
         """By id, in the order of their coming."""
         self.static_ids: dict[str, str] = {}

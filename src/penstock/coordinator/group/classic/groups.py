@@ -124,7 +124,7 @@ class ClassicGroups:
         The decision that asks for it must return the record, after those that take away what stands there.
         """
         self._adopted = (group, rebalance_reason)
-        return record_of(group, assignments_of(group))
+        return record_of(group, assignments_of(group), has_leader=rebalance_reason is None)
 
     def prepare_rebalance(self, group: ClassicGroup, reason: str) -> list[CoordinatorRecord]:
         """Let the members of a group that is served join again. The records are those of a group without
@@ -146,6 +146,8 @@ class ClassicGroups:
                 if len(group.members) > size_max:
                     reason = f"it was loaded with {len(group.members)} members, and may have {size_max}"
                     self._rebalances.prepare(group, reason)
+                elif group.has_to_rebalance:
+                    self._rebalances.prepare(group, "it was loaded as it was when it became a classic one")
 
     def unloaded(self) -> None:
         for group in self._groups.values():

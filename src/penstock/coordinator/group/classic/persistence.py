@@ -1,7 +1,8 @@
 """A classic group as a record, and back.
 
 A record is the whole group: the last one is all that counts. It is written when a generation has its
-assignments, when a static member has changed its id, and when a group begins or becomes empty.
+assignments, when a static member has changed its id, and when a group begins or becomes empty. One of members without
+a leader is that of a group which took this type and had to be rebalanced then: whoever loads it has to do so.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from penstock.coordinator.outcome import CoordinatorRecord
 NOT_TOLD = -1
 
 
-def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
+def record_of(
+    group: ClassicGroup, assignments: Mapping[str, bytes], *, has_leader: bool = True
+) -> CoordinatorRecord:
     """The group as it will be once its members have these assignments."""
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
@@ -32,7 +35,7 @@ def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coordina
             protocol_type=group.protocol_type,
             generation=group.generation,
             protocol=group.protocol_name,
-            leader=group.leader_id,
+            leader=group.leader_id if has_leader else None,
             current_state_timestamp=NOT_TOLD if group.state_since_ms is None else group.state_since_ms,
             members=[
                 _describe(member, group.protocol_name, assignments[member.member_id])
@@ -78,6 +81,7 @@ def group_of(context: GroupContext, group_id: str, value: GroupMetadataValue) ->
     )
     for member in value.members:
         group.add(_restore(member, value.protocol))
+    group.has_to_rebalance = bool(value.members) and value.leader is None
     if value.leader in group.members:
         group.leader_id = value.leader
     group.note_subscriptions()

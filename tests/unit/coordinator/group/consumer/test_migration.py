@@ -507,6 +507,19 @@ def test_when_the_last_new_member_vanishes_too(
     assert old.owned == WATER
 
 
+def test_what_the_last_new_member_had_is_not_forgotten_when_the_group_is_loaded_before_all_have_joined(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
+) -> None:
+    stage, old, new = mixed
+    new.leave()
+    loaded = stage.reloaded()
+    old.stage = loaded
+
+    go_on(loaded, old)
+
+    assert old.owned == WATER
+
+
 def test_a_downgrade_and_an_upgrade_at_once_give_away_nothing_that_is_still_read(
     mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember],
 ) -> None:
