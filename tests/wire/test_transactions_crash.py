@@ -15,12 +15,14 @@ from harness.requests import ask, create_topic
 from harness.transactions import (
     TransactionalProducer,
     aborted,
+    add_offsets,
     await_state,
     await_transactions,
     committed_values,
     describe,
     read,
     seen,
+    settled,
 )
 from harness.waiting import wait_until
 from harness.wire import WireConnection
@@ -152,3 +154,23 @@ def test_a_topic_that_is_made_anew_gets_the_marker_and_nothing_else(
     producer.commit()
     data = read(connection, topic)
     assert (data.last_stable_offset, seen(data)) == (1, [(0, "commit")])
+
+
+@pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
+def test_a_deleted_topic_of_offsets_does_not_keep_a_transaction_from_ending(
+    broker: Broker, is_commit: bool
+) -> None:
+    with WireConnection(broker.port) as connection:
+        create_topic(connection, "orders")
+        producer = TransactionalProducer.started(connection, "writer")
+        producer.send("orders", b"a")
+        added = settled(
+            lambda: add_offsets(connection, "writer", *producer.identity, "readers"), "the group is added"
+        )
+        assert added is NONE
+        delete_topic(connection, "__consumer_offsets")
+
+        producer.end(committed=is_commit)
+
+        await_state(connection, "writer", "CompleteCommit" if is_commit else "CompleteAbort")
+        assert committed_values(read(connection, "orders")) == ([b"a"] if is_commit else [])

@@ -22,6 +22,10 @@ from penstock.runtime.clock import Clock
 
 ACKS_ALL = -1
 
+MARKERS_AT_ONCE = 50
+"""After so many others get their turn on the event loop: a millisecond, or some dozen where nothing was written to the
+partitions for long."""
+
 Told = Callable[[ErrorCode], None]
 
 
@@ -40,7 +44,7 @@ class LocalMarkers:
         done: Callable[[TopicPartition, ErrorCode], None],
     ) -> None:
         """`done` is called once for each partition, perhaps before this returns; NONE when the marker is committed."""
-        for each in partitions:
+        for each in partitions[:MARKERS_AT_ONCE]:
             told = partial(done, each)
             try:
                 if each.topic == OFFSETS_TOPIC:
@@ -49,6 +53,9 @@ class LocalMarkers:
                     self._append(marker, each, told)
             except Refused as refusal:
                 told(refusal.error)
+        if len(partitions) > MARKERS_AT_ONCE:
+            rest = partitions[MARKERS_AT_ONCE:]
+            asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
 
     def _append(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
         partition = self._partitions.find(where.topic, where.partition)
@@ -57,6 +64,9 @@ class LocalMarkers:
             told(ErrorCode.NONE)
 
     def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:
+        self._partitions.find(
+            OFFSETS_TOPIC, partition
+        )  # groups say of one that was deleted that it is elsewhere
         waiting = self._groups.end_transaction(partition, marker)
         if waiting is None:
             told(ErrorCode.NONE)

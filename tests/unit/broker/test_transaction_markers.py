@@ -10,7 +10,7 @@ import pytest
 
 from harness.datapath import NODE_ID, Cluster, DataNode
 from penstock.broker.handlers.write_txn_markers import handle
-from penstock.broker.transaction_markers import LocalMarkers
+from penstock.broker.transaction_markers import MARKERS_AT_ONCE, LocalMarkers
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import OFFSETS_TOPIC
@@ -95,12 +95,23 @@ async def test_an_older_coordinator_is_told_so(node: DataNode, groups: Groups) -
     assert write(node, groups, ("orders", 0)) == [("orders", 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)]
 
 
-async def test_groups_write_their_own_markers(node: DataNode, groups: Groups) -> None:
+async def test_groups_write_their_own_markers(cluster: Cluster, node: DataNode, groups: Groups) -> None:
+    cluster.add_topic(OFFSETS_TOPIC, partitions=4)
+
     assert write(node, groups, (OFFSETS_TOPIC, 3)) == [(OFFSETS_TOPIC, 3, ErrorCode.NONE)]
     assert groups.ended == [(3, COMMIT)]
 
 
-async def test_groups_may_take_their_time_or_refuse(node: DataNode, groups: Groups) -> None:
+async def test_groups_whose_topic_is_no_more_have_nothing_to_end(node: DataNode, groups: Groups) -> None:
+    groups.says = Refused(ErrorCode.NOT_COORDINATOR, "elsewhere, for all that groups know")
+
+    assert write(node, groups, (OFFSETS_TOPIC, 3)) == [
+        (OFFSETS_TOPIC, 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    ]
+
+
+async def test_groups_may_take_their_time_or_refuse(cluster: Cluster, node: DataNode, groups: Groups) -> None:
+    cluster.add_topic(OFFSETS_TOPIC, partitions=4)
     loop = asyncio.get_running_loop()
     good, bad = loop.create_future(), loop.create_future()
     told = []
@@ -111,6 +122,21 @@ async def test_groups_may_take_their_time_or_refuse(node: DataNode, groups: Grou
     await asyncio.sleep(0)
 
     assert told == [[(OFFSETS_TOPIC, 3, ErrorCode.NONE)], [(OFFSETS_TOPIC, 3, ErrorCode.NOT_COORDINATOR)]]
+
+
+async def test_others_get_their_turn_between_many_markers(
+    cluster: Cluster, node: DataNode, groups: Groups
+) -> None:
+    count = 2 * MARKERS_AT_ONCE + 1
+    cluster.add_topic("many", partitions=count)
+    told = write(node, groups, *(("many", index) for index in range(count)))
+    seen = []
+    while len(told) < count:
+        seen.append(len(told))
+        await asyncio.sleep(0)
+
+    assert seen == [MARKERS_AT_ONCE, 2 * MARKERS_AT_ONCE]
+    assert told == [("many", index, ErrorCode.NONE) for index in range(count)]
 
 
 # -- WriteTxnMarkers
@@ -141,8 +167,9 @@ def told_by(response: Any) -> dict[tuple[int, str], ErrorCode]:
 
 
 async def test_every_partition_of_every_marker_is_answered_for(
-    node: DataNode, groups: Groups, context: Context
+    cluster: Cluster, node: DataNode, groups: Groups, context: Context
 ) -> None:
+    cluster.add_topic(OFFSETS_TOPIC)
     groups.says = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     asked = request(marker_for("orders", OFFSETS_TOPIC), marker_for("gone", "orders", producer_id=8))
 
@@ -169,6 +196,32 @@ async def test_the_answer_waits_for_the_last_marker(
     )
 
     assert told_by(await waiting) == {(7, "orders"): ErrorCode.NONE, (7, "shared"): ErrorCode.NONE}
+
+
+async def test_markers_that_are_committed_before_anybody_waits_are_answered(
+    cluster: Cluster, node: DataNode, groups: Groups, context: Context
+) -> None:
+    """The task that waits has its first turn after others had theirs."""
+    cluster.add_topic("shared", replicas=[NODE_ID, OTHER_NODE])
+    response: Any = handle(node.broker, request(marker_for("shared")), context(version=2))
+    node.partition("shared").follower_fetched(
+        OTHER_NODE, end_offset=1, start_offset=0, leader_epoch=0, now_ms=0
+    )
+
+    async with asyncio.timeout(5):
+        assert told_by(await response) == {(7, "shared"): ErrorCode.NONE}
+
+
+async def test_others_get_their_turn_between_many_markers_of_a_request(
+    node: DataNode, groups: Groups, context: Context
+) -> None:
+    """A few kilobytes may ask for seconds of work, and name the same partition again and again."""
+    markers = [marker_for("orders", producer_id=each) for each in range(MARKERS_AT_ONCE + 1)]
+    waiting = asyncio.ensure_future(handle(node.broker, request(*markers), context(version=2)))  # type: ignore[arg-type]
+    assert node.partition().log.end_offset == MARKERS_AT_ONCE
+
+    assert told_by(await waiting) == {(each.producer_id, "orders"): ErrorCode.NONE for each in markers}
+    assert node.partition().log.end_offset == len(markers)
 
 
 async def test_no_markers_are_answered_with_none(node: DataNode, groups: Groups, context: Context) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
+from itertools import islice
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.transaction_markers import LocalMarkers
+from penstock.broker.transaction_markers import MARKERS_AT_ONCE, LocalMarkers
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -35,61 +38,69 @@ NOT_READY = (
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
-    writing = _Writing(request)
-    writing.start(LocalMarkers(broker.partitions, broker.groups, broker.runtime.clock))
-    return writing.response() if writing.is_done else writing.wait()
+    writing = _Writing(request, LocalMarkers(broker.partitions, broker.groups, broker.runtime.clock))
+    return writing.response() if writing.begin_some() and writing.is_done else writing.finish()
 
 
 class _Writing:
     """The markers of one request, on their way into the logs."""
 
-    def __init__(self, request: WriteTxnMarkersRequest) -> None:
-        self._markers = request.markers
-        self._errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
-        self._outstanding = sum(
-            len(topic.partition_indexes) for marker in self._markers for topic in marker.topics
+    def __init__(self, request: WriteTxnMarkersRequest, markers: LocalMarkers) -> None:
+        self._markers = markers
+        self._errors: dict[int, dict[TopicPartition, ErrorCode]] = {
+            marker.producer_id: {} for marker in request.markers
+        }
+        self._to_begin = (
+            (marker, TopicPartition(topic.name, index))
+            for marker in request.markers
+            for topic in marker.topics
+            for index in topic.partition_indexes
         )
-        self._future: asyncio.Future[None] | None = None
+        self._under_way = 0
+        self._last_done: asyncio.Future[None] | None = None
 
-    def start(self, markers: LocalMarkers) -> None:
-        for each in self._markers:
-            errors = self._errors.setdefault(each.producer_id, {})
-            marker = EndedTransaction(
-                each.producer_id,
-                each.producer_epoch,
-                each.coordinator_epoch,
-                each.transaction_result,
-                each.transaction_version,
-            )
-            partitions = [
-                TopicPartition(topic.name, index)
-                for topic in each.topics
-                for index in topic.partition_indexes
-            ]
+    def begin_some(self) -> bool:
+        """Write as many as may be written at once; whether these were the last ones."""
+        begun = 0
+        for asked, partition in islice(self._to_begin, MARKERS_AT_ONCE):
+            begun += 1
+            self._begin(asked, partition)
+        return begun < MARKERS_AT_ONCE
 
-            def done(
-                partition: TopicPartition,
-                error: ErrorCode,
-                errors: dict[TopicPartition, ErrorCode] = errors,
-            ) -> None:
-                errors[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER if error in NOT_READY else error
-                self._outstanding -= 1
-                if self._future is not None and self.is_done and not self._future.done():
-                    self._future.set_result(None)
+    def _begin(self, asked: WritableTxnMarker, partition: TopicPartition) -> None:
+        marker = EndedTransaction(
+            asked.producer_id,
+            asked.producer_epoch,
+            asked.coordinator_epoch,
+            asked.transaction_result,
+            asked.transaction_version,
+        )
+        done = partial(self._done, self._errors[asked.producer_id])
+        self._under_way += 1
+        if _is_of_somebody(marker):
+            self._markers.write(marker, (partition,), done)
+        else:
+            done(partition, ErrorCode.INVALID_REQUEST)
 
-            if _is_of_somebody(marker):
-                markers.write(marker, partitions, done)
-            else:
-                for partition in partitions:
-                    done(partition, ErrorCode.INVALID_REQUEST)
+    def _done(
+        self, errors: dict[TopicPartition, ErrorCode], partition: TopicPartition, error: ErrorCode
+    ) -> None:
+        errors[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER if error in NOT_READY else error
+        self._under_way -= 1
+        if self._last_done is not None and self.is_done and not self._last_done.done():
+            self._last_done.set_result(None)
 
     @property
     def is_done(self) -> bool:
-        return self._outstanding == 0
+        """Of those that were begun."""
+        return self._under_way == 0
 
-    async def wait(self) -> WriteTxnMarkersResponse:
-        self._future = asyncio.get_running_loop().create_future()
-        await self._future
+    async def finish(self) -> WriteTxnMarkersResponse:
+        while not self.begin_some():
+            await asyncio.sleep(0)
+        if not self.is_done:
+            self._last_done = asyncio.get_running_loop().create_future()
+            await self._last_done
         return self.response()
 
     def response(self) -> WriteTxnMarkersResponse:
