@@ -102,7 +102,7 @@ def _prepare(
     """`client` is who may write when this is over."""
     is_same = client.producer_id == transaction.producer_id
     # Of the markers: that of the client, or, where it goes on under another id, one above what the partitions have.
-    marker_epoch = client.epoch if is_same else transaction.producer_epoch + 1
+    marker_epoch = client.epoch if is_same else min(transaction.producer_epoch + 1, EPOCH_MAX)
     return transaction._replace(
         producer_epoch=marker_epoch,
         state=State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT,

@@ -247,7 +247,13 @@ class TransactionCoordinator:
         self, transactional_id: str, decide: Callable[[TransactionShard], Outcome[R]]
     ) -> R:
         while True:
-            self._spare_ids.append(await self._producer_ids.take())
+            try:
+                self._spare_ids.append(await self._producer_ids.take())
+            except Refused as refusal:
+                # Producers know nothing of controllers; older ones take an error that they do not expect for the end.
+                raise Refused(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {refusal}"
+                ) from refusal
             try:
                 response = self._runtime.write(self.partition_of(transactional_id), decide)
             except _NeedsProducerId:

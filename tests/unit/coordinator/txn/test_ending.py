@@ -220,3 +220,19 @@ def test_the_clusters_transaction_version_says_how_records_are_written(
         assert stage.value_versions() == [version] * 4
 
     play(scenario, transaction_version=transaction_version)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_epoch_that_nobody_was_given_cannot_break_the_end(is_commit: bool) -> None:
+    """The epoch that locks out the last one is the greatest there is. Nobody knows it, but anybody can guess it."""
+
+    async def scenario(stage: Coordination) -> None:
+        stranger = (7, LAST_EPOCH + 1)
+        stage.put(Transaction(*stranger, 5_000, State.COMPLETE_ABORT, (), WALL_MS, WALL_MS, 2))
+        stage.add(stranger, ORDERS_0)
+        assert stage.end(stranger, is_commit=is_commit) == (1000, 0)
+
+        (marker,) = stage.partitions.written[ORDERS_0]
+        assert (marker.producer_id, marker.producer_epoch) == (7, LAST_EPOCH + 1)
+
+    play(scenario)

@@ -190,15 +190,18 @@ def test_an_id_that_was_fetched_and_not_needed_goes_to_the_next() -> None:
     play(scenario)
 
 
-def test_a_controller_that_gives_no_ids_is_heard_of() -> None:
+@pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
+def test_a_controller_that_gives_no_ids_is_a_reason_to_try_again(error: ErrorCode) -> None:
+    """By a name that every producer knows: to those of Java before 2.5 any other is the end."""
+
     async def scenario(stage: Coordination) -> None:
         stage.producer_ids.is_at_hand = False
-        stage.producer_ids.refusal = ErrorCode.NOT_CONTROLLER
+        stage.producer_ids.refusal = error
         waiting = stage.coordinator.init_producer_id(init_request(), version=5)
         assert isinstance(waiting, asyncio.Future)
         with pytest.raises(Refused) as refused:
             await waiting
-        assert refused.value.error is ErrorCode.NOT_CONTROLLER
+        assert refused.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     play(scenario)
 
