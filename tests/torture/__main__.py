@@ -1,4 +1,4 @@
-"""`make torture`: kill -9 under load, ROUNDS times, first of records, then of groups, then of transactions.
+"""`make torture`: kill -9 under load, ROUNDS times each: of records, of groups, of transactions, of Kafka Streams.
 
 Prints the seed; the same seed kills at the same moments.
 """
@@ -18,6 +18,7 @@ from harness.brokers import Broker, KafkaBroker, PenstockBroker
 from torture.groups import SETTINGS as GROUP_SETTINGS
 from torture.groups import torture_groups
 from torture.run import SETTINGS, torture
+from torture.streams import STREAMS_SETTINGS, torture_streams
 from torture.transactions import SETTINGS as TRANSACTION_SETTINGS
 from torture.transactions import torture_transactions
 
@@ -30,7 +31,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--broker", choices=("penstock", "kafka"), default="penstock")
-    parser.add_argument("--of", choices=("records", "groups", "transactions", "all"), default="all")
+    parser.add_argument("--of", choices=(*PARTS, "all"), default="all")
     names = [client.name for client in transformers.IN_CRASHES]
     parser.add_argument(
         "--clients", nargs="*", choices=names, default=CLIENTS, help="whose pipelines transactions have"
@@ -38,12 +39,11 @@ def main() -> int:
     parser.add_argument("--no-damage", action="store_true", help="kill only, and leave the files as they are")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(32)
-    parts = {"records": _records, "groups": _groups, "transactions": _transactions}
-    wanted = parts if arguments.of == "all" else [arguments.of]
+    wanted = PARTS if arguments.of == "all" else [arguments.of]
     for name in wanted:
         folder = Path(tempfile.mkdtemp(prefix=f"torture-{name}-"))
         print(f"{name}: seed {seed}, data in {folder}", flush=True)
-        faults = parts[name](arguments, folder, seed)
+        faults = PARTS[name](arguments, folder, seed)
         if faults:
             print("\n".join(["FAILED", *faults]))
             print(
@@ -115,6 +115,22 @@ def _transactions(arguments: argparse.Namespace, folder: Path, seed: int) -> lis
     return report.faults
 
 
+def _streams(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
+    started = time.monotonic()
+    broker = _broker(arguments.broker, folder, STREAMS_SETTINGS)
+    try:
+        report = torture_streams(broker, folder, rounds=arguments.rounds, seed=seed, say=_say)
+    finally:
+        broker.close()
+    print(
+        f"{report.kills} kills of the broker and {report.instance_kills} of instances in {report.rounds} rounds "
+        f"and {time.monotonic() - started:.0f} s: {report.counted:,} words counted"
+    )
+    if not report.faults:
+        print("every word was counted once")
+    return report.faults
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -126,6 +142,8 @@ def _broker(kind: str, folder: Path, settings: dict[str, str]) -> Broker:
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     return KafkaBroker(folder, settings={**settings, **session})
 
+
+PARTS = {"records": _records, "groups": _groups, "transactions": _transactions, "streams": _streams}
 
 if __name__ == "__main__":
     sys.exit(main())

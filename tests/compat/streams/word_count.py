@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat.clients.java import JVM_OPTIONS, class_path
 from compat.groups.state import topic_ends
@@ -25,6 +25,13 @@ OUTPUT = "streams-wordcount-output"
 PARTITION_COUNT = 2
 COUNT_SECONDS = 40.0
 STOP_SECONDS = 30.0
+WORDS = ["all", "streams", "lead", "to", "the", "sea", "and", "the", "sea", "is", "not", "full"]
+EXACTLY_ONCE = {
+    "processing.guarantee": "exactly_once_v2",
+    "producer.transaction.timeout.ms": "3000",
+    "producer.reconnect.backoff.max.ms": "200",
+    "consumer.reconnect.backoff.max.ms": "200",
+}
 
 
 class WordCount:
@@ -81,14 +88,20 @@ class WordCount:
         self._processes.append(process)
         return process
 
+    def read(self, wait_s: float) -> int:
+        """Takes up what was written; how many counts that were."""
+        messages = self._consumer.consume(100, timeout=wait_s)
+        found = [message for message in messages if message.error() is None]
+        for message in found:
+            self.told[message.key().decode()].append(struct.unpack(">q", message.value())[0])
+        return len(found)
+
     def wait_until_counted(self, lines: list[str]) -> None:
         """The last count of every word is right."""
         expected = Counter(word for line in lines for word in line.split())
 
         def is_counted() -> bool:
-            for message in self._consumer.consume(100, timeout=0.1):
-                if message.error() is None:
-                    self.told[message.key().decode()].append(struct.unpack(">q", message.value())[0])
+            self.read(0.1)
             return self.counts == expected
 
         try:
@@ -112,3 +125,29 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
         raise
+
+
+class Lines:
+    """Writes lines to the input, each of another few of the words."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.written: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        )
+
+    def write(self, count: int) -> list[str]:
+        """Returns all that were written so far."""
+        for _ in range(count):
+            number = len(self.written)
+            line = " ".join(WORDS[(number + at) % len(WORDS)] for at in range(1 + number % 5))
+            self._producer.produce(INPUT, line, partition=number % PARTITION_COUNT)
+            self.written.append(line)
+        assert self._producer.flush(30) == 0
+        return list(self.written)
+
+
+def each_once(lines: Sequence[str]) -> dict[str, list[int]]:
+    """What is told of every word where none is lost and none is counted twice."""
+    counts = Counter(word for line in lines for word in line.split())
+    return {word: list(range(1, count + 1)) for word, count in counts.items()}
