@@ -16,13 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from harness.committed_reads import READ_UNCOMMITTED, aborted, read, seen
 from harness.offset_requests import commit as commit_offsets
 from harness.offset_requests import fetch as fetch_offsets
 from harness.requests import ask, batch
 from harness.transactions import (
-    READ_UNCOMMITTED,
     Identity,
-    aborted,
     add,
     add_offsets,
     describe,
@@ -30,8 +29,6 @@ from harness.transactions import (
     init,
     produce,
     producers_of,
-    read,
-    seen,
     state_of,
 )
 from harness.waiting import wait_until

@@ -12,21 +12,18 @@ import pytest
 
 from harness.admin import new_name
 from harness.brokers import Broker
-from harness.requests import ask, batch, create_topic
-from harness.transactions import (
+from harness.committed_reads import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    TransactionalProducer,
     aborted,
-    await_transactions,
     committed_values,
     fetch_request,
     offset_at,
-    produce,
-    producers_of,
     read,
     seen,
 )
+from harness.requests import ask, batch, create_topic
+from harness.transactions import TransactionalProducer, await_transactions, produce, producers_of
 from harness.wire import FETCH, WireConnection
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec

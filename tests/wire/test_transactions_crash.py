@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 
 from harness.brokers import Broker
+from harness.committed_reads import aborted, committed_values, read, seen
 from harness.requests import ask, create_topic
 from harness.transactions import (
     TransactionalProducer,
-    aborted,
     add_offsets,
     await_state,
     await_transactions,
-    committed_values,
     describe,
-    read,
-    seen,
     settled,
 )
 from harness.waiting import wait_until

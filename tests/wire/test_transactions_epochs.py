@@ -8,16 +8,8 @@ from __future__ import annotations
 import pytest
 
 from harness.admin import new_name
-from harness.transactions import (
-    Identity,
-    TransactionalProducer,
-    await_state,
-    describe,
-    init,
-    producers_of,
-    read,
-    seen,
-)
+from harness.committed_reads import read, seen
+from harness.transactions import Identity, TransactionalProducer, await_state, describe, init, producers_of
 from harness.wire import WireConnection
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.codec import codec

@@ -8,16 +8,14 @@ from __future__ import annotations
 import pytest
 
 from harness.admin import new_name
+from harness.committed_reads import aborted, read, seen
 from harness.requests import ask, batch
 from harness.transactions import (
     TransactionalProducer,
-    aborted,
     add_to_one,
     marker,
     produce,
     producers_of,
-    read,
-    seen,
     state_of,
     write_markers,
 )

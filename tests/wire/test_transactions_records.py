@@ -12,18 +12,17 @@ from typing import NamedTuple
 import pytest
 
 from harness.admin import new_name
+from harness.committed_reads import READ_UNCOMMITTED, read
 from harness.group_requests import await_coordinator
 from harness.offset_requests import topic_id_of
 from harness.requests import ask
 from harness.transactions import (
-    READ_UNCOMMITTED,
     TransactionalProducer,
     add_offsets,
     await_state,
     describe,
     init,
     partition_of,
-    read,
     settled,
 )
 from harness.wire import WireConnection

@@ -13,13 +13,12 @@ import pytest
 
 from harness.admin import new_name
 from harness.brokers import Broker
+from harness.committed_reads import READ_UNCOMMITTED, aborted, read, seen
 from harness.requests import ask, create_topic
 from harness.transactions import (
     ADDING,
-    READ_UNCOMMITTED,
     VERIFYING,
     TransactionalProducer,
-    aborted,
     add_to_one,
     await_state,
     await_transactions,
@@ -28,8 +27,6 @@ from harness.transactions import (
     listed,
     partition_of,
     produce,
-    read,
-    seen,
     state_of,
 )
 from harness.waiting import wait_until

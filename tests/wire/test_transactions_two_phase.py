@@ -14,17 +14,15 @@ import pytest
 
 from harness.admin import new_name
 from harness.brokers import Broker
+from harness.committed_reads import aborted, committed_values, read
 from harness.requests import ask, create_topic
 from harness.transactions import (
     TransactionalProducer,
-    aborted,
     add_to_one,
     await_state,
     await_transactions,
-    committed_values,
     describe,
     init,
-    read,
     settled,
     state_of,
 )
