@@ -44,6 +44,7 @@ JOIN_VERSIONS = (2, 4, 5, 9)  # without ids in advance, with them, with static m
 STATIC_JOIN_VERSIONS = (5, 9)
 LEAVE_VERSIONS = (2, 5)  # one member, and several
 LOOK_FOR_PARTITIONS_CHANCE = 0.15  # at every heartbeat of a leader
+COMMIT_S_MAX = 5.0  # `offsets.commit.timeout.ms`: how long an answer waits for a log whose disk has failed
 
 
 class ClassicMember(Member):
@@ -81,7 +82,7 @@ class ClassicMember(Member):
     @property
     def _waits_for_others_s(self) -> float:
         """Who does not join, or does not assign, is waited for so long."""
-        return self.party.rebalance_s + self.party.session_s + 2 * self.simulation.settle_s
+        return self.party.rebalance_s + self.party.session_s + COMMIT_S_MAX + 2 * self.simulation.settle_s
 
     @property
     def _is_cooperative(self) -> bool:
