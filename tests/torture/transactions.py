@@ -172,16 +172,22 @@ class _Run:
 
     def finish(self) -> list[str]:
         """Lets everybody come to an end, and looks at what is there, before and after a clean restart."""
-        if not self.failures():
-            for watched in self.pipelines:
-                watched.reader.read_until(len(self.written.written), complaints=watched.failures)
+        faults = [] if self.failures() else [fault for each in self.pipelines for fault in self._stuck(each)]
         for transactor in self.raw:
             transactor.stop()
         for watched in self.pipelines:
             watched.pipeline.stop()
-        before = self._faults()
+        faults += self._faults()
         self.broker.restart()
-        return before + self._faults()
+        return faults + self._faults()
+
+    def _stuck(self, watched: Watched) -> list[str]:
+        """Whether a pipeline does not come to the end of its input."""
+        try:
+            watched.reader.read_until(len(self.written.written), complaints=watched.failures)
+        except AssertionError as error:
+            return [f"{watched.pipeline.client}: {error}"]
+        return []
 
     def _faults(self) -> list[str]:
         bootstrap = self.broker.bootstrap
