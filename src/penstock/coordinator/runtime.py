@@ -154,8 +154,10 @@ class CoordinatorRuntime(Generic[S]):
     def resigned(self, partition: int) -> None:
         """This node leads the partition no more."""
         held = self._held.pop(partition, None)
-        if held is None:
-            return
+        if held is not None:
+            self._unload(held)
+
+    def _unload(self, held: _Held[S]) -> None:
         if held.alarm is not None:
             held.alarm.cancel()
         held.context.timers.clear()
@@ -181,7 +183,12 @@ class CoordinatorRuntime(Generic[S]):
     def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
         """Append a marker; done when it is committed. `Refused` where the log refuses it, by the log's own error."""
         held = self._find(partition)
-        self._written(held, self._log.append_marker(partition, marker))
+        try:
+            end_offset = self._log.append_marker(partition, marker)
+        except Refused as refusal:
+            self._look_after(held, refusal.error)
+            raise
+        self._written(held, end_offset)
         cast(TransactionalShard, held.shard).transaction_ended(marker.producer_id, marker.is_commit)
         return self._apply(held, DONE)
 
@@ -231,6 +238,7 @@ class CoordinatorRuntime(Generic[S]):
                 error = _as_coordinator(refusal)
                 if told is not None:
                     told(error.error)
+                self._look_after(held, refusal.error)
                 if not isinstance(response, Answer):
                     raise error from refusal
                 return _future_of(response)
@@ -298,6 +306,7 @@ class CoordinatorRuntime(Generic[S]):
                     waiting.set_result(response)
                 else:
                     waiting.set_exception(refusal)
+            self._look_after(held, error)
 
         def lost_patience() -> None:
             """The write may still be committed, so only the one who waits is told."""
@@ -313,6 +322,14 @@ class CoordinatorRuntime(Generic[S]):
             return waiting
         assert isinstance(response, Answer)
         return _future_of(response)
+
+    def _look_after(self, held: _Held[S], error: ErrorCode) -> None:
+        """Serve a shard no more whose log directory is offline: it could not write another word, and may have replayed
+        what was not written."""
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and not held.is_failed:
+            held.is_failed = True
+            logger.error("%s-%d is not served any more: its log failed", self._topic, held.context.partition)
+            self._unload(held)
 
     def _apply_quietly(self, held: _Held[S], decide: Callable[[], Outcome[None]]) -> bool:
         """For what nobody waits for. False where the log refused it."""

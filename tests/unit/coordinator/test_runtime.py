@@ -137,7 +137,6 @@ def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators(
         runtime.elected(0)
         for refusal, told in (
             (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
-            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR),
         ):
@@ -146,6 +145,57 @@ def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators(
                 runtime.write(0, lambda shard: shard.add("a"))
             assert caught.value.error is told
         assert "a" not in shard_of(runtime).counts
+
+    play(scenario)
+
+
+def test_a_shard_whose_log_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Its timers would meet the same fault for good, and requests be answered from what could not be written."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        shard = shard_of(runtime)
+
+        def tick() -> Outcome[None]:
+            return Outcome(None, shard.add("ticks").records)
+
+        for name in ("one", "two"):
+            shard.context.timers.set(name, 1000, tick)
+        log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+        await asyncio.sleep(10)
+
+        assert shard.events == ["loaded", "unloaded"]
+        with pytest.raises(Refused) as caught:
+            runtime.write(0, lambda shard: Outcome(shard.counts.get("a")))
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        log.refusal = None
+        runtime.elected(0)
+        assert runtime.write(0, lambda shard: shard.add("a")) == 1
+
+    play(scenario)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "__counts-0 is not served any more",
+        "__counts-0 cannot be written",
+    ]
+
+
+def test_a_shard_whose_log_fails_under_a_write_sends_all_away_who_wait() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        shard = shard_of(runtime)
+        log.commits_at_once = False
+        parked = [runtime.write(0, lambda shard: shard.add("a")) for _ in range(2)]
+
+        waits, log.waits = log.waits, []
+        for _, _, listener in waits:
+            listener(ErrorCode.KAFKA_STORAGE_ERROR)
+
+        for waiting in parked:
+            assert isinstance(waiting, asyncio.Future)
+            with pytest.raises(Refused) as caught:
+                await waiting
+            assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        assert shard.events == ["loaded", "unloaded"]
 
     play(scenario)
 
