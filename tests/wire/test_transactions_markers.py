@@ -305,3 +305,14 @@ def test_every_partition_is_described(
         (topic, -1): (UNKNOWN, []),
         ("nowhere", 0): (UNKNOWN, []),
     }
+
+
+@pytest.mark.penstock_only("Kafka describes a partition as often as it is named")
+def test_a_small_request_does_not_become_an_answer_that_fills_memory(
+    connection: WireConnection, producer: TransactionalProducer, topic: str
+) -> None:
+    producer.send(topic, b"a")
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0] * 1000)] * 2)
+
+    (answered,) = ask(connection, request, 0).topics
+    assert answered.partitions == [producers_of(connection, topic)]

@@ -1,4 +1,8 @@
-"""DescribeProducers (key 61): the producers that a partition's leader knows (KIP-664). Served: v0."""
+"""DescribeProducers (key 61): the producers that a partition's leader knows (KIP-664). Served: v0.
+
+Each partition is described once, however often it is asked for: a small request must not become an answer that fills
+memory.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ from penstock.protocol.messages.describe_producers import (
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse:
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
+            TopicResponse(name=name, partitions=[_describe(broker, name, index) for index in indexes])
+            for name, indexes in asked.items()
         ]
     )
 

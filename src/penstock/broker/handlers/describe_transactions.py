@@ -1,4 +1,7 @@
-"""DescribeTransactions (key 65): all that a coordinator knows of some transactions. Served: v0."""
+"""DescribeTransactions (key 65): all that a coordinator knows of some transactions. Served: v0.
+
+Each is described once, however often it is asked for: a small request must not become an answer that fills memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ def handle(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+            _describe(broker, transactional_id)
+            for transactional_id in dict.fromkeys(request.transactional_ids)
         ]
     )
 
