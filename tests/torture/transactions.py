@@ -45,6 +45,8 @@ SETTINGS = {
     "transaction.state.log.segment.bytes": "1048576",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
+SMALL_SEGMENTS = {"segment.bytes": str(1 << 20)}
+"""So that what is known of transactions and producers has to be found in several of them."""
 TORN = ("__transaction_state", "__consumer_offsets", TOPIC, "output")
 
 
@@ -99,7 +101,7 @@ def torture_transactions(
     """Runs it all on a broker that is not started yet, and leaves it stopped."""
     rng = random.Random(seed)
     broker.start()
-    create_topics(broker.bootstrap, TOPIC, partitions=len(PARTITIONS))
+    create_topics(broker.bootstrap, TOPIC, partitions=len(PARTITIONS), config=SMALL_SEGMENTS)
     create_topics(broker.bootstrap, INPUT, partitions=INPUT_PARTITION_COUNT)
     raw = [
         RawTransactor(broker.port, name, TOPIC, PARTITIONS, is_version_2=is_new, seed=rng.getrandbits(32))
