@@ -12,6 +12,7 @@ import pytest
 
 from harness.brokers import Broker
 from harness.committed_reads import aborted, committed_values, read, seen
+from harness.group_requests import await_coordinator
 from harness.requests import ask, create_topic
 from harness.transactions import (
     TransactionalProducer,
@@ -161,6 +162,7 @@ def test_a_deleted_topic_of_offsets_does_not_keep_a_transaction_from_ending(
         create_topic(connection, "orders")
         producer = TransactionalProducer.started(connection, "writer")
         producer.send("orders", b"a")
+        await_coordinator(connection, "readers")
         added = settled(
             lambda: add_offsets(connection, "writer", *producer.identity, "readers"), "the group is added"
         )
