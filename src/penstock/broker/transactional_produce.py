@@ -32,6 +32,9 @@ PASSING = (
 )
 """Of the coordinator, which a producer does not expect to hear of from a partition's leader."""
 
+TRIED_AGAIN = (*PASSING, ErrorCode.CONCURRENT_TRANSACTIONS)
+"""After these the same batch comes again, and must not have been overtaken: the guard stays."""
+
 
 class Verdict:
     """What was found out about the partitions of one request."""
@@ -43,10 +46,19 @@ class Verdict:
         self._refusals: dict[Partition, Refused] = {}
 
     def grant(self, partition: Partition, guard: VerificationGuard) -> None:
+        if partition in self._guards:  # it is named twice
+            partition.give_back(guard)
         self._guards[partition] = guard
 
     def refuse(self, partition: Partition, refusal: Refused) -> None:
         self._refusals[partition] = refusal
+
+    def give_back(self, partition: Partition) -> None:
+        partition.give_back(self._guards.pop(partition))
+
+    def give_all_back(self) -> None:
+        for partition in list(self._guards):
+            self.give_back(partition)
 
     def guard_for(self, partition: Partition) -> VerificationGuard | None:
         """What to show with the append; None where the transaction is open already. `Refused` where it is not."""
@@ -64,6 +76,7 @@ def verify(broker: Broker, request: ProduceRequest, version: int) -> Verdict | a
     asked: dict[TopicPartition, Partition] = {}
     for partition, header in _transactional_batches(broker, request, version):
         if producer not in (None, (header.producer_id, header.producer_epoch)):
+            verdict.give_all_back()
             raise Refused(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a transactional request is of one producer alone"
             )
@@ -126,6 +139,8 @@ def _note(
         error = errors[where]
         if error is not ErrorCode.NONE:
             verdict.refuse(partition, _as_producers_know(error, where, version))
+            if error not in TRIED_AGAIN:
+                verdict.give_back(partition)
     return verdict
 
 

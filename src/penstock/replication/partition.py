@@ -147,6 +147,11 @@ class Partition(Replica):
         except StorageError as error:
             raise self._refusal(error) from error
 
+    def give_back(self, guard: VerificationGuard) -> None:
+        """The coordinator has refused for good what the guard was taken for."""
+        if self._log is not None:
+            self._log.producers.guards.give_back(guard)
+
     def append_marker(self, marker: EndedTransaction, *, now_ms: int) -> AppendInfo:
         """Write the end of a transaction. It counts when it is committed, so it needs replicas as acks=all does."""
         self._check_can_append(ACKS_ALL)

@@ -282,6 +282,40 @@ async def test_a_failure_in_the_slow_lane_does_not_leave_the_peer_without_an_ans
 
 
 @pytest.mark.parametrize("version", [11, 12])
+async def test_strangers_leave_no_guards_behind(
+    node: DataNode, coordinator: Coordinator, context: Context, version: int
+) -> None:
+    """Whatever they say that they are, and whether a partition is named once, twice, or by two of them."""
+    guards = node.partition().log.producers.guards
+    for stranger in range(10):
+        coordinator.answers = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+        once, again = batch(producer_id=stranger), batch(1, producer_id=stranger)
+        handle(node.broker, produce((0, once), (0, again)), context(version=version))
+        other = batch(producer_id=stranger + 100)
+        handle(node.broker, produce((0, once), (0, other)), context(version=version))
+    assert len(guards) == 0
+
+    coordinator.answers = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    handle(node.broker, produce((0, batch(producer_id=7))), context(version=version))
+    assert len(guards) == 1, "who tries again must not be overtaken meanwhile"
+
+
+async def test_a_stranger_does_not_take_the_permission_of_another_away(
+    node: DataNode, coordinator: Coordinator, context: Context
+) -> None:
+    coordinator.waiting = asyncio.get_running_loop().create_future()
+    response = handle(node.broker, produce((0, batch())), context(version=12))
+    waiting, coordinator.waiting = coordinator.waiting, None
+    coordinator.answers = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    refused = handle(node.broker, produce((0, batch()), transactional_id="other"), context(version=12))
+    coordinator.waiting = waiting
+    waiting.set_result(None)
+
+    assert errors(refused) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert errors(await response) == [ErrorCode.NONE]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", [11, 12])
 async def test_a_batch_without_a_sequence_does_not_keep_the_next_one_out(
     node: DataNode, coordinator: Coordinator, context: Context, version: int
 ) -> None:

@@ -24,6 +24,7 @@ from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from penstock.records.batch import NO_SEQUENCE
+from penstock.replication.partition import Partition
 from penstock.storage.transactions.guards import VerificationGuard
 
 ABORTABLE_VERSION = 4
@@ -61,8 +62,8 @@ def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCon
         request.transactional_id, *producer, [where], adds=version >= ADDING_VERSION
     )
     if isinstance(errors, dict):
-        return _commit_if_admitted(broker, request, version, errors[where], guard)
-    response = asyncio.ensure_future(_commit_later(broker, request, version, errors, guard))
+        return _commit_if_admitted(broker, request, version, errors[where], partition, guard)
+    response = asyncio.ensure_future(_commit_later(broker, request, version, errors, partition, guard))
     if context.connection is not None:
         context.connection.hold(response)  # of two commits the later one counts, so they must stay in order
     return response
@@ -73,10 +74,11 @@ async def _commit_later(
     request: TxnOffsetCommitRequest,
     version: int,
     errors: asyncio.Future[dict[TopicPartition, ErrorCode]],
+    partition: Partition,
     guard: VerificationGuard,
 ) -> TxnOffsetCommitResponse:
     (error,) = (await errors).values()
-    response = _commit_if_admitted(broker, request, version, error, guard)
+    response = _commit_if_admitted(broker, request, version, error, partition, guard)
     return response if isinstance(response, TxnOffsetCommitResponse) else await response
 
 
@@ -85,9 +87,11 @@ def _commit_if_admitted(
     request: TxnOffsetCommitRequest,
     version: int,
     error: ErrorCode,
+    partition: Partition,
     guard: VerificationGuard,
 ) -> Response:
     if error is not ErrorCode.NONE:
+        partition.give_back(guard)
         raise Refused(
             _as_producers_know(error, version),
             f"{request.group_id} is not part of the transaction: {error.name}",

@@ -20,7 +20,14 @@ from penstock.storage.errors import InvalidTransactionState, OutOfOrderSequence
 class VerificationGuard:
     """Compared by identity: of two guards for one epoch of a producer, one at most is in force."""
 
-    __slots__ = ("created_ms", "is_version_2", "lowest_sequence", "producer_epoch", "producer_id")
+    __slots__ = (
+        "asked_count",
+        "created_ms",
+        "is_version_2",
+        "lowest_sequence",
+        "producer_epoch",
+        "producer_id",
+    )
 
     def __init__(
         self, producer_id: int, producer_epoch: int, sequence: int, *, is_version_2: bool, created_ms: int
@@ -31,9 +38,12 @@ class VerificationGuard:
         self.is_version_2 = is_version_2
         """Whether the producer's epoch grows with every transaction, so that its sequences begin at 0 in each."""
         self.created_ms = created_ms
+        self.asked_count = 1
+        """How many asked for it and did not give it back."""
 
     def ask_for(self, sequence: int) -> None:
         """Another batch waits for the same permission."""
+        self.asked_count += 1
         if sequence < self.lowest_sequence:
             self.lowest_sequence = sequence
 
@@ -90,6 +100,12 @@ class Guards:
                 f"producer {header.producer_id} has no open transaction that holds this partition"
             )
 
+    def give_back(self, guard: VerificationGuard) -> None:
+        """The coordinator knows no such transaction. Were the guard kept, strangers could fill memory with them."""
+        guard.asked_count -= 1
+        if not guard.asked_count and self.get(guard.producer_id, guard.producer_epoch) is guard:
+            self._forget(guard)
+
     def release(self, producer_id: int) -> None:
         """Take the producer's guards out of force: its transaction has begun here, or ended."""
         self._guards.pop(producer_id, None)
@@ -103,7 +119,10 @@ class Guards:
             if now_ms - guard.created_ms >= expiration_ms
         ]
         for guard in late:
-            epochs = self._guards[guard.producer_id]
-            del epochs[guard.producer_epoch]
-            if not epochs:
-                del self._guards[guard.producer_id]
+            self._forget(guard)
+
+    def _forget(self, guard: VerificationGuard) -> None:
+        epochs = self._guards[guard.producer_id]
+        del epochs[guard.producer_epoch]
+        if not epochs:
+            del self._guards[guard.producer_id]
