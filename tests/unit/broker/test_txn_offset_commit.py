@@ -208,6 +208,18 @@ async def test_a_group_must_have_a_name(node: DataNode, adds: Adds) -> None:
     assert not adds.asked
 
 
+@pytest.mark.parametrize("producer", [(-1, 0), (-1, -1), (7, -1)])
+async def test_nobody_commits_nothing(
+    node: DataNode, groups: GroupCoordinator, adds: Adds, producer: tuple[int, int]
+) -> None:
+    """Also where no coordinator is asked: in the log nobody is who writes outside of transactions."""
+    request = transactional_request({"orders": {0: 7}}, producer=producer[0], epoch=producer[1])
+
+    assert await ask(node, request, version=3) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert not adds.asked
+    assert node.partition(OFFSETS_TOPIC).log.end_offset == 0
+
+
 async def test_an_older_epoch_of_the_producer_is_refused(
     node: DataNode, groups: GroupCoordinator, adds: Adds
 ) -> None:

@@ -41,6 +41,9 @@ def handle(
         return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, image=image, version=version)
     if not request.group_id:
         return refuse(request, ErrorCode.INVALID_GROUP_ID, image=image, version=version)
+    if request.producer_id < 0 or request.producer_epoch < 0:
+        error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return refuse(request, error, image=image, version=version)
     return answer(
         lambda: _commit(broker, request, context),
         lambda refusal: refuse(request, refusal.error, image=image, version=version),
