@@ -40,6 +40,9 @@ COMMIT_TIMEOUT_MS = 5_000
 RETRY_MS = 500  # after a timer's write was refused
 TIMERS_AT_ONCE = 100  # then others get their turn on the event loop
 
+UNREADABLE = (Refused, RecordsError, CorruptRecord, OSError)
+"""What may be wrong with a log that is loaded. Anything else is a bug, told with where it happened."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardContext:
@@ -408,10 +411,17 @@ class CoordinatorRuntime(Generic[S]):
                 self._log, partition, end_offset=end_offset, framing=self._framing, shard=held.shard
             )
             await self._committed(partition, end_offset)
-        except (Refused, RecordsError, CorruptRecord, OSError) as error:
+        except Exception as error:
+            # Whatever it was, those of other partitions still have to be loaded.
             if self._held.get(partition) is held:
                 held.is_failed = True
-                logger.error("%s-%d cannot be loaded and is not served: %s", self._topic, partition, error)
+                logger.error(
+                    "%s-%d cannot be loaded and is not served: %s",
+                    self._topic,
+                    partition,
+                    error,
+                    exc_info=not isinstance(error, UNREADABLE),
+                )
             return 0
         if self._held.get(partition) is not held:
             return 0  # resigned meanwhile

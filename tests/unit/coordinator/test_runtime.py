@@ -322,6 +322,31 @@ def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.L
     assert "__counts-0 cannot be loaded" in caplog.text
 
 
+def test_a_log_that_makes_a_shard_fail_is_not_served_and_others_are(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        for partition in (0, 1):
+            runtime.elected(partition)
+            runtime.write(partition, lambda shard: shard.add("a"))
+
+        other = make_runtime(log)
+        for partition in (0, 1):
+            other.elected(partition)
+        broken = other._held[0].shard
+        broken.counts = None  # type: ignore[assignment]
+        await asyncio.sleep(1)
+
+        with pytest.raises(Refused) as caught:
+            other.read(0, lambda shard: shard)
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        assert other.write(1, lambda shard: shard.add("a")) == 2
+        assert not other.is_loading
+        await other.close()
+
+    play(scenario)
+    (record,) = [record for record in caplog.records if "cannot be loaded" in record.getMessage()]
+    assert record.exc_info is not None, "this is a bug, and somebody has to find it"
+
+
 def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="penstock.coordinator")
 
