@@ -8,9 +8,11 @@ the permission back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from penstock.broker.broker import Broker
+from penstock.broker.transaction_adds import Permit
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -39,25 +41,28 @@ TRIED_AGAIN = (*PASSING, ErrorCode.CONCURRENT_TRANSACTIONS)
 class Verdict:
     """What was found out about the partitions of one request."""
 
-    __slots__ = ("_guards", "_refusals")
+    __slots__ = ("_permits", "_refusals")
 
     def __init__(self) -> None:
-        self._guards: dict[Partition, VerificationGuard] = {}
+        self._permits: dict[Partition, Permit] = {}
         self._refusals: dict[Partition, Refused] = {}
 
-    def grant(self, partition: Partition, guard: VerificationGuard) -> None:
-        if partition in self._guards:  # it is named twice
-            partition.give_back(guard)
-        self._guards[partition] = guard
+    def grant(self, partition: Partition, permit: Permit) -> None:
+        if partition in self._permits:  # it is named twice
+            self.give_back(partition)
+        self._permits[partition] = permit
+
+    def permits(self) -> Iterable[Permit]:
+        return self._permits.values()
 
     def refuse(self, partition: Partition, refusal: Refused) -> None:
         self._refusals[partition] = refusal
 
     def give_back(self, partition: Partition) -> None:
-        partition.give_back(self._guards.pop(partition))
+        self._permits.pop(partition).give_back()
 
     def give_all_back(self) -> None:
-        for partition in list(self._guards):
+        for partition in list(self._permits):
             self.give_back(partition)
 
     def guard_for(self, partition: Partition) -> VerificationGuard | None:
@@ -65,7 +70,8 @@ class Verdict:
         refusal = self._refusals.get(partition)
         if refusal is not None:
             raise refusal
-        return self._guards.get(partition)
+        permit = self._permits.get(partition)
+        return None if permit is None else permit.guard
 
 
 def verify(broker: Broker, request: ProduceRequest, version: int) -> Verdict | asyncio.Future[Verdict]:
@@ -83,14 +89,17 @@ def verify(broker: Broker, request: ProduceRequest, version: int) -> Verdict | a
         producer = header.producer_id, header.producer_epoch
         try:
             if partition.needs_verification(header.producer_id, header.producer_epoch):
-                verdict.grant(partition, partition.guard(*producer, header.base_sequence, is_version_2=adds))
+                take = partial(partition.guard, *producer, header.base_sequence, is_version_2=adds)
+                verdict.grant(partition, Permit(partition, take))
                 asked[TopicPartition(partition.topic, partition.index)] = partition
         except Refused as refusal:
             verdict.refuse(partition, refusal)
     if producer is None or not asked:
         return verdict
     assert request.transactional_id is not None
-    errors = broker.transaction_adds.admit(request.transactional_id, *producer, list(asked), adds=adds)
+    errors = broker.transaction_adds.admit(
+        request.transactional_id, *producer, list(asked), verdict.permits(), adds=adds
+    )
     if isinstance(errors, dict):
         return _note(verdict, asked, errors, version)
     return asyncio.ensure_future(_note_later(verdict, asked, errors, version))

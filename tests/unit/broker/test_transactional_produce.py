@@ -190,6 +190,17 @@ async def test_a_transaction_that_is_being_ended_is_waited_for(
     assert len(coordinator.asked) == 3
 
 
+async def test_the_end_that_was_waited_for_does_not_take_the_permission_back(
+    node: DataNode, coordinator: Coordinator, context: Context
+) -> None:
+    coordinator.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
+    response = handle(node.broker, produce((0, batch(epoch=1))), context(version=12))
+    node.partition().append_marker(EndedTransaction(7, 1, 0, True, 2), now_ms=NOW)
+
+    assert errors(await response) == [ErrorCode.NONE]  # type: ignore[misc]
+    assert node.partition().last_stable_offset == 1
+
+
 async def test_waiting_for_a_transaction_that_does_not_end_has_an_end(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:

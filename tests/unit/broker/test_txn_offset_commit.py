@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.datapath import Cluster, DataNode, make_context, partition_record
 from harness.offsets import COMMIT_VERSION, GROUP, commit_request
 from harness.transactional_offsets import errors_of, transactional_request
 from penstock.broker.handlers.txn_offset_commit import handle
+from penstock.broker.transaction_adds import Permit
 from penstock.config.group import GroupSettings
 from penstock.coordinator.group.service import GroupCoordinator
 from penstock.coordinator.txn.transaction import TopicPartition
@@ -45,6 +46,7 @@ class Adds:
         producer_id: int,
         producer_epoch: int,
         partitions: list[TopicPartition],
+        permits: Iterable[Permit] = (),
         *,
         adds: bool,
     ) -> dict[TopicPartition, ErrorCode] | asyncio.Future[dict[TopicPartition, ErrorCode]]:

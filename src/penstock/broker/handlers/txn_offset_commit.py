@@ -17,6 +17,7 @@ from collections.abc import Awaitable
 from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.transaction_adds import Permit
 from penstock.coordinator.group.transactional_commit import has_known_partitions, refuse
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
@@ -24,8 +25,6 @@ from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from penstock.records.batch import NO_SEQUENCE
-from penstock.replication.partition import Partition
-from penstock.storage.transactions.guards import VerificationGuard
 
 ABORTABLE_VERSION = 4
 ADDING_VERSION = 5
@@ -59,14 +58,14 @@ def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCon
     producer = request.producer_id, request.producer_epoch
     if not partition.needs_verification(*producer):
         return broker.groups.commit_in_transaction(request, version)
-    guard = partition.guard(*producer, NO_SEQUENCE)
+    permit = Permit(partition, lambda: partition.guard(*producer, NO_SEQUENCE))
     where = TopicPartition(OFFSETS_TOPIC, index)
     errors = broker.transaction_adds.admit(
-        request.transactional_id, *producer, [where], adds=version >= ADDING_VERSION
+        request.transactional_id, *producer, [where], [permit], adds=version >= ADDING_VERSION
     )
     if isinstance(errors, dict):
-        return _commit_if_admitted(broker, request, version, errors[where], partition, guard)
-    response = asyncio.ensure_future(_commit_later(broker, request, version, errors, partition, guard))
+        return _commit_if_admitted(broker, request, version, errors[where], permit)
+    response = asyncio.ensure_future(_commit_later(broker, request, version, errors, permit))
     if context.connection is not None:
         context.connection.hold(response)  # of two commits the later one counts, so they must stay in order
     return response
@@ -77,29 +76,23 @@ async def _commit_later(
     request: TxnOffsetCommitRequest,
     version: int,
     errors: asyncio.Future[dict[TopicPartition, ErrorCode]],
-    partition: Partition,
-    guard: VerificationGuard,
+    permit: Permit,
 ) -> TxnOffsetCommitResponse:
     (error,) = (await errors).values()
-    response = _commit_if_admitted(broker, request, version, error, partition, guard)
+    response = _commit_if_admitted(broker, request, version, error, permit)
     return response if isinstance(response, TxnOffsetCommitResponse) else await response
 
 
 def _commit_if_admitted(
-    broker: Broker,
-    request: TxnOffsetCommitRequest,
-    version: int,
-    error: ErrorCode,
-    partition: Partition,
-    guard: VerificationGuard,
+    broker: Broker, request: TxnOffsetCommitRequest, version: int, error: ErrorCode, permit: Permit
 ) -> Response:
     if error is not ErrorCode.NONE:
-        partition.give_back(guard)
+        permit.give_back()
         raise Refused(
             _as_producers_know(error, version),
             f"{request.group_id} is not part of the transaction: {error.name}",
         )
-    return broker.groups.commit_in_transaction(request, version, guard=guard)
+    return broker.groups.commit_in_transaction(request, version, guard=permit.guard)
 
 
 def _as_producers_know(error: ErrorCode, version: int) -> ErrorCode:
