@@ -76,13 +76,16 @@ def takes_records_of_older_epochs(patch: pytest.MonkeyPatch) -> None:
         pass
 
     patch.setattr(producer_state, "_check_epoch", check_nothing)
-    patch.setattr(
-        ProducerState,
-        "has_open_transaction",
-        lambda state, producer_id, producer_epoch: any(
-            each.producer_id == producer_id and each.transaction_start_offset >= 0 for each in state
-        ),
-    )
+
+    def has_open_transaction(state: ProducerState, producer_id: int, producer_epoch: int = 0) -> bool:
+        producer = state.get(producer_id)
+        return producer is not None and producer.transaction_start_offset >= 0
+
+    def needs_verification(partition: Partition, producer_id: int, producer_epoch: int = 0) -> bool:
+        return not has_open_transaction(partition.log.producers, producer_id)
+
+    patch.setattr(ProducerState, "has_open_transaction", has_open_transaction)
+    patch.setattr(Partition, "needs_verification", needs_verification)
 
 
 def takes_markers_of_older_coordinators(patch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ PASSING_TOPICS = ("durable-passing", "cached-passing")
 """Made, deleted and made again."""
 
 GROUPS_CHANCE = 0.4
-TRANSACTIONS_CHANCE = 0.0  # of those without groups
+TRANSACTIONS_CHANCE = 0.5  # of those without groups
 TRANSACTION_CHANGES = (
     f"/{TRANSACTIONS_TOPIC}-",
     f"/{TRANSACTIONS_TOPIC}-",

@@ -32,7 +32,7 @@ LONERS, WORKERS = "loners", "workers"
 """Groups: one of pipelines that are no members, and one of members."""
 PIPELINES = 2
 PARTITIONS_MAX = 4
-WORKERS_CHANCE = 0.5
+WORKERS_CHANCE = 0.7
 DRAIN_S_MAX = 60.0  # how long clients may take to finish when nothing goes wrong any more
 PREPARED_WAITS_S = 3 * max(TIMEOUTS_MS) / 1000  # longer than anything that is not prepared
 

@@ -101,6 +101,8 @@ class TransactionalClient(SimulatedClient):
         self._started_wall_ms = 0
         self._skew_ms = 0
         self._coordinator_found_on = 0
+        self.insists = False
+        """Whether it goes on when it is told that it is fenced."""
         self.is_fenced = False
         """It was told so, and goes on all the same."""
 
@@ -428,8 +430,10 @@ class TransactionalClient(SimulatedClient):
         # Whoever ends a transaction of which nobody has heard, while the one before is still being ended everywhere, is
         # told that it is fenced, as by Kafka.
         is_too_early = what == "EndTxn" and not self._is_heard_of
-        may_be = self.identity.may_be_fenced(self._held)
-        if not (may_be or self.is_fenced or is_too_early or self._is_overdue()):
+        if self.is_fenced or self.identity.may_be_fenced(self._held) or self._is_overdue():
+            return
+        self.insists &= not is_too_early  # it is not really fenced, and so nothing of it would be refused
+        if not is_too_early:
             raise BrokenPromise(f"{self.name}: {what} is refused without a reason: {error.name}")
 
     def _is_overdue(self) -> bool:

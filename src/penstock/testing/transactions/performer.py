@@ -34,7 +34,7 @@ class Performer(TransactionalClient, ABC):
         )
         self.is_leaving = False
         """Set by others: it has to end what it has begun, and go."""
-        self._listens = self.HAS_TWO_PHASES or rng.random() < 0.6
+        self.insists = rng.random() < 0.4 and not self.HAS_TWO_PHASES
         self._positions: dict[Partition, int] = {}
 
     async def run(self) -> None:
@@ -49,7 +49,7 @@ class Performer(TransactionalClient, ABC):
         except Fenced:
             self.note("is fenced")
             self.is_fenced = True
-            if not self._listens:
+            if self.insists:
                 await self._insist()
         self.hang_up()
 

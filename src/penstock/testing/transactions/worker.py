@@ -24,6 +24,7 @@ from penstock.testing.transactions.stage import RECEIPTS, Fenced, MustAbort, Sta
 TIMEOUTS_MS = (1500, 4000)
 COMMIT_CHANCE = 0.8
 WORK_S_MAX = 0.3
+LONG_WORK_S_MAX = 2.5  # longer than a group waits for a member, and shorter than some transactions last
 
 
 class Worker(Member):
@@ -67,13 +68,16 @@ class Worker(Member):
             return
         producer.begin().reads += records
         try:
+            advance = Advance(self.party.group_id, partition, position, next_offset)
+            is_offset_first = self.random.random() < 0.4
+            if is_offset_first:
+                await producer.commit_offset(advance, self._membership)
             for _ in records:
                 producer.add_batch(self.random.choice(producer.partitions_of(RECEIPTS)), 1)
             await producer.flush()
-            await asyncio.sleep(self.random.uniform(0, WORK_S_MAX))
-            await self._thaw()
-            advance = Advance(self.party.group_id, partition, position, next_offset)
-            await producer.commit_offset(advance, self._membership)
+            await self._work()
+            if not is_offset_first:
+                await producer.commit_offset(advance, self._membership)
             is_commit = self.random.random() < COMMIT_CHANCE
             await producer.end(commits=is_commit)
             if is_commit and held in self.tenure.held:
@@ -82,6 +86,11 @@ class Worker(Member):
             await self._give_up(producer)
         except Fenced:
             self._producer = None
+
+    async def _work(self) -> None:
+        is_long = self.random.random() < 0.2
+        await asyncio.sleep(self.random.uniform(0, LONG_WORK_S_MAX if is_long else WORK_S_MAX))
+        await self._thaw()
 
     @property
     def _membership(self) -> Membership:
