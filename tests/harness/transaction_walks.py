@@ -317,7 +317,7 @@ class Walk:
         """Mostly whoever writes under the name, sometimes one of before, or one that is not known."""
         known = self._known[name]
         who = self._rng.choice(known[-1:] * 5 + known[-3:])
-        return Who(who.number, who.epoch + self._rng.choice([0] * 9 + [1, -1]))
+        return Who(who.number, max(0, who.epoch + self._rng.choice([0] * 9 + [1, -1])))
 
     def _learn(self, name: str, answer: tuple[ErrorCode, int, int]) -> None:
         error, number, epoch = answer
