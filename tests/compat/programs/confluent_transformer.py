@@ -4,8 +4,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 from transformer_host import Order, run_until_told, tell, transformed
 
 WAIT_S = 60.0
-# When all brokers are away, librdkafka 2.16 forgets them and starts over; what it then sends to a group's coordinator
-# goes to one that it forgot, and `send_offsets_to_transaction` waits for ever, whatever its timeout.
+# With its default librdkafka 2.16, when all brokers were away, was seen to wait in `send_offsets_to_transaction` for ever,
+# whatever the timeout, with Kafka; it seems to send to a coordinator that it has forgotten. Without it, it was not.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 
 
