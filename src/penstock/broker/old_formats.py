@@ -6,13 +6,13 @@ This is the only reading that passes records through memory, and the only one th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import PartitionData
 from penstock.records import kernel
-from penstock.records.batch import COMPRESSION_MASK
+from penstock.records.batch import COMPRESSION_MASK, HEADER_BYTES
 from penstock.records.convert import down_convert
 from penstock.records.errors import RecordsError
 from penstock.runtime.network import FileSlice
@@ -31,6 +31,27 @@ class Conversion(NamedTuple):
 
 
 Converted = bytearray | ErrorCode
+
+
+def past_markers(piece: FileSlice, read: Callable[[int], FileSlice | None]) -> FileSlice | None:
+    """The next piece with something to show, which `read` gives from an offset on; None where there is none yet.
+
+    The ends of transactions have no form in message sets. Of an answer that held nothing else its reader would see
+    nothing, and ask for the same again, at once and for good.
+    """
+    while kernel.read_header(_first_header(piece)).is_control:
+        headers = kernel.read_headers(piece.read())
+        if not all(header.is_control for header in headers):
+            break
+        following = read(headers[-1].next_offset)
+        if following is None:
+            return None
+        piece = following
+    return piece
+
+
+def _first_header(piece: FileSlice) -> bytes:
+    return FileSlice(piece.file, piece.position, HEADER_BYTES).read()
 
 
 def is_quick(conversions: Sequence[Conversion]) -> bool:

@@ -14,6 +14,7 @@ from harness.partition_transactions import end, transactional, write
 from penstock.broker.handlers.fetch import handle
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import PartitionData
+from penstock.records.message_set import read_message_set
 
 COMMITTED = 1
 Context = Callable[..., Any]
@@ -28,6 +29,40 @@ def aborted(data: PartitionData) -> list[tuple[int, int]] | None:
     if data.aborted_transactions is None:
         return None
     return [(each.producer_id, each.first_offset) for each in data.aborted_transactions]
+
+
+@pytest.mark.parametrize("version", [0, 2, 3])
+async def test_old_consumers_wait_behind_a_marker_that_they_cannot_be_shown(
+    node: DataNode, context: Context, version: int
+) -> None:
+    """Without it the answer would be empty, and at once, for as long as nobody writes."""
+    write(node.partition(), 7, 0)
+    end(node.partition(), 7)
+    waiting = handle(node.broker, fetch(("orders", 0, 1), max_wait_ms=60_000), context(version=version))
+    assert isinstance(waiting, asyncio.Future)
+    end(node.partition(), 7)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    append(node, b"next", timestamp=NOW)
+
+    records = read_message_set(only(await waiting).records).records
+    assert [(record.offset, record.value) for record in records] == [(3, b"next")]
+
+
+@pytest.mark.parametrize("version", [0, 2, 3])
+async def test_old_consumers_get_past_more_markers_than_fit_into_an_answer(
+    node: DataNode, context: Context, version: int
+) -> None:
+    for _ in range(10):
+        end(node.partition(), 7)
+    append(node, b"next", timestamp=NOW)
+
+    request = fetch(("orders", 0, 0), partition_max_bytes=200)
+    data = only(handle(node.broker, request, context(version=version)))
+
+    assert [record.offset for record in read_message_set(data.records).records] == [10]
 
 
 @pytest.mark.parametrize("version", [4, 12, 18])

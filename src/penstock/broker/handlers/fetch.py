@@ -210,20 +210,25 @@ class Fetch:
             divergence = self._find_divergence(partition, wanted)
         if divergence is NO_DIVERGENCE and (remaining > 0 or at_least_one or is_follower):
             max_bytes = wanted.partition_max_bytes
+            if max_bytes > remaining:
+                max_bytes = remaining
             piece = partition.read(
                 offset,
-                max_bytes=max_bytes if max_bytes < remaining else remaining,
+                max_bytes=max_bytes,
                 at_least_one=at_least_one,
                 for_replica=is_follower,
                 read_committed=self._reads_committed,
                 aborted=aborted,
             )
+            if piece is not None and version < ZSTD_VERSION:
+                self._check_codec(partition)
+                if version <= MESSAGE_SET_VERSION_MAX:
+                    read = partial(partition.read, max_bytes=max_bytes, at_least_one=at_least_one)
+                    piece = old_formats.past_markers(piece, read)
             if piece is not None:
                 records = piece
                 if is_cold(piece):
                     self.cold_pieces.append(piece)
-                if version < ZSTD_VERSION:
-                    self._check_codec(partition)
             if is_follower and self._wait is None:
                 # Only after the read: an offset that the log does not have must not count as copied.
                 self._note_follower(partition, wanted)
