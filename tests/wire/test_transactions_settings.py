@@ -127,7 +127,7 @@ def test_the_timeout_is_that_of_the_last_init(connection: WireConnection, topic:
 
 
 def test_ids_expire_but_not_those_in_a_transaction(tmp_path: Any, make_broker: Any) -> None:
-    broker = make_broker(tmp_path / "broker", settings={**SETTINGS, "transactional.id.expiration.ms": "1000"})
+    broker = make_broker(tmp_path / "broker", settings={**SETTINGS, "transactional.id.expiration.ms": "3000"})
     broker.start()
     try:
         with WireConnection(broker.port) as connection:
