@@ -16,7 +16,7 @@ import pytest
 from harness.nodes import simulate
 from harness.transactions import TRANSACTION, partition_of
 from penstock.client.connection import ClientConnection
-from penstock.metadata.names import TRANSACTIONS_TOPIC
+from penstock.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -25,7 +25,10 @@ from penstock.protocol.messages.add_partitions_to_txn import (
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.testing.simulation import Simulation
 
 PARTITIONS = 4
@@ -130,3 +133,57 @@ def test_transactions_in_a_failed_directory_have_no_coordinator(
                 assert partition.last_stable_offset == partition.high_watermark
 
     with_transactions(test, **properties)
+
+
+@pytest.mark.parametrize("operations", [None, ["sync"]], ids=["broken", "not synced"])
+def test_members_of_groups_in_a_failed_directory_are_sent_away(operations: list[str] | None) -> None:
+    """Those who wait for it too: the generation that they wait for could not be written."""
+
+    async def main(world: Simulation) -> None:
+        client = await world.connect()
+        groups = [f"readers-{number}" for number in range(2 * PARTITIONS)]
+        await client.ask(FindCoordinatorRequest(key=groups[0], key_type=0), version=3)
+        lost = {
+            log.partition
+            for log in world.node.logs.all()
+            if (log.topic, log.directory) == (OFFSETS_TOPIC, "/two")
+        }
+        assert lost
+        members = {group: await join(client, group) for group in groups}
+        world.disk.fail("/two", errno.EIO, operations=operations)
+
+        for group, member in members.items():
+            is_lost = partition_of(group, partitions=PARTITIONS) in lost
+            told = ErrorCode.NOT_COORDINATOR if is_lost else ErrorCode.NONE
+            assignment = SyncGroupRequestAssignment(member_id=member, assignment=b"all")
+            sync = SyncGroupRequest(
+                group_id=group, generation_id=1, member_id=member, assignments=[assignment]
+            )
+            assert (await client.ask(sync, version=3)).error_code is told
+            heartbeat = HeartbeatRequest(group_id=group, generation_id=1, member_id=member)
+            assert (await client.ask(heartbeat, version=3)).error_code is told
+
+    simulate(
+        main,
+        properties=SETTINGS
+        | {
+            "offsets.topic.num.partitions": str(PARTITIONS),
+            "group.initial.rebalance.delay.ms": "0",
+            "log.flush.interval.messages": "1",
+        },
+    )
+
+
+async def join(client: ClientConnection, group: str) -> str:
+    """The id of the group's only member."""
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    joined = await client.ask(request, version=3)
+    assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 1)
+    return str(joined.member_id)
