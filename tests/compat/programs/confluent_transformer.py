@@ -4,8 +4,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 from transformer_host import Order, run_until_told, tell, transformed
 
 WAIT_S = 60.0
-# With its default librdkafka 2.16, when all brokers were away, was seen to wait in `send_offsets_to_transaction` for ever,
-# whatever the timeout, with Kafka; it seems to send to a coordinator that it has forgotten. Without it, it was not.
+# With its default librdkafka 2.16, when all brokers were away, was seen to wait in `send_offsets_to_transaction` for
+# ever, whatever the timeout, with Kafka; it seems to send to a coordinator that it has forgotten. This avoids it.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 
 

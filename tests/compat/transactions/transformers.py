@@ -219,8 +219,8 @@ CONFLUENT_NEW = Client(
 JAVA_CLASSIC = Client("java", _java(), {**JAVA, "group.protocol": "classic"})
 JAVA_NEW = Client("java-consumer", _java(), {"group.protocol": "consumer", "fetch.max.wait.ms": "50"})
 AIOKAFKA = Client("aiokafka", _python("aiokafka_transformer.py"), PYTHON, transformer_count=1)
-# After a crash of its broker a pipeline of kafka-python 3.0.12 loses records or has them twice, with Kafka as with us; why
-# is not known, so it is not asked to survive one.
+# After a crash of its broker a pipeline of kafka-python 3.0.12 loses records or has them twice, with Kafka as with us;
+# why is not known, so it is not asked to survive one.
 KAFKA_PYTHON = Client("kafka-python", _python("kafka_python_transformer.py"), PYTHON, transformer_count=1)
 KAFKAJS = Client(
     "kafkajs",
