@@ -22,8 +22,8 @@ from penstock.runtime.clock import Clock
 
 ACKS_ALL = -1
 
-MARKERS_AT_ONCE = 50
-"""After so many others get their turn on the event loop: a millisecond, or some dozen where nothing was written to the
+MARKERS_AT_ONCE = 100
+"""After so many others get their turn on the event loop: two milliseconds, or fifty where nothing was written to the
 partitions for long."""
 
 Told = Callable[[ErrorCode], None]
