@@ -166,14 +166,14 @@ class ProducerState:
         self, header: BatchHeader, producer: Producer | None, guard: VerificationGuard | None
     ) -> None:
         """Raise if a transactional batch belongs to no transaction that is open here or may begin."""
-        if not self.has_open_transaction(header.producer_id, header.producer_epoch):
-            if producer is not None:
-                if header.base_sequence >= 0 and producer.find(header) is not None:
-                    return  # a repetition, and it does not matter that its transaction has ended since
-                _check_epoch(header.producer_id, header.producer_epoch, epoch=producer.epoch)
-            self.guards.check(header, guard)
-        verified = self.guards.get(header.producer_id, header.producer_epoch)
-        if verified is not None and header.base_sequence >= 0:
+        if self.has_open_transaction(header.producer_id, header.producer_epoch):
+            return  # and a guard that somebody asks for by now means nothing
+        if producer is not None:
+            if header.base_sequence >= 0 and producer.find(header) is not None:
+                return  # a repetition, and it does not matter that its transaction has ended since
+            _check_epoch(header.producer_id, header.producer_epoch, epoch=producer.epoch)
+        verified = self.guards.check(header, guard)
+        if header.base_sequence >= 0:
             verified.check_sequence(header, has_written=producer is not None and bool(producer.batches))
 
     def _check_several(

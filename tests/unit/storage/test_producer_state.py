@@ -272,6 +272,18 @@ def test_a_later_batch_does_not_overtake_one_that_is_being_verified() -> None:
     assert state.check([header(7, epoch=1, is_transactional=True)], newer) is None, "a new epoch counts anew"
 
 
+@pytest.mark.parametrize("is_version_2", [True, False])
+def test_who_asks_for_permission_after_the_transaction_has_begun_holds_nobody_up(is_version_2: bool) -> None:
+    """As a batch of a connection that broke, which comes again on the next one and is first there."""
+    state = state_after(header(0, is_transactional=True))
+    late = state.guard(9, 0, 0, is_version_2=is_version_2, now_ms=NOW_MS)
+
+    assert state.check([header(1, is_transactional=True)]) is None
+    repeated = state.check([header(0, is_transactional=True)], late)
+    assert repeated is not None
+    assert repeated.last_offset == 0
+
+
 def test_a_producer_of_the_second_version_that_is_not_known_begins_at_zero() -> None:
     state = ProducerState()
     guard = state.guard(9, 0, 3, is_version_2=True, now_ms=NOW_MS)

@@ -93,12 +93,13 @@ class Guards:
             guard.ask_for(sequence)
         return guard
 
-    def check(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
-        """Raise unless `guard` lets the batch begin a transaction."""
+    def check(self, header: BatchHeader, guard: VerificationGuard | None) -> VerificationGuard:
+        """The guard that lets the batch begin a transaction; raises where `guard` does not."""
         if guard is None or self.get(header.producer_id, header.producer_epoch) is not guard:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has no open transaction that holds this partition"
             )
+        return guard
 
     def give_back(self, guard: VerificationGuard) -> None:
         """The coordinator knows no such transaction. Were the guard kept, strangers could fill memory with them."""
