@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from penstock.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid
+from penstock.records.control import end_transaction_batch
 from penstock.testing.administrators import Administrator
 from penstock.testing.auditor import Auditor
 from penstock.testing.catalogue import Catalogue
@@ -46,13 +47,18 @@ PASSING_TOPICS = ("durable-passing", "cached-passing")
 
 GROUPS_CHANCE = 0.4
 TRANSACTIONS_CHANCE = 0.5  # of those without groups
+MARKER_BYTES = len(
+    end_transaction_batch(
+        is_commit=True, producer_id=0, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+    )
+)
 TRANSACTION_CHANGES = (
-    f"/{TRANSACTIONS_TOPIC}-",
-    f"/{TRANSACTIONS_TOPIC}-",
+    *[f"append {MARKER_BYTES} bytes"] * 3,
+    *[f"/{TRANSACTIONS_TOPIC}-"] * 2,
     f"/{OFFSETS_TOPIC}-",
     ".txnindex",
 )
-"""A coordinator that dies after one of these, dies between deciding and telling everybody."""
+"""A coordinator that dies after one of these, dies between deciding and telling everybody, or between two markers."""
 CHAOS_S_MAX = 9.0
 DELAY_S_MAX_OF_GROUPS = (
     0.02  # their timeouts are short, and a disk that stalls must not be the only thing they meet

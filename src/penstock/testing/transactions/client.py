@@ -54,6 +54,7 @@ PRODUCE_VERSION_1, PRODUCE_VERSIONS_2 = 11, (12, 13)
 END_VERSION_1, END_VERSION_2 = 4, 5
 
 IN_FLIGHT_MAX = 5  # so many batches of a producer a partition knows again
+HASTE_S_MAX = 0.03  # of two that are sent at nearly the same time either may come first
 LATE_S_MAX = 1.0  # so long a request may be under way that its sender believes lost
 
 
@@ -467,7 +468,7 @@ def _gravity(error: ErrorCode) -> int:
 
 async def _arrive_late(sender: TransactionalClient, request: ProduceRequest, version: int) -> None:
     courier = SimulatedClient(sender.simulation, f"{sender.name}-late-{sender.simulation.loop.time():.6f}")
-    await asyncio.sleep(courier.random.uniform(0, LATE_S_MAX))
+    await asyncio.sleep(courier.random.uniform(0, courier.random.choice((HASTE_S_MAX, LATE_S_MAX))))
     try:
         response = await courier.ask(request, version=version)
     except LostConnection:

@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from penstock.testing.transactions.client import TransactionalClient
+from penstock.testing.transactions.client import HASTE_S_MAX, TransactionalClient
 from penstock.testing.transactions.history import Partition, Seen
 from penstock.testing.transactions.identity import Identity
 from penstock.testing.transactions.polling import poll_committed
@@ -63,8 +63,9 @@ class Performer(TransactionalClient, ABC):
     async def give_up(self) -> None:
         """Abort what was begun."""
         if self.transaction is not None:
-            if self.random.random() < 0.3:
+            if self.random.random() < 0.6:
                 self.straggle()
+                await asyncio.sleep(self.random.uniform(0, HASTE_S_MAX))
             await self.end(commits=False)
 
     async def pause(self) -> None:

@@ -24,7 +24,7 @@ class Writer(Performer):
                 found = await self.poll(rng.choice(self.partitions_of(*TOPICS)))
                 transaction.reads += found[0] if found is not None else []
             self.add_some(targets)
-            if rng.random() < 0.04:
+            if rng.random() < 0.08:
                 raise MustAbort  # with something unsent, which may arrive late
             await self.flush()
             await self.dawdle()
