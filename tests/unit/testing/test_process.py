@@ -135,7 +135,9 @@ def test_dead_tasks_leave_without_a_word(recwarn: Any) -> None:
         loop.create_task(stubborn(), context=process.context)
         await asyncio.sleep(0.5)
         loop.create_task(stubborn(), context=process.context)  # never gets to its first step
-        loop.create_task(follow(stubborn()), context=process.context)  # nor does what it would have waited for
+        loop.create_task(
+            follow(stubborn()), context=process.context
+        )  # nor does what it would have waited for
         kill(loop, process)
 
     run(main)
