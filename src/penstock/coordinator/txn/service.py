@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.config.broker import BrokerSettings
@@ -112,12 +113,12 @@ class TransactionCoordinator:
         if (request.producer_id == NO_PRODUCER_ID) is not (request.producer_epoch == NO_EPOCH):
             raise Refused(ErrorCode.INVALID_REQUEST, "producer id and epoch are given together or not at all")
         self._check_timeout(request)
-        try:
-            return self._decide(
-                transactional_id, lambda shard: shard.init_producer_id(transactional_id, request)
-            )
-        except Refused as refusal:
-            raise _known_to(version, refusal, since=INIT_PRODUCER_ID_FENCED) from refusal
+
+        def decide(shard: TransactionShard) -> Outcome[InitProducerIdResponse]:
+            with _known_to(version, since=INIT_PRODUCER_ID_FENCED):
+                return shard.init_producer_id(transactional_id, request)
+
+        return self._decide(transactional_id, decide)
 
     def add_partitions(
         self,
@@ -149,12 +150,12 @@ class TransactionCoordinator:
         if not request.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         client_version = EPOCH_BUMPS if version >= END_TXN_EPOCH_BUMPS else 0
-        try:
-            return self._decide(
-                request.transactional_id, lambda shard: shard.end(request, client_version=client_version)
-            )
-        except Refused as refusal:
-            raise _known_to(version, refusal, since=END_TXN_FENCED) from refusal
+
+        def decide(shard: TransactionShard) -> Outcome[EndTxnResponse]:
+            with _known_to(version, since=END_TXN_FENCED):
+                return shard.end(request, client_version=client_version)
+
+        return self._decide(request.transactional_id, decide)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """As it is committed. What is refused stands in its error code."""
@@ -297,11 +298,15 @@ class TransactionCoordinator:
         return True
 
 
-def _known_to(version: int, refusal: Refused, *, since: int) -> Refused:
+@contextmanager
+def _known_to(version: int, *, since: int) -> Iterator[None]:
     """Producers that speak an older version know PRODUCER_FENCED by another name (KIP-588)."""
-    if refusal.error is ErrorCode.PRODUCER_FENCED and version < since:
-        return Refused(ErrorCode.INVALID_PRODUCER_EPOCH, refusal.message)
-    return refusal
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.error is not ErrorCode.PRODUCER_FENCED or version >= since:
+            raise
+        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, refusal.message) from refusal
 
 
 def _make_shard(context: ShardContext, around: Surroundings) -> TransactionShard:

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from harness.transaction_shards import ORDERS_0, Coordination, end_request, play
-from penstock.coordinator.txn.transaction import State
+from harness.transaction_shards import ORDERS_0, WALL_MS, Coordination, end_request, play
+from penstock.coordinator.txn.transaction import LAST_EPOCH, State, Transaction
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
-def init_request() -> InitProducerIdRequest:
-    return InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+def init_request(**fields: int) -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000, **fields)
 
 
 def test_a_transaction_from_its_begin_to_its_end() -> None:
@@ -202,6 +202,24 @@ def test_a_controller_that_gives_no_ids_is_a_reason_to_try_again(error: ErrorCod
         with pytest.raises(Refused) as refused:
             await waiting
         assert refused.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(scenario)
+
+
+def test_fencing_has_another_name_in_old_versions_also_after_waiting_for_an_id() -> None:
+    """The producer's epochs are used up, and two others get ahead of it while an id is fetched."""
+
+    async def scenario(stage: Coordination) -> None:
+        stage.put(Transaction(7, LAST_EPOCH, 60_000, State.EMPTY, (), -1, WALL_MS))
+        stage.producer_ids.is_at_hand = False
+        requests = [init_request(), init_request(), init_request(producer_id=7, producer_epoch=LAST_EPOCH)]
+        waiting = [stage.coordinator.init_producer_id(request, version=3) for request in requests]
+        *ahead, fenced = await asyncio.gather(
+            *(each for each in waiting if isinstance(each, asyncio.Future)), return_exceptions=True
+        )
+        assert [(each.producer_id, each.producer_epoch) for each in ahead] == [(1000, 0), (1000, 1)]
+        assert isinstance(fenced, Refused)
+        assert fenced.error is ErrorCode.INVALID_PRODUCER_EPOCH
 
     play(scenario)
 
