@@ -65,7 +65,12 @@ def believes_any_tail(patch: pytest.MonkeyPatch) -> None:
 
 def shows_records_before_they_are_safe(patch: pytest.MonkeyPatch) -> None:
     def read_to_the_end(
-        partition: Partition, offset: int, *, for_replica: bool = False, **limits: Any
+        partition: Partition,
+        offset: int,
+        *,
+        for_replica: bool = False,
+        read_committed: bool = False,
+        **limits: Any,
     ) -> Any:
         log = partition.log
         return log.read(min(offset, log.end_offset), end_offset=log.end_offset, **limits)
