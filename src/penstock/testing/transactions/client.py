@@ -431,10 +431,10 @@ class TransactionalClient(SimulatedClient):
         # Whoever ends a transaction of which nobody has heard, while the one before is still being ended everywhere, is
         # told that it is fenced, as by Kafka.
         is_too_early = what == "EndTxn" and not self._is_heard_of
-        if self.is_fenced or self.identity.may_be_fenced(self._held) or self._is_overdue():
+        if is_too_early:
+            self.insists = False  # it may not be fenced at all, and then nothing of it would be refused
             return
-        self.insists &= not is_too_early  # it is not really fenced, and so nothing of it would be refused
-        if not is_too_early:
+        if not (self.is_fenced or self.identity.may_be_fenced(self._held) or self._is_overdue()):
             raise BrokenPromise(f"{self.name}: {what} is refused without a reason: {error.name}")
 
     def _is_overdue(self) -> bool:
