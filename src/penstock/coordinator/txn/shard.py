@@ -7,6 +7,7 @@ complete when all of them have heard. Whatever may be lost when this node dies, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -34,6 +35,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+logger = logging.getLogger(__name__)
 
 RETRY_MS = 500  # after the log refused to hear that a transaction is complete
 
@@ -197,6 +200,11 @@ class TransactionShard:
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.state is not State.ONGOING or not transaction.has_deadline:
             return DONE
+        logger.info(
+            "the transaction of %s has been open for %d ms and is rolled back",
+            transactional_id,
+            transaction.timeout_ms,
+        )
         return self._fence(transactional_id, transaction)
 
     def _fence(self, transactional_id: str, transaction: Transaction) -> Outcome[None]:

@@ -42,6 +42,21 @@ def test_a_transaction_that_takes_too_long_is_rolled_back(transaction_version: i
     play(scenario, transaction_version=transaction_version)
 
 
+def test_the_log_says_whose_transaction_took_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(stage: Coordination) -> None:
+        stage.init(timeout_ms=5_000)
+        stage.add(ME, ORDERS_0)
+        await pass_ms(5_100)
+        stage.init()
+        stage.add((1000, 2), ORDERS_0)
+        stage.commit((1000, 2))
+        await pass_ms(HOUR * 1000)
+
+    with caplog.at_level("INFO", logger="penstock.coordinator.txn"):
+        play(scenario)
+    assert caplog.text.count("has been open for 5000 ms and is rolled back") == 1
+
+
 def test_a_producer_that_took_too_long_may_abort_and_go_on_but_not_commit() -> None:
     async def scenario(stage: Coordination) -> None:
         stage.init(timeout_ms=5_000)
