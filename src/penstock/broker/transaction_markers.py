@@ -64,9 +64,8 @@ class LocalMarkers:
             told(ErrorCode.NONE)
 
     def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:
-        self._partitions.find(
-            OFFSETS_TOPIC, partition
-        )  # groups say of one that was deleted that it is elsewhere
+        # Refused where it was deleted, of which groups would say that it is elsewhere, and be asked for ever.
+        self._partitions.find(OFFSETS_TOPIC, partition)
         waiting = self._groups.end_transaction(partition, marker)
         if waiting is None:
             told(ErrorCode.NONE)

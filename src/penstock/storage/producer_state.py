@@ -35,9 +35,8 @@ BATCHES_KEPT = 5  # max.in.flight.requests.per.connection may not be more for an
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1  # it grows no more: the producer's next transaction has another producer id
-EPOCH_GROWS_VERSION = (
-    2  # of transactions: from here on a marker carries a greater epoch than what it ends (KIP-890)
-)
+EPOCH_GROWS_VERSION = 2
+"""Of transactions: from here on a marker carries a greater epoch than what it ends (KIP-890)."""
 
 
 class ProducedBatch(NamedTuple):
