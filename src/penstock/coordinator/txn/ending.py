@@ -140,8 +140,10 @@ def _check_repeatable(transaction: Transaction, producer: Identity, *, is_commit
     if not is_repeated:
         if producer.producer_id != client.producer_id:
             raise _belongs_to_another(client)
-        if producer.epoch != client.epoch or transaction.state in PREPARED:
+        if producer.epoch != client.epoch:
             raise _fenced(client)
+        if transaction.state in PREPARED:
+            raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is being ended")
         if transaction.state is State.ONGOING:
             return False
         # Nothing was written since the last end. Rolling that back is what a producer does that does not know
