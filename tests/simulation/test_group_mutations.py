@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -119,13 +119,17 @@ def believes_that_partitions_were_given_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_the_first_offset(patch: pytest.MonkeyPatch) -> None:
-    put = OffsetTable.put
+    put_all = OffsetTable.put_all
 
-    def put_once(table: OffsetTable, group_id: str, topic: str, partition: int, stored: Any) -> None:
-        if table.get(group_id, topic, partition) is None:
-            put(table, group_id, topic, partition, stored)
+    def put_once(table: OffsetTable, group_id: str, topic: str, stored: Mapping[int, Any]) -> None:
+        new = {
+            partition: value
+            for partition, value in stored.items()
+            if table.get(group_id, topic, partition) is None
+        }
+        put_all(table, group_id, topic, new)
 
-    patch.setattr(OffsetTable, "put", put_once)
+    patch.setattr(OffsetTable, "put_all", put_once)
 
 
 def describes_members_without_what_they_own(patch: pytest.MonkeyPatch) -> None:
