@@ -15,6 +15,9 @@ from penstock.records import kernel
 from penstock.records.batch import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NewRecord, Record
 from penstock.records.errors import InvalidBatch
 
+EPOCH_BUMPS = 2
+"""The transaction version from which on every end of a transaction raises the producer's epoch (KIP-890)."""
+
 KEY_VERSION = 0
 END_TRANSACTION_VERSION = 0
 
@@ -45,7 +48,7 @@ class EndedTransaction(NamedTuple):
     coordinator_epoch: int
     is_commit: bool
     transaction_version: int
-    """From 2 on a producer's epoch grows with every transaction, so that a late marker is known as such (KIP-890)."""
+    """From `EPOCH_BUMPS` on a late marker is known as such by its epoch."""
 
 
 def control_batch(

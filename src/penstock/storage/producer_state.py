@@ -20,7 +20,7 @@ from penstock.records.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
-from penstock.records.control import EndedTransaction, EndTransaction
+from penstock.records.control import EPOCH_BUMPS, EndedTransaction, EndTransaction
 from penstock.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,
@@ -35,8 +35,6 @@ BATCHES_KEPT = 5  # max.in.flight.requests.per.connection may not be more for an
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1  # it grows no more: the producer's next transaction has another producer id
-EPOCH_GROWS_VERSION = 2
-"""Of transactions: from here on a marker carries a greater epoch than what it ends (KIP-890)."""
 
 
 class ProducedBatch(NamedTuple):
@@ -221,7 +219,7 @@ class ProducerState:
         if producer is None:
             return
         epoch = producer.epoch
-        if marker.transaction_version >= EPOCH_GROWS_VERSION and producer.transaction_start_offset >= 0:
+        if marker.transaction_version >= EPOCH_BUMPS and producer.transaction_start_offset >= 0:
             # A marker with the epoch of an open transaction is late: it ends the one before. Where none is open,
             # it is the one that is known already, written again by a coordinator that did not hear of it (KAFKA-19999).
             epoch = min(epoch + 1, PRODUCER_EPOCH_MAX)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from penstock.coordinator.txn.initiating import NewProducerId, raised
 from penstock.coordinator.txn.transaction import (
     AT_REST,
-    EPOCH_BUMPS,
     EPOCH_MAX,
     LAST_EPOCH,
     NO_EPOCH,
@@ -22,6 +21,7 @@ from penstock.coordinator.txn.transaction import (
 )
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
+from penstock.records.control import EPOCH_BUMPS
 
 
 def end(

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_MS = 100
 RETRY_MS_MAX = 5_000
+FOR_GOOD = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""Refusals that do not pass by themselves: an operator, or another coordinator, has been at the partition."""
 
 Done = Callable[[TopicPartition, ErrorCode], None]
 
@@ -39,7 +41,7 @@ class MarkerWriter(Protocol):
 class _Delivery:
     """The markers of one transaction that are under way."""
 
-    __slots__ = ("missing", "refused", "retry_ms", "transaction", "transactional_id")
+    __slots__ = ("is_warned", "missing", "refused", "retry_ms", "transaction", "transactional_id")
 
     def __init__(self, transactional_id: str, transaction: Transaction) -> None:
         self.transactional_id = transactional_id
@@ -48,6 +50,7 @@ class _Delivery:
         self.refused: dict[TopicPartition, None] = {}
         """Those that are missing because writing them failed; tried again in the order in which they did."""
         self.retry_ms = RETRY_MS
+        self.is_warned = False
 
 
 class Markers:
@@ -104,17 +107,32 @@ class Markers:
             self._try_again(delivery, partition, error)
 
     def _try_again(self, delivery: _Delivery, partition: TopicPartition, error: ErrorCode) -> None:
+        if error in FOR_GOOD:
+            self._warn_once(delivery, partition, error)
         if not delivery.refused:
-            logger.info(
-                "the transaction of %s cannot be ended in %s-%d yet (%s); trying again in %d ms",
-                delivery.transactional_id,
-                *partition,
-                error.name,
-                delivery.retry_ms,
-            )
+            if error not in FOR_GOOD:
+                logger.info(
+                    "the transaction of %s cannot be ended in %s-%d yet (%s); trying again in %d ms",
+                    delivery.transactional_id,
+                    *partition,
+                    error.name,
+                    delivery.retry_ms,
+                )
             self._timers.set(delivery, delivery.retry_ms, lambda: self._write_refused(delivery))
             delivery.retry_ms = min(2 * delivery.retry_ms, RETRY_MS_MAX)
         delivery.refused[partition] = None
+
+    def _warn_once(self, delivery: _Delivery, partition: TopicPartition, error: ErrorCode) -> None:
+        if delivery.is_warned:
+            return
+        delivery.is_warned = True
+        logger.warning(
+            "the transaction of %s cannot be ended in %s-%d (%s): somebody else ended one there with a newer epoch;"
+            " its producers cannot go on and need another transactional id",
+            delivery.transactional_id,
+            *partition,
+            error.name,
+        )
 
     def _write_refused(self, delivery: _Delivery) -> Outcome[None]:
         partitions, delivery.refused = tuple(delivery.refused), {}

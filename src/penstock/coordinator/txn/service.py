@@ -20,7 +20,6 @@ from penstock.coordinator.txn.context import Decide, Surroundings
 from penstock.coordinator.txn.markers import MarkerWriter
 from penstock.coordinator.txn.records import TransactionFraming
 from penstock.coordinator.txn.transaction import (
-    EPOCH_BUMPS,
     NO_EPOCH,
     NO_PRODUCER_ID,
     Identity,
@@ -35,6 +34,7 @@ from penstock.protocol.messages.describe_transactions import TransactionState as
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from penstock.records.control import EPOCH_BUMPS
 
 if TYPE_CHECKING:
     from penstock.coordinator.txn.shard import TransactionShard

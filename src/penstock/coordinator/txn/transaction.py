@@ -28,9 +28,6 @@ LAST_EPOCH = EPOCH_MAX - 1
 NEVER_MS = 2**31 - 1
 """The timeout of a transaction that somebody else decides over, and that therefore has none (KIP-939)."""
 
-EPOCH_BUMPS = 2
-"""The transaction version from which on every end of a transaction raises the producer's epoch (KIP-890)."""
-
 
 class TopicPartition(NamedTuple):
     topic: str

@@ -83,7 +83,9 @@ def test_a_partition_that_is_no_more_needs_no_marker() -> None:
 @pytest.mark.parametrize(
     "error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH]
 )
-def test_a_marker_that_is_refused_for_good_is_never_taken_for_written(error: ErrorCode) -> None:
+def test_a_marker_that_is_refused_for_good_is_never_taken_for_written_and_warned_of_once(
+    error: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(stage: Coordination) -> None:
         stage.partitions.errors[ORDERS_0] = error
         end_transaction(stage)
@@ -94,6 +96,8 @@ def test_a_marker_that_is_refused_for_good_is_never_taken_for_written(error: Err
         assert len(stage.partitions.attempts) < 600_000 / RETRY_MS_MAX + 10
 
     play(scenario)
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "another transactional id" in warning.getMessage()
 
 
 def test_when_this_node_is_elected_again_markers_go_on_with_the_new_epoch() -> None:
