@@ -95,10 +95,10 @@ class Claims:
         if tenure in self.tenures:
             self.tenures.remove(tenure)
 
-    def replace(self, instance_id: str) -> None:
+    def replace(self, instance_id: str, *, by: Tenure | None = None) -> None:
         """Another process is about to join under this instance id: whoever had it is on his own."""
         for tenure in self.tenures:
-            if tenure.instance_id == instance_id:
+            if tenure.instance_id == instance_id and tenure is not by:
                 tenure.is_over = True
 
     def power_lost(self) -> None:

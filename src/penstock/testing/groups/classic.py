@@ -107,6 +107,9 @@ class ClassicMember(Member):
             self.party.claims.let_go(self.tenure)
             self._positions.clear()
         self._is_synced = False
+        if self.instance_id is not None and not self.member_id:
+            # Also one that was left behind and held up takes the place of who came after it.
+            self.party.claims.replace(self.instance_id, by=self.tenure)
         request = JoinGroupRequest(
             group_id=self.party.group_id,
             session_timeout_ms=round(self.party.session_s * 1000),
