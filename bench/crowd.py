@@ -113,6 +113,11 @@ class Crowd:
             while later and later[0][0] <= now:
                 later.popleft()[1]()
 
+    def run_for(self, seconds: float) -> None:
+        limit = time.perf_counter() + seconds
+        while time.perf_counter() < limit:
+            self.turn(0.1)
+
     def run_until(self, is_done: Callable[[], bool]) -> None:
         limit = time.perf_counter() + STUCK_S
         while not is_done():

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import statistics
 import time
-import uuid
 
 from bench.crowd import Crowd, Link
 from bench.line import Group, Line
 from bench.members import ClassicGroup, ConsumerGroup, error_of
 from bench.peers import Peer
-from bench.wire import Wire, request_frame
+from bench.wire import Wire, new_name, request_frame
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -42,7 +41,7 @@ def classic_rebalance(peer: Peer) -> dict[str, float]:
     times = []
     with Crowd(peer.port, MEMBERS) as crowd, Wire(peer.port) as wire:
         for _ in range(REBALANCES):
-            group = ClassicGroup(_name("classic"), topic, crowd.links, crowd, per_member=PER_MEMBER)
+            group = ClassicGroup(new_name("classic"), topic, crowd.links, crowd, per_member=PER_MEMBER)
             began = time.perf_counter()
             group.start()
             crowd.run_until(lambda group=group: group.is_settled)  # type: ignore[misc]
@@ -60,7 +59,7 @@ def consumer_rebalance(peer: Peer) -> dict[str, float]:
     times = []
     with Crowd(peer.port, MEMBERS) as crowd, Wire(peer.port) as wire:
         for _ in range(SLOW_REBALANCES):
-            group = ConsumerGroup(_name("consumer"), topic, crowd.links, crowd, per_member=PER_MEMBER)
+            group = ConsumerGroup(new_name("consumer"), topic, crowd.links, crowd, per_member=PER_MEMBER)
             began = time.perf_counter()
             group.start()
             crowd.run_until(lambda group=group: group.is_stable)  # type: ignore[misc]
@@ -98,10 +97,10 @@ def _commits_per_s(peer: Peer, *, links: int, in_flight: int, partitions: int) -
         committers = [Committer(link, topic, partitions, in_flight) for link in crowd.links]
         for committer in committers:
             committer.start()
-        _run_for(crowd, COMMIT_S / 2)
+        crowd.run_for(COMMIT_S / 2)
         before = sum(committer.count for committer in committers)
         began = time.perf_counter()
-        _run_for(crowd, COMMIT_S)
+        crowd.run_for(COMMIT_S)
         done = sum(committer.count for committer in committers) - before
         seconds = time.perf_counter() - began
         crowd.fall_silent()
@@ -117,7 +116,7 @@ class Committer:
         self._in_flight = in_flight
         self.frame = request_frame(
             OffsetCommitRequest(
-                group_id=_name("commit"),
+                group_id=new_name("commit"),
                 topics=[
                     OffsetCommitRequestTopic(
                         name=topic,
@@ -191,7 +190,7 @@ class Heartbeats:
     def _form(self, crowd: Crowd, topic: str) -> None:
         """Fifty groups at a time: a connection is blocked while its member waits for the others."""
         groups = [
-            ClassicGroup(_name("beat"), topic, crowd.links[at : at + CROWD_MEMBERS], crowd, per_member=1)
+            ClassicGroup(new_name("beat"), topic, crowd.links[at : at + CROWD_MEMBERS], crowd, per_member=1)
             for at in range(0, len(crowd.links), CROWD_MEMBERS)
         ]
         for group in groups:
@@ -229,7 +228,7 @@ class Heartbeats:
 
 def _ready(peer: Peer, *, partitions: int) -> str:
     """A topic to consume, on a broker that serves groups."""
-    topic = _name("topic")
+    topic = new_name("topic")
     with Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=partitions)
         wire.await_coordinator()
@@ -239,16 +238,6 @@ def _ready(peer: Peer, *, partitions: int) -> str:
 def _leave(wire: Wire, group: ClassicGroup) -> None:
     members = [MemberIdentity(member_id=member.member_id) for member in group.members]
     wire.ask(LeaveGroupRequest(group_id=group.group_id, members=members), ApiKey.LEAVE_GROUP)
-
-
-def _run_for(crowd: Crowd, seconds: float) -> None:
-    limit = time.perf_counter() + seconds
-    while time.perf_counter() < limit:
-        crowd.turn(0.1)
-
-
-def _name(purpose: str) -> str:
-    return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
 ONE_COMMITTER = "offset commits, one connection"

@@ -10,13 +10,12 @@ from __future__ import annotations
 import statistics
 import struct
 import time
-import uuid
 
 from bench.crowd import Crowd
 from bench.line import Group, Line
 from bench.peers import Peer
 from bench.transactors import Requests, Transactor
-from bench.wire import VALUE_BYTES, VERSIONS, Wire, fetch_frame, next_offset
+from bench.wire import VALUE_BYTES, VERSIONS, Wire, fetch_frame, new_name, next_offset
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 
@@ -45,19 +44,21 @@ def transactions(peer: Peer) -> dict[str, float]:
 
 def _transactions_per_s(peer: Peer, *, producers: int) -> float:
     """Each producer writes to a partition of its own."""
-    topic = _name("transactions")
+    topic = new_name("transactions")
     with Crowd(peer.port, producers) as crowd, Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=producers)
         transactors = [
-            Transactor(link, Requests(wire, _name("producer"), topic, record_count=RECORDS, partition=number))
+            Transactor(
+                link, Requests(wire, new_name("producer"), topic, record_count=RECORDS, partition=number)
+            )
             for number, link in enumerate(crowd.links)
         ]
         for transactor in transactors:
             transactor.start()
-        _run_for(crowd, TRANSACT_S / 2)
+        crowd.run_for(TRANSACT_S / 2)
         before = sum(transactor.count for transactor in transactors)
         began = time.perf_counter()
-        _run_for(crowd, TRANSACT_S)
+        crowd.run_for(TRANSACT_S)
         done = sum(transactor.count for transactor in transactors) - before
         seconds = time.perf_counter() - began
         _finish(crowd, transactors)
@@ -67,11 +68,11 @@ def _transactions_per_s(peer: Peer, *, producers: int) -> float:
 
 def commit_latency(peer: Peer) -> dict[str, float]:
     """From the request until it is answered, and until one who waits for committed records gets them."""
-    topic = _name("commits")
+    topic = new_name("commits")
     answered, seen = [], []
     with Wire(peer.port) as wire, Wire(peer.port) as reader:
         wire.create_topic(topic)
-        requests = Requests(wire, _name("producer"), topic, record_count=RECORDS)
+        requests = Requests(wire, new_name("producer"), topic, record_count=RECORDS)
         position = wire.end_offset(topic)
         for _ in range(COMMITS + WARMING_COMMITS):
             _write(wire, requests)
@@ -98,13 +99,13 @@ def commit_latency(peer: Peer) -> dict[str, float]:
 
 def read_committed(peer: Peer) -> dict[str, float]:
     """One partition that many producers wrote to at once, one transaction of ten rolled back, read several times."""
-    topic = _name("read")
+    topic = new_name("read")
     with Crowd(peer.port, READ_PRODUCERS) as crowd, Wire(peer.port) as wire:
         wire.create_topic(topic)
         transactors = [
             Transactor(
                 link,
-                Requests(wire, _name("producer"), topic, record_count=READ_RECORDS),
+                Requests(wire, new_name("producer"), topic, record_count=READ_RECORDS),
                 abort_one_in=ABORT_ONE_IN,
             )
             for link in crowd.links
@@ -160,16 +161,6 @@ def _finish(crowd: Crowd, transactors: list[Transactor]) -> None:
     for transactor in transactors:
         transactor.is_stopping = True
     crowd.run_until(lambda: all(transactor.is_idle for transactor in transactors))
-
-
-def _run_for(crowd: Crowd, seconds: float) -> None:
-    limit = time.perf_counter() + seconds
-    while time.perf_counter() < limit:
-        crowd.turn(0.1)
-
-
-def _name(purpose: str) -> str:
-    return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
 ONE_PRODUCER = "transactions of 10 records, one producer"

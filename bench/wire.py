@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -348,3 +349,8 @@ def next_offset(answer: memoryview, position: int) -> int | None:
         following = base + struct.unpack_from(">i", answer, position + 23)[0] + 1
         position += 12 + length
     return following
+
+
+def new_name(purpose: str) -> str:
+    """Of a topic, a group or a producer that no round before has used."""
+    return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
