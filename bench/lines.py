@@ -9,7 +9,6 @@ import re
 import socket
 import statistics
 import time
-import uuid
 from collections.abc import Callable
 
 from bench.group_lines import CONSUMER_GROUP_LINES
@@ -17,7 +16,7 @@ from bench.line import Group, Line
 from bench.memory import back_page_cache
 from bench.peers import Peer, java
 from bench.transaction_lines import TRANSACTION_LINES
-from bench.wire import VALUE_BYTES, Wire, fetch_frame, produce
+from bench.wire import VALUE_BYTES, Wire, fetch_frame, new_name, produce
 
 GIB = 1 << 30
 
@@ -27,7 +26,7 @@ def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str
     label = f"raw produce, {batch_bytes >> 10} KiB" if batch_bytes < 1 << 20 else "raw produce, 1 MiB"
 
     def measure(peer: Peer) -> dict[str, float]:
-        topic = _topic("produce")
+        topic = new_name("produce")
         with Wire(peer.port) as wire:
             wire.create_topic(topic)
             made = produce(topic, batch_bytes)
@@ -42,7 +41,7 @@ def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str
 
 
 def raw_fetch(peer: Peer) -> dict[str, float]:
-    topic = _topic("fetch")
+    topic = new_name("fetch")
     with Wire(peer.port) as wire:
         _fill(wire, topic, total_bytes=GIB // 2, batch_bytes=128 << 10)
         wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_answer_bytes=1 << 20)
@@ -53,7 +52,7 @@ def raw_fetch(peer: Peer) -> dict[str, float]:
 
 
 def latency(peer: Peer) -> dict[str, float]:
-    topic = _topic("latency")
+    topic = new_name("latency")
     with Wire(peer.port) as wire:
         wire.create_topic(topic)
         frame = produce(topic, 1).frame
@@ -67,7 +66,7 @@ def latency(peer: Peer) -> dict[str, float]:
 
 
 def small_pipelined(peer: Peer) -> dict[str, float]:
-    topic = _topic("small")
+    topic = new_name("small")
     with Wire(peer.port) as wire:
         wire.create_topic(topic)
         frame = produce(topic, 1).frame
@@ -78,7 +77,7 @@ def small_pipelined(peer: Peer) -> dict[str, float]:
 
 
 def java_tools(peer: Peer) -> dict[str, float]:
-    topic = _topic("java")
+    topic = new_name("java")
     records = 3_000_000
     with Wire(peer.port) as wire:
         wire.create_topic(topic)
@@ -118,7 +117,7 @@ def start_and_memory(peer: Peer) -> dict[str, float]:
     started_s = peer.start()
     time.sleep(2)
     idle_mb = peer.memory_mb()
-    topic = _topic("load")
+    topic = new_name("load")
     with Wire(peer.port) as wire:
         wire.create_topic(topic)
         made = produce(topic, 128 << 10)
@@ -132,7 +131,7 @@ def start_and_memory(peer: Peer) -> dict[str, float]:
 
 
 def idle_connections(peer: Peer) -> dict[str, float]:
-    topic = _topic("idle")
+    topic = new_name("idle")
     before_mb = peer.memory_mb()
     connections = [socket.create_connection(("127.0.0.1", peer.port)) for _ in range(1000)]
     try:
@@ -152,7 +151,7 @@ def idle_connections(peer: Peer) -> dict[str, float]:
 
 
 def many_partitions(peer: Peer) -> dict[str, float]:
-    topic = _topic("many")
+    topic = new_name("many")
     with Wire(peer.port) as wire:
         began = time.perf_counter()
         wire.create_topic(topic, partitions=2000)
@@ -175,7 +174,7 @@ def many_partitions(peer: Peer) -> dict[str, float]:
 
 def tail_reads(gib: int) -> Callable[[Peer], dict[str, float]]:
     def measure(peer: Peer) -> dict[str, float]:
-        topic = _topic("tail")
+        topic = new_name("tail")
         with Wire(peer.port) as wire:
             _fill(wire, topic, total_bytes=gib * GIB, batch_bytes=1 << 20)
             end = wire.end_offset(topic)
@@ -197,10 +196,6 @@ def _fill(wire: Wire, topic: str, *, total_bytes: int, batch_bytes: int) -> None
     wire.create_topic(topic)
     made = produce(topic, batch_bytes)
     wire.pump(made.frame, requests=total_bytes // len(made.frame) + 1, in_flight=5)
-
-
-def _topic(purpose: str) -> str:
-    return f"bench-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
 MIB = 1 << 20
