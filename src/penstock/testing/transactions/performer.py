@@ -15,7 +15,7 @@ from penstock.testing.transactions.client import HASTE_S_MAX, TransactionalClien
 from penstock.testing.transactions.history import Partition, Seen
 from penstock.testing.transactions.identity import Identity
 from penstock.testing.transactions.polling import poll_committed
-from penstock.testing.transactions.stage import Fenced, MustAbort, Stage
+from penstock.testing.transactions.stage import ACCOUNTS, PAYMENTS, Fenced, MustAbort, Stage
 
 PAUSE_S_MAX = 0.1
 LIVES_AS_ZOMBIE = 3
@@ -70,6 +70,15 @@ class Performer(TransactionalClient, ABC):
 
     async def pause(self) -> None:
         await asyncio.sleep(self.random.uniform(0, PAUSE_S_MAX))
+
+    async def find_targets(self) -> list[Partition]:
+        """Where to write; nowhere, after a pause, while no topic is known."""
+        if not self.topics or self.random.random() < 0.1:
+            await self.look_for_topics()
+        targets = self.partitions_of(ACCOUNTS, PAYMENTS)
+        if not targets:
+            await self.pause()
+        return targets
 
     async def dawdle(self) -> None:
         """Take long, at times longer than the coordinator waits."""

@@ -14,7 +14,7 @@ from penstock.testing.transactions.actor import Actor
 from penstock.testing.transactions.history import Outcome, Transaction
 from penstock.testing.transactions.identity import Identity
 from penstock.testing.transactions.performer import Performer
-from penstock.testing.transactions.stage import ACCOUNTS, PAYMENTS, Stage
+from penstock.testing.transactions.stage import Stage
 
 VANISH_CHANCE = 0.5
 VANISHED_S = 3600.0  # until the stage is cleared
@@ -68,11 +68,8 @@ class TwoPhaseProducer(Performer):
 
     async def perform(self) -> None:
         rng = self.random
-        if not self.topics or rng.random() < 0.1:
-            await self.look_for_topics()
-        targets = self.partitions_of(ACCOUNTS, PAYMENTS)
+        targets = await self.find_targets()
         if not targets:
-            await self.pause()
             return
         transaction = self.begin()
         for _ in range(rng.randint(1, 2)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.testing.transactions.performer import Performer
-from penstock.testing.transactions.stage import ACCOUNTS, PAYMENTS, TOPICS, MustAbort
+from penstock.testing.transactions.stage import TOPICS, MustAbort
 
 COMMIT_CHANCE = 0.65
 RECOVER_CHANCE = 0.05
@@ -12,11 +12,8 @@ RECOVER_CHANCE = 0.05
 class Writer(Performer):
     async def perform(self) -> None:
         rng = self.random
-        if not self.topics or rng.random() < 0.1:
-            await self.look_for_topics()
-        targets = self.partitions_of(ACCOUNTS, PAYMENTS)
+        targets = await self.find_targets()
         if not targets:
-            await self.pause()
             return
         transaction = self.begin()
         for _ in range(rng.randint(1, 3)):
