@@ -88,7 +88,8 @@ class Worker(Member):
             self._producer = None
 
     async def _work(self) -> None:
-        is_long = self.random.random() < 0.2
+        # Long work puts a member out, so a group whose members all work long now and then never comes to rest.
+        is_long = self.random.random() < 0.2 and not self.stage.weather.is_over()
         await asyncio.sleep(self.random.uniform(0, LONG_WORK_S_MAX if is_long else WORK_S_MAX))
         await self._thaw()
 
