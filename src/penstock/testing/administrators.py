@@ -108,6 +108,12 @@ class Administrator(SimulatedClient):
         self._note_deletion(topic, world)
         self._catalogue.found(topic, world)
 
+    async def provide(self, topic: str) -> None:
+        """Make the topic if nobody got round to it."""
+        await self.look(topic)
+        if self._catalogue.present(topic) is None:
+            await self.create(topic, partition_count=self.random.randint(1, PARTITIONS_MAX - 1))
+
     async def create(self, topic: str, *, partition_count: int) -> None:
         configs = {"flush.messages": "1"} if is_durable(topic) else {}
         if may_expire(topic):

@@ -109,13 +109,19 @@ class _Producer(SimulatedClient):
 class PlainProducer(_Producer):
     """Several requests at once, each to several partitions, with acks=0, 1 or all; the topic may go away."""
 
+    def __init__(
+        self, simulation: Simulation, name: str, topic: str, ledger: Ledger, weather: Weather, *, acks: int
+    ) -> None:
+        super().__init__(simulation, name, topic, ledger, weather, acks=acks)
+        self._number = 0
+        """The next that is free."""
+
     async def run(self) -> None:
-        number = 0
         while not self.weather.is_over():
             try:
                 found = await self.find_topic(self.topic)
                 while found is not None and not self.weather.is_over():
-                    number, is_gone = await self._send_some(*found, number)
+                    is_gone = await self._send_some(*found)
                     await self.pause()
                     if is_gone:
                         break
@@ -123,15 +129,24 @@ class PlainProducer(_Producer):
             except LostConnection:
                 continue
 
-    async def _send_some(self, topic_id: Uuid, partition_count: int, number: int) -> tuple[int, bool]:
-        """Returns the next free number, and whether the topic is gone."""
+    async def write_in_peace(self) -> None:
+        """Send a little to a topic that is there, when there is no reason any more not to acknowledge it."""
+        found = await self.find_topic(self.topic)
+        count = self.ledger.acknowledged_count()
+        if found is None or await self._send_some(*found) or self.ledger.acknowledged_count() == count:
+            raise BrokenPromise(
+                f"{self.name} can not write to {self.topic}, though nothing goes wrong any more"
+            )
+
+    async def _send_some(self, topic_id: Uuid, partition_count: int) -> bool:
+        """Whether the topic is gone."""
         rng = self.random
         sent: list[tuple[ProduceRequest, asyncio.Future[object], dict[int, list[bytes]]]] = []
         for _ in range(rng.randint(1, 3)):
             values: dict[int, list[bytes]] = {}
             for index in sorted(rng.sample(range(partition_count), rng.randint(1, partition_count))):
-                values[index] = self.make_values(self.connections, number)
-                number += len(values[index])
+                values[index] = self.make_values(self.connections, self._number)
+                self._number += len(values[index])
                 self._ledger_of(topic_id, index).sent.update(values[index])
             batches = {index: self.make_batch(each) for index, each in values.items()}
             request = self.make_request(topic_id, batches)
@@ -150,7 +165,7 @@ class PlainProducer(_Producer):
                 else:
                     self.check_refusal(answer, also=GONE)
                     is_gone |= answer.error_code in GONE
-        return number, is_gone
+        return is_gone
 
     def _ledger_of(self, topic_id: Uuid, index: int) -> PartitionLedger:
         return self.ledger.get(self.topic, topic_id, index)

@@ -236,10 +236,20 @@ class Scenario:
             raise BrokenPromise("clients can not finish, though nothing goes wrong any more") from None
         if self.company is not None:
             await self.company.finish()
+        await self._work_in_peace()
         await self._audit_everything()
         await self._end_once_more()
         await self.chaos.bring_up()
         await self._audit_everything()
+
+    async def _work_in_peace(self) -> None:
+        """When nothing goes wrong any more topics can be made, and records written, even if neither could until now."""
+        await asyncio.sleep(self.simulation.settle_s)
+        for topic in STABLE_TOPICS:
+            await _insist(self._founder.provide, topic)
+        for client in self._clients:
+            if isinstance(client, PlainProducer) and client.topic in STABLE_TOPICS and client.acks != 0:
+                await _insist(client.write_in_peace)
 
     async def _audit_again_and_again(self) -> None:
         """Stable topics, while everything else goes on."""
