@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -34,6 +35,7 @@ from penstock.metadata.image import Endpoint
 from penstock.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.settings import DynamicSettings
+from penstock.net.connection import Server
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
 from penstock.node.coordinator_log import LedPartitions
 from penstock.node.metadata_log import StoredQuorumLog, metadata_log_settings
@@ -79,7 +81,12 @@ class Ready:
 
 class Node:
     def __init__(
-        self, settings: BrokerSettings, runtime: Runtime, *, descriptors_max: int | None = None
+        self,
+        settings: BrokerSettings,
+        runtime: Runtime,
+        *,
+        descriptors_max: int | None = None,
+        wrap_server: Callable[[Server], Server] | None = None,
     ) -> None:
         self.settings = settings
         self._store_settings = StoreSettings.read(settings)
@@ -89,6 +96,7 @@ class Node:
             self._store_settings = replace(self._store_settings, open_files_max=open_files_max)
             self._connections_max = descriptors_max // CONNECTIONS_SHARE
         self._runtime = runtime
+        self._wrap_server = wrap_server
         self._dynamic = DynamicSettings(settings)
         self._listeners: list[tuple[Address, Listener]] = []
         self._leads = False
@@ -250,8 +258,9 @@ class Node:
         return Voter(ReplicaKey(self.settings.node_id, directory.directory_id), endpoints)
 
     async def _bind(self) -> None:
+        server: Server = self._wrap_server(self.dispatcher) if self._wrap_server else self.dispatcher
         for address in self.settings.listeners:
-            listener = Listener(address.name, self.dispatcher, self.connections)
+            listener = Listener(address.name, server, self.connections)
             try:
                 await listener.bind(self._runtime.network, address.host, address.port)
             except OSError as error:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.config.broker import BrokerSettings
+from penstock.net.connection import Server
 from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.node.node import CannotStart, Node, Ready
 from penstock.records import kernel
@@ -29,17 +30,28 @@ logger = logging.getLogger(__name__)
 BACKLOG = 1024  # connections that wait to be accepted; the system may allow fewer
 
 
-def run(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting."""
+def run(
+    settings: BrokerSettings,
+    *,
+    on_ready: Callable[[Ready], None],
+    wrap_server: Callable[[Server], Server] | None = None,
+) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting. `wrap_server` may put
+    something between the connections and the dispatcher."""
     files_max = _allow_many_files()
     if not kernel.IS_COMPILED:
         logger.warning(
             "the compiled kernel is missing, so this node is many times slower: run `make install` again"
         )
-    return run_loop(_serve(settings, on_ready, files_max))
+    return run_loop(_serve(settings, on_ready, files_max, wrap_server))
 
 
-async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None], files_max: int) -> int:
+async def _serve(
+    settings: BrokerSettings,
+    on_ready: Callable[[Ready], None],
+    files_max: int,
+    wrap_server: Callable[[Server], Server] | None,
+) -> int:
     workers = ThreadWorkers(settings.get("background.threads"))
     runtime = Runtime(
         clock=SystemClock(),
@@ -52,7 +64,7 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None], fi
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    node = Node(settings, runtime, descriptors_max=files_max)
+    node = Node(settings, runtime, descriptors_max=files_max, wrap_server=wrap_server)
     try:
         on_ready(await node.start())
         settle_memory()
