@@ -46,13 +46,15 @@ def test_settings_are_those_of_a_broker() -> None:
     with Broker(settings={"num.partitions": 3, "auto.create.topics.enable": True}) as broker:
         deliver(broker, "events")
 
-        topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=WAIT_SECONDS)
+        topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(
+            timeout=WAIT_SECONDS
+        )
 
     assert len(topics.topics["events"].partitions) == 3
 
 
 def test_a_setting_that_is_refused_is_told() -> None:
-    with pytest.raises(BrokerFailed, match="did you mean num.partitions"):
+    with pytest.raises(BrokerFailed, match=r"did you mean num\.partitions"):
         Broker(settings={"num.partition": 3})
 
 
@@ -175,7 +177,7 @@ def test_silence_lasts_until_the_client_gives_up(broker: Broker) -> None:
     deliver(broker, "events", b"first")
     broker.faults.silence("Produce")
 
-    with pytest.raises(KafkaException, match="(?i)timed out"):
+    with pytest.raises(KafkaException, match=r"(?i)timed out"):
         deliver(
             broker,
             "events",
@@ -196,7 +198,9 @@ def test_a_late_answer_is_an_answer(broker: Broker) -> None:
 def test_metadata_can_be_refused_for_every_topic(broker: Broker) -> None:
     deliver(broker, "events")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    broker.faults.fail("Metadata", "TOPIC_AUTHORIZATION_FAILED", times=100)  # it asks more often than it is told to
+    broker.faults.fail(
+        "Metadata", "TOPIC_AUTHORIZATION_FAILED", times=100
+    )  # it asks more often than it is told to
 
     spoilt = admin.list_topics("events", timeout=WAIT_SECONDS)
 

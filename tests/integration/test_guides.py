@@ -1,0 +1,67 @@
+"""What the guides show in Python runs as it stands there.
+
+The blocks of one guide are one program, read from top to bottom, on a broker of its own; blocks that hold tests are run
+by pytest.
+Only the address is changed on the way, and a block that is marked `python not-run` is for reading.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.brokers import ROOT, PenstockBroker, penstock_environment
+
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCUMENTED_ADDRESSES = ("localhost:9092", "127.0.0.1:9092")
+WAIT_SECONDS = 120.0
+
+pytestmark = pytest.mark.penstock_only("its own documents")
+
+
+def blocks(guide: Path, *, of_tests: bool) -> list[str]:
+    found = BLOCK.findall(guide.read_text())
+    return [block for block in found if ("def test_" in block) == of_tests]
+
+
+def programs() -> list[Path]:
+    return [guide for guide in GUIDES if blocks(guide, of_tests=False)]
+
+
+def suites() -> list[Path]:
+    return [guide for guide in GUIDES if blocks(guide, of_tests=True)]
+
+
+@pytest.mark.parametrize("guide", programs(), ids=lambda guide: guide.stem)
+def test_a_guide_does_as_shown(guide: Path, tmp_path: Path) -> None:
+    # Nobody should wait for the members of a group that has one.
+    broker = PenstockBroker(tmp_path / "broker", settings={"group.initial.rebalance.delay.ms": "0"})
+    broker.start()
+    try:
+        program = "\n".join(blocks(guide, of_tests=False))
+        for address in DOCUMENTED_ADDRESSES:
+            program = program.replace(address, broker.bootstrap)
+        run([sys.executable, "-X", "dev", "-W", "error", "-c", program], tmp_path)
+    finally:
+        broker.close()
+    broker.check_output()
+
+
+@pytest.mark.parametrize("guide", suites(), ids=lambda guide: guide.stem)
+def test_the_tests_of_a_guide_pass_as_shown(guide: Path, tmp_path: Path) -> None:
+    for number, block in enumerate(blocks(guide, of_tests=True)):
+        (tmp_path / f"test_{number}.py").write_text(block)
+
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path)
+
+
+def run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=WAIT_SECONDS, cwd=folder, env=penstock_environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
