@@ -1,140 +1,157 @@
-"""The commands, their options and their help. See `main` for why `serve` rarely comes by here."""
+"""Typer over the same declarations as `reading`: help, and words for a line that is not in order.
+
+Nothing runs inside typer: it answers with help, or with a refusal, or it fills in a `Call` that the quick reader
+had no patience for. See `declare` for why it rarely comes to that."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Optional
 
 import typer
 
-import penstock
-from penstock.cli.logs import LEVELS
+from penstock.cli.commands import PANELS, load
+from penstock.cli.declare import REQUIRED, Argument, Command, Group, Parameter
+from penstock.cli.reading import Call
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Penstock: an event streaming platform that speaks Kafka's protocol.",
-    epilog="`penstock COMMAND --help` tells more of each.",
-)
+MISUSED = 2
+
+Collect = Callable[[Call], None]
 
 
-def run_app(arguments: Sequence[str]) -> int:
-    """Run a command by way of typer; the exit status."""
+def understand(words: Sequence[str]) -> Call | int:
+    """What the line asks for, or the exit status where typer has answered it."""
+    calls: list[Call] = []
+    app = build_app(calls.append, populated=words[0] if words else None)
     try:
-        app(list(arguments), prog_name="penstock")
-    except SystemExit as end:  # how typer ends, also when all went well
-        return end.code if isinstance(end.code, int) else 0
-    raise AssertionError("typer ends with SystemExit")
+        status = app(list(words), prog_name="penstock", standalone_mode=False)
+    except Exception as problem:
+        # Typer brings its own copy of click since 0.20 or uses the one that is installed: known by what they can do.
+        if not hasattr(problem, "format_message"):
+            raise
+        return _refuse(problem)
+    return calls[0] if calls else int(status or 0)
 
 
-def _print_version(is_wanted: bool) -> None:
-    if is_wanted:
-        print(f"penstock {penstock.__version__}")
-        raise typer.Exit
+def build_app(collect: Collect, *, populated: str | None) -> typer.Typer:
+    """All commands by name; only the one that is meant has its options, because building them takes time."""
+    app = _new_typer(help="Penstock: an event streaming platform that speaks Kafka's protocol.")
+    app.info.epilog = "`penstock COMMAND --help` tells more of each, with examples."
+    app.callback()(_root)
+    for panel, names in PANELS.items():
+        for name in names:
+            command = load(name)
+            if isinstance(command, Command):
+                _add(app, name, command, collect, panel=panel, is_populated=name == populated)
+            else:
+                app.add_typer(
+                    _group(command, collect, is_populated=name == populated),
+                    name=name,
+                    rich_help_panel=panel,
+                )
+    return app
 
 
-@app.callback()
-def penstock_command(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    pass
+    """`--version` is answered before it comes here; this names it in the help."""
 
 
-def _check_level(level: str) -> str:
-    if level not in LEVELS:
-        raise typer.BadParameter(f"{level} is not one of {', '.join(LEVELS)}")
-    return level
-
-
-@app.command(name="serve")
-def serve_command(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="server.properties",
-            help="Settings in Kafka's own format and names.",
-            show_default=False,
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A setting that outranks the file. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    log_level: Annotated[
-        str, typer.Option(metavar="|".join(LEVELS), help="How much to tell on stderr.", callback=_check_level)
-    ] = "info",
-) -> None:
-    """Run a node until it is told to stop by SIGTERM or Ctrl-C.
-
-    With nothing said it serves on 127.0.0.1:9092 and keeps its data in the user's state directory. When it
-    serves, it prints a line that begins with `penstock ready`.
-
-    **Examples**
-
-    - `penstock serve`
-
-    - `penstock serve server.properties`
-
-    - `penstock serve --set listeners=PLAINTEXT://:9092 --set log.dirs=/var/lib/penstock`
-
-    - `penstock serve server.properties --set node.id=2 --log-level debug`
-
-    `penstock settings` tells what can be set.
-    """
-    from penstock.cli.serve import serve
-
-    raise typer.Exit(serve(file, assignments or [], log_level=log_level))
-
-
-@app.command(name="settings")
-def settings_command(
-    name: Annotated[
-        str | None, typer.Argument(help="A setting, or a part of the names of several.", show_default=False)
-    ] = None,
-    topic: Annotated[bool, typer.Option("--topic", help="What can be said of one topic.")] = False,
-    group: Annotated[bool, typer.Option("--group", help="What can be said of one group.")] = False,
-    in_force: Annotated[bool, typer.Option("--in-force", help="Only what has an effect today.")] = False,
-) -> None:
-    """Tell what can be set, what it means and what is allowed.
-
-    **Examples**
-
-    - `penstock settings log.retention`
-
-    - `penstock settings segment.bytes --topic`
-
-    - `penstock settings --in-force | cut -f 1,2`
-    """
-    from penstock.cli.settings import show_settings
-
-    status = show_settings(
-        name, of_topics=topic, of_groups=group, in_force=in_force, on_terminal=sys.stdout.isatty()
+def _new_typer(*, help: str) -> typer.Typer:
+    return typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=help,
     )
-    raise typer.Exit(status)
 
 
-@app.command(name="demo")
-def demo_command(
-    seconds: Annotated[
-        float | None, typer.Option(help="End by itself after so long.", min=0, show_default=False)
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(help="Where the broker serves; by default 9092 or any free port.", show_default=False),
-    ] = None,
+def _group(group: Group, collect: Collect, *, is_populated: bool) -> typer.Typer:
+    app = _new_typer(help=group.help)
+    if group.kafka:
+        app.info.epilog = f"The flags of Kafka's own `{group.kafka}.sh` are understood as well."
+    app.callback()(lambda: None)  # so that a group of one command is a group still
+    for name, command in group.commands.items():
+        _add(app, name, command, collect, panel=None, is_populated=is_populated)
+    return app
+
+
+def _add(
+    app: typer.Typer, name: str, command: Command, collect: Collect, *, panel: str | None, is_populated: bool
 ) -> None:
-    """Start a broker, write and read records before your eyes, and leave it serving until Ctrl-C."""
-    from penstock.cli.demo import demo
+    def collected(**values: Any) -> None:
+        for parameter in command.parameters:  # typer makes an empty list of a list that was not said
+            if parameter.is_many and not values[parameter.name]:
+                values[parameter.name] = parameter.default
+        collect(Call(command, values))
 
-    raise typer.Exit(demo(seconds=seconds, port=port))
+    parameters = [_signature(parameter) for parameter in command.parameters] if is_populated else []
+    collected.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    collected.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command(
+        name=name,
+        help=command.help + _examples(command),
+        rich_help_panel=panel,
+        hidden=command.is_hidden,
+        no_args_is_help=False,
+    )(collected)
+
+
+def _examples(command: Command) -> str:
+    if not command.examples:
+        return ""
+    return "\n\n**Examples**\n\n" + "\n\n".join(f"- `{example}`" for example in command.examples)
+
+
+def _signature(parameter: Parameter) -> inspect.Parameter:
+    declared = parameter.declared
+    said: dict[str, Any] = {
+        "help": declared.help,
+        "metavar": declared.metavar or ("|".join(parameter.choices) or None),
+        "show_default": parameter.default not in (None, REQUIRED, "", False, ()),
+        "min": declared.minimum,
+        "max": declared.maximum,
+        "callback": _check_choice(parameter.choices) if parameter.choices else None,
+    }
+    info: Any
+    if isinstance(declared, Argument):
+        info = typer.Argument(**said)
+    else:
+        info = typer.Option(*declared.names, envvar=declared.env, hidden=declared.is_hidden, **said)
+    kind: Any = list[parameter.kind] if parameter.is_many else parameter.kind  # type: ignore[name-defined]
+    if parameter.default is None:
+        kind = Optional[kind]  # noqa: UP045 - the operator does not take a kind that is known at run time only
+    default = inspect.Parameter.empty if parameter.is_required else parameter.default
+    return inspect.Parameter(
+        parameter.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=list(default) if isinstance(default, tuple) else default,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _check_choice(choices: tuple[str, ...]) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        for said in value if isinstance(value, list) else [value]:
+            if said is not None and said not in choices:
+                raise typer.BadParameter(f"{said} is not one of {', '.join(choices)}")
+        return value
+
+    return check
+
+
+def _refuse(problem: Any) -> int:
+    """One sentence, and where to read on."""
+    words = problem.format_message().rstrip().replace("\n", " ")
+    if not words.endswith((".", "?", "!", ")")):
+        words += "."
+    context = getattr(problem, "ctx", None)
+    path = context.command_path if context is not None else "penstock"
+    if words:
+        print(f"penstock: {words}\n`{path} --help` shows what it takes.", file=sys.stderr)
+    return int(getattr(problem, "exit_code", MISUSED))

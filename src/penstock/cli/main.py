@@ -1,61 +1,48 @@
-"""The way in: `penstock ...` and `python -m penstock ...`.
+"""The way in: `penstock ...`, `python -m penstock ...`, and the scripts of `bin/`.
 
-A broker has to be up at once, in tests and after a crash, and typer alone takes some 120 ms to load and to build its
-commands: a third of what `make bench` counts from the start to the first answer. So `serve` is recognised here, with
-the options that it has; whatever is not understood at once (help, a slip of the pen, any other command) goes to
-typer, which has the words for it.
-"""
+    penstock topics create orders       our own words; see `commands`
+    penstock topics --list              the flags of Kafka's own tool, and its output; see `kafka`
+    penstock kafka-topics --list        the same, which is what `bin/kafka-topics.sh --list` runs
+
+A line takes the shortest way: the command that it names is loaded and no other, and typer, which takes longer to
+load than a broker does to start, only comes in for help and for what is not in order. Whatever goes wrong on the
+way is told by `failures`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-from penstock.cli.logs import LEVELS
+from penstock.cli import commands, kafka
+from penstock.cli.failures import guard
+from penstock.cli.reading import read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    if arguments is None:
-        arguments = sys.argv[1:]
-    options = read_serve_options(arguments)
-    if options is not None:
-        from penstock.cli.serve import serve
-
-        return serve(options.file, options.assignments, log_level=options.log_level)
-
-    from penstock.cli.app import run_app
-
-    return run_app(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return guard(lambda: _find(words)())
 
 
-class ServeOptions(NamedTuple):
-    file: str | None
-    assignments: list[str]
-    log_level: str
+def _find(words: list[str]) -> Callable[[], int]:
+    """What the line asks for, ready to be done."""
+    name, rest = (words[0], words[1:]) if words else ("", [])
+    if name == "--version":
+        name = "version"
+    if kafka.is_tool(name):
+        return lambda: kafka.run(name, rest)
+    if name in commands.NAMES:
+        command = commands.load(name)
+        if command.kafka is not None and command.is_said_as_kafka_does(rest):
+            tool = command.kafka
+            return lambda: kafka.run(tool, rest)
+        if (call := read(command, rest)) is not None:
+            quick = call
+            return lambda: quick.command.run(quick.values)
 
+    from penstock.cli.app import understand
 
-def read_serve_options(arguments: Sequence[str]) -> ServeOptions | None:
-    """What `penstock serve` was told, or None if it takes typer to understand or to refuse it."""
-    if not arguments or arguments[0] != "serve":
-        return None
-    file: str | None = None
-    assignments: list[str] = []
-    log_level = "info"
-    rest = iter(arguments[1:])
-    for argument in rest:
-        option, _, value = argument.partition("=")
-        if option in ("--set", "--log-level"):
-            value = value if "=" in argument else next(rest, "")
-            if not value:
-                return None
-            if option == "--set":
-                assignments.append(value)
-            else:
-                log_level = value
-        elif argument.startswith("-") or file is not None:
-            return None
-        else:
-            file = argument
-    return ServeOptions(file, assignments, log_level) if log_level in LEVELS else None
+    understood = understand(words)
+    if isinstance(understood, int):
+        return lambda: understood
+    return lambda: understood.command.run(understood.values)

@@ -1,13 +1,14 @@
 """`penstock settings`: what there is to set, from the same declarations that validate it.
 
-On a terminal it is a table, or a page for a single setting; into a pipe goes one line a setting, with tabs.
-"""
+On a terminal it is a table, or a page for a single setting; into a pipe goes one line a setting, with tabs;
+`--json` is for programs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
 
+from penstock.cli.output import Output
 from penstock.config.broker import BrokerSettings
 from penstock.config.declare import Dynamic, Setting
 from penstock.config.tables import BROKER_DYNAMIC, GROUP, TOPIC
@@ -15,10 +16,17 @@ from penstock.config.tables import group as group_table
 from penstock.config.tables import topic as topic_table
 
 FAILED = 1
+COLUMNS = ("name", "default", "allowed", "changes", "documentation")
 
 
 def show_settings(
-    name: str | None, *, of_topics: bool, of_groups: bool, in_force: bool, on_terminal: bool
+    name: str | None,
+    *,
+    of_topics: bool,
+    of_groups: bool,
+    in_force: bool,
+    on_terminal: bool,
+    as_json: bool = False,
 ) -> int:
     """Print the settings whose name contains `name`; the exit status."""
     table: Mapping[str, Setting] = TOPIC if of_topics else GROUP if of_groups else BROKER_DYNAMIC
@@ -26,7 +34,9 @@ def show_settings(
     if not chosen:
         print(f"penstock: no setting is called {name}, nor has it in its name", file=sys.stderr)
         return FAILED
-    if not on_terminal:
+    if as_json:
+        Output(as_json=True).table(COLUMNS, map(_row, chosen))
+    elif not on_terminal:
         print_plain(chosen)
     elif len(chosen) == 1:
         _print_page(chosen[0])
@@ -48,14 +58,11 @@ def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) ->
 
 def print_plain(settings: Iterable[Setting]) -> None:
     for setting in settings:
-        print(
-            setting.name,
-            _default(setting),
-            setting.allowed,
-            _changes(setting),
-            setting.documentation,
-            sep="\t",
-        )
+        print(*_row(setting), sep="\t")
+
+
+def _row(setting: Setting) -> tuple[str, ...]:
+    return setting.name, _default(setting), setting.allowed, _changes(setting), setting.documentation
 
 
 def _print_page(setting: Setting) -> None:

@@ -1,0 +1,119 @@
+"""Whatever goes wrong, in one sentence with what to do next, and as an exit status.
+
+A command lets its exceptions rise; `guard` stands around every one of them. What is expected to happen (a broker
+that is not there, a topic that does not exist, a file that cannot be read, Ctrl-C) is a sentence on stderr. What is
+not expected is a fault of Penstock's own and shows its traceback: hiding it would help nobody."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+
+DEBUG_VARIABLE = "PENSTOCK_DEBUG"  # set to anything: tracebacks of expected failures too
+
+# What helps where the operating system says no.
+REMEDIES = {
+    errno.EACCES: "choose one that you may use, or ask its owner",
+    errno.EPERM: "choose one that you may use, or ask its owner",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENOSPC: "make room on the disk, or choose another one",
+    errno.ENOENT: "see that the name is right",
+    errno.EISDIR: "name a file in it",
+    errno.ECONNREFUSED: "see that a broker runs there (`penstock serve`), and that --bootstrap-server names it",
+}
+
+
+class Refusal(Exception):
+    """What a command does not do, in words for the one who asked; `status` is the exit status."""
+
+    def __init__(self, words: str, *, status: int = FAILED) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class Misuse(Refusal):
+    """What was said to a command contradicts itself, or makes no sense."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, status=MISUSED)
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, with what was done until then."""
+
+
+@contextmanager
+def account(tell: Callable[[], str]) -> Iterator[None]:
+    """Have Ctrl-C say what was done so far: `with account(lambda: f"{count} records were written"):`"""
+    try:
+        yield
+    except Stopped:
+        raise
+    except KeyboardInterrupt as stop:
+        raise Stopped(tell()) from stop
+
+
+def guard(work: Callable[[], int]) -> int:
+    """Do it; the exit status, also where it fails."""
+    try:
+        status = work()
+        sys.stdout.flush()  # here, where a reader who has gone can still be met with words, rather than at the very end
+        return status
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except KeyboardInterrupt as stop:
+        told = f": {stop}" if str(stop) else ""
+        print(f"\npenstock: stopped{told}", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as problem:
+        words = describe(problem)
+        if words is None or os.environ.get(DEBUG_VARIABLE):
+            raise
+        print(f"penstock: {words}", file=sys.stderr)
+        return problem.status if isinstance(problem, Refusal) else FAILED
+
+
+def describe(problem: BaseException) -> str | None:
+    """The sentence for a failure that can be expected, or None for one that is a fault of ours."""
+    if isinstance(problem, Refusal) or _is_penstocks(problem):
+        return str(problem)
+    if isinstance(problem, UnicodeError):
+        return f"this is not text in UTF-8: {problem}"
+    if isinstance(problem, OSError):
+        words = problem.strerror or str(problem)
+        if problem.filename is not None:
+            words = f"{problem.filename}: {words}"
+        remedy = REMEDIES.get(problem.errno or 0)
+        return f"{words}; {remedy}" if remedy else words
+    return None
+
+
+def _is_penstocks(problem: BaseException) -> bool:
+    """Whether it is one of `penstock.errors` or a refused setting. Their modules are loaded if one of them was
+    raised."""
+    for module, name in (
+        ("penstock.client.errors.base", "PenstockError"),
+        ("penstock.config.errors", "BadSetting"),
+    ):
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(problem, kind):
+            return True
+    return False
+
+
+def _forget_stdout() -> None:
+    """Whoever read our output has gone (`| head`). The interpreter must not find that out again when it ends."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # not a real stdout: nothing will be flushed at the end
+        pass

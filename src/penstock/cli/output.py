@@ -1,0 +1,221 @@
+"""What commands print: tables for people, plain columns for pipes, JSON for programs.
+
+A command says what it found once, and the place that it is printed to decides the form: on a terminal a table by
+rich, in a pipe the same columns aligned by blanks (no colours, no lines, nothing cut), with `--json` the values as
+they are. What is meant for people only (progress, advice) goes to stderr, so that stdout can always be read by a
+program.
+
+Text that comes from elsewhere (names, records) must not move a terminal's cursor or fake a row: control characters
+are shown by their escapes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from penstock.cli.declare import Option
+
+if TYPE_CHECKING:
+    from penstock.cli.progress import Progress
+
+NOTHING = "-"  # how a value that is not there looks in a table
+
+
+class Column(NamedTuple):
+    """A column of a table: its key in JSON, its title, and how its values look where that is not obvious."""
+
+    key: str
+    title: str | None = None
+    show: Callable[[Any], str] | None = None
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.key.replace("_", " ")
+
+
+class Output(NamedTuple):
+    """Where a command's results go. A bundle of options: name it `output: Output` among a command's parameters."""
+
+    as_json: Annotated[bool, Option("--json", help="Print JSON, for programs.")] = False
+
+    def table(
+        self, columns: Sequence[str | Column], rows: Iterable[Sequence[object]], *, empty: str | None = None
+    ) -> None:
+        """Rows of values in the order of the columns. Without any, `empty` is said to people."""
+        known = [Column(column) if isinstance(column, str) else column for column in columns]
+        found = list(rows)
+        if self.as_json:
+            self._print_array(
+                [dict(zip((column.key for column in known), row, strict=True)) for row in found]
+            )
+        elif not found:
+            if empty:
+                say(empty)
+        elif sys.stdout.isatty():
+            _print_rich_table(known, found)
+        else:
+            _print_columns(known, found)
+
+    def details(
+        self, facts: Mapping[str, object], *, shows: Mapping[str, Callable[[Any], str]] | None = None
+    ) -> None:
+        """One thing, as names and values."""
+        if self.as_json:
+            print(to_json(facts))
+            return
+        width = max((len(name) for name in facts), default=0)
+        for name, value in facts.items():
+            told = (shows or {}).get(name, show)(value)
+            print(f"{name.replace('_', ' '):<{width}}  {told}")
+
+    def result(self, sentence: str, facts: object) -> None:
+        """What was done: a sentence for people, facts for programs."""
+        print(to_json(facts) if self.as_json else sentence)
+
+    def progress(self, what: str, *, total: float | None = None, unit: str = "") -> Progress:
+        """To be entered around anything that may take longer than a second; see `progress.Progress`."""
+        from penstock.cli.progress import Progress
+
+        return Progress(what, total=total, unit=unit, is_shown=sys.stderr.isatty())
+
+    def _print_array(self, objects: Sequence[object]) -> None:
+        """One object a line: still one JSON value, and lines that a person can read."""
+        if not objects:
+            print("[]")
+            return
+        lines = ",\n  ".join(map(to_json, objects))
+        print(f"[\n  {lines}\n]")
+
+
+def say(words: str) -> None:
+    """For people: on stderr, where no program reads it."""
+    print(words, file=sys.stderr)
+
+
+def to_json(value: object) -> str:
+    """On one line. Bytes become text where they are text, and escapes where they are not."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def show(value: object) -> str:
+    """A value as a cell of a table has it."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    if isinstance(value, bytes):
+        return printable(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, Mapping):
+        return ",".join(f"{show(key)}={show(part)}" for key, part in value.items()) or NOTHING
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ",".join(map(show, value)) or NOTHING
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Without anything that would move a cursor or begin a new line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def show_count(value: int) -> str:
+    return f"{value:,}"
+
+
+def show_bytes(value: float) -> str:
+    """1536 as `1.5 KiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def show_time(timestamp_ms: int) -> str:
+    """UTC, to the millisecond, as ISO 8601 has it; a time that no calendar has is shown as the number that it is."""
+    from datetime import UTC, datetime
+
+    if timestamp_ms < 0:
+        return NOTHING
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03}Z"
+
+
+def show_duration(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.3g} ms"
+    seconds = milliseconds / 1000
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {seconds:02}s"
+
+
+def _cells(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[list[str]]:
+    return [
+        [
+            column.show(value) if column.show is not None and value is not None else show(value)
+            for column, value in zip(columns, row, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def _are_numbers(rows: Sequence[Sequence[object]], index: int) -> bool:
+    values = [row[index] for row in rows if row[index] is not None]
+    return bool(values) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    )
+
+
+def _print_columns(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+    lines = [[column.heading for column in columns], *_cells(columns, rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    is_right = [_are_numbers(rows, index) for index in range(len(columns))]
+    for line in lines:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, is_right, strict=True)
+        )
+        print("  ".join(padded).rstrip())
+
+
+def _print_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(
+            column.heading, justify="right" if _are_numbers(rows, index) else "left", overflow="fold"
+        )
+    for cells in _cells(columns, rows):
+        table.add_row(*map(Text, cells))
+    Console().print(table)
+
+
+def _plain(value: object) -> object:
+    """What JSON has no form for."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    name = getattr(value, "name", None)  # an enumeration's member
+    return name if isinstance(name, str) else str(value)

@@ -1,0 +1,88 @@
+"""Progress on stderr, for whatever takes longer than a second.
+
+Nothing is shown, and rich is not even loaded, before that second is over, nor where stderr is no terminal. Then a
+bar (or a spinner, where nobody knows how much there is to do) appears, and it is gone when the work is done."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+PATIENCE_SECONDS = 1.0
+
+
+class Progress:
+    """How far some work is. Its numbers may be set from any thread."""
+
+    def __init__(self, what: str, *, total: float | None, unit: str, is_shown: bool) -> None:
+        self.what = what
+        self.total = total
+        self.unit = unit
+        self.done: float = 0
+        self._is_shown = is_shown
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        if self._is_shown:
+            self._timer = threading.Timer(PATIENCE_SECONDS, self._appear)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._is_shown = False
+            if self._bar is not None:
+                self._bar.stop()
+
+    def advance(self, amount: float = 1) -> None:
+        self.update(self.done + amount)
+
+    def update(self, done: float, *, total: float | None = None, what: str | None = None) -> None:
+        self.done = done
+        self.total = self.total if total is None else total
+        self.what = what or self.what
+        bar, task = self._bar, self._task
+        if bar is not None and task is not None:
+            bar.update(task, completed=done, total=self.total, description=self.what)
+
+    def _appear(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        with self._lock:
+            if not self._is_shown:
+                return
+            bar = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn(self.unit, markup=False),
+                TimeElapsedColumn() if self.total is None else TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = bar.add_task(self.what, total=self.total, completed=int(self.done))
+            self._bar = bar
+            bar.start()
