@@ -3,17 +3,23 @@
 Versions are agreed on at the start (ApiVersions), so a caller passes a request object and gets the response
 object of the newest version that both sides know. It runs over the `Network` seam, so the same client works
 on sockets and in a simulation. It never retries and never reconnects: that is the business of what is built
-on it.
+on it (`transport`).
+
+A broker answers in order, so one answer that is overdue holds up all behind it: a request that is not answered in time
+ends the connection, as in Kafka. Invariant: every future given out is done when the connection is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import __version__
+from penstock.client.errors import Disconnected, MalformedAnswer, PenstockError, TimedOut, UnsupportedVersion
 from penstock.net.framing import SCRATCH_BYTES, FrameReader, FrameTooLarge
 from penstock.protocol.apis import Api, ApiKey, api
 from penstock.protocol.codec import codec
@@ -23,24 +29,20 @@ from penstock.protocol.headers import encode_request_header, read_response_heade
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.runtime.network import Network, Part, Stream
 
+__all__ = ["ClientConnection", "Disconnected"]
+
 FRAME_BYTES_MAX = 1 << 30  # an answer's size is chosen by our own requests; this only stops nonsense
 REQUEST_TIMEOUT_S = 30.0
 
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 
-class Disconnected(ConnectionError):
-    """The broker ended the connection, or we did, before the answer came."""
-
-
-class UnsupportedByBroker(Exception):
-    """The broker serves no version of this API that we know."""
-
-
 @dataclass(slots=True)
 class _Pending:
     described: Api
     version: int
+    timeout_s: float
+    deadline: float
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -53,14 +55,43 @@ class ClientConnection:
         self._frames = FrameReader(memoryview(bytearray(SCRATCH_BYTES)), frame_bytes_max=FRAME_BYTES_MAX)
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
-        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_gone: asyncio.Future[None] = self._loop.create_future()
+        self._sending: list[asyncio.Future[None]] = []
+        self.is_closed = False
+        self.failure: PenstockError | None = None
+        """Why it ended, where that was not our own wish."""
+        self.on_closed: Callable[[], None] | None = None
+        self.used_at = self._loop.time()
+        """When something was last sent or received."""
         self.versions: dict[int, tuple[int, int]] = {}
         """First and last version that the broker serves, by API key."""
+        self.features: dict[str, int] = {}
+        """The cluster's finalized features and their levels; empty for old brokers."""
 
     @classmethod
     async def open(
-        cls, network: Network, host: str, port: int, *, client_id: str = "penstock"
+        cls,
+        network: Network,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "penstock",
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> ClientConnection:
+        """Connect and agree on versions."""
+        connection = await cls.connect(network, host, port, client_id=client_id)
+        try:
+            await connection.agree_on_versions(timeout_s=timeout_s)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    @classmethod
+    async def connect(cls, network: Network, host: str, port: int, *, client_id: str) -> ClientConnection:
+        """Connect and send nothing yet."""
         made: list[ClientConnection] = []
 
         def handler(stream: Stream) -> ClientConnection:
@@ -68,50 +99,93 @@ class ClientConnection:
             return made[0]
 
         await network.connect(host, port, handler)
-        connection = made[0]
-        try:
-            await connection._agree_on_versions()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return made[0]
+
+    @property
+    def peer(self) -> str:
+        return self._stream.peer
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._pending)
 
     async def ask(
         self, request: Any, *, version: int | None = None, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Any:
-        """Send and wait for the response; TimeoutError after `timeout_s`, Disconnected if the broker goes."""
-        # Not `wait_for`, which in Python 3.11 forgets that it was cancelled when the answer comes at that moment.
-        async with asyncio.timeout(timeout_s):
-            return await self.send(request, version=version)
+        """Send and wait for the response; TimedOut after `timeout_s`, Disconnected if the broker goes."""
+        return await self.send(request, version=version, timeout_s=timeout_s)
 
-    def send(self, request: Any, *, version: int | None = None) -> asyncio.Future[Any]:
+    def send(
+        self, request: Any, *, version: int | None = None, timeout_s: float = math.inf
+    ) -> asyncio.Future[Any]:
         """Send now; the future carries the response. Answers come in the order of requests."""
-        if self._is_closed:
-            raise Disconnected(f"the connection to {self._stream.peer} is closed")
+        if self.is_closed:
+            raise Disconnected(f"the connection to {self.peer} is closed")
         described = _api_of(request)
         if version is None:
             version = self.version_for(described)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        pending = self._pending[self._correlation_id] = _Pending(described, version)
-        self._stream.send(self._frame(request, described, version))
+        frame = self._frame(request, described, version)
+        now = self.used_at = self._loop.time()
+        pending = _Pending(described, version, timeout_s, now + timeout_s)
+        self._pending[self._correlation_id] = pending
+        if timeout_s != math.inf:
+            self._watch(pending.deadline)
+        self._stream.send(frame)
         return pending.answer
 
-    def send_and_forget(self, request: Any) -> None:
-        """For produce with acks=0, which gets no answer."""
+    def send_and_forget(self, request: Any) -> asyncio.Future[None]:
+        """For produce with acks=0, which gets no answer. The future is done when the system has taken all bytes, so
+        that a sender who waits for it does not fill memory faster than the broker reads."""
+        if self.is_closed:
+            raise Disconnected(f"the connection to {self.peer} is closed")
         described = _api_of(request)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        self.used_at = self._loop.time()
         self._stream.send(self._frame(request, described, self.version_for(described)))
+        sent: asyncio.Future[None] = self._loop.create_future()
+        if self._stream.backlog_bytes():
+            self._sending.append(sent)
+        else:
+            sent.set_result(None)
+        return sent
 
     def version_for(self, described: Api) -> int:
         first, last = self.versions.get(described.key, (1, 0))
         version = min(last, described.last_version)
         if version < max(first, described.first_version):
-            raise UnsupportedByBroker(
-                f"{self._stream.peer} serves no version of {described.key.name} that we know"
-            )
+            raise UnsupportedVersion(f"{self.peer} serves no version of {described.name} that we know")
         return version
 
+    async def agree_on_versions(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        newest = api(ApiKey.API_VERSIONS).last_version
+        request = ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
+        response = await self.ask(request, version=newest, timeout_s=timeout_s)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            served = {entry.api_key: entry.max_version for entry in response.api_keys}
+            # Before Kafka 2.4 such an answer came without a list.
+            known = min(newest, served.get(ApiKey.API_VERSIONS, 0))
+            response = await self.ask(request, version=known, timeout_s=timeout_s)
+        if response.error_code != ErrorCode.NONE:
+            raise Disconnected(f"{self.peer} refused to name its versions: {response.error_code.name}")
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+        self.features = {entry.name: entry.max_version_level for entry in response.finalized_features}
+
     def close(self) -> None:
+        """Send what is queued, then end. What waits for an answer fails."""
         self._stream.close()
+
+    def abort(self) -> None:
+        """End now, and drop what is queued."""
+        self._stream.abort()
+
+    async def ended(self, *, timeout_s: float) -> None:
+        """Return when the stream is gone, after `close`. What the peer has not taken by then is dropped."""
+        if not self._is_gone.done():
+            await asyncio.wait([self._is_gone], timeout=timeout_s)
+            self._stream.abort()
+            await self._is_gone
 
     # -- what the stream calls
 
@@ -119,34 +193,32 @@ class ClientConnection:
         return self._frames.lend()
 
     def received(self, size: int) -> None:
+        self.used_at = self._loop.time()
         self._frames.received(size)
         try:
             while (frame := self._frames.next_frame()) is not None:
                 self._answer(bytes(frame))  # a copy: the response may hold views of its records for long
         except (FrameTooLarge, MalformedMessage) as error:
-            self._fail(error)
+            failure = MalformedAnswer(f"what {self.peer} answers cannot be read: {error}")
+            failure.__cause__ = error
+            self._fail(failure)
             self._stream.abort()
 
     def drained(self) -> None:
-        """Writers wait for answers, not for the socket."""
+        sending, self._sending = self._sending, []
+        for sent in sending:
+            if not sent.done():
+                sent.set_result(None)
 
     def closed(self, reason: BaseException | None) -> None:
-        self._fail(reason)
+        failure = Disconnected(f"{self.peer} ended the connection" + (f": {reason}" if reason else ""))
+        failure.__cause__ = reason
+        self._fail(failure)
+        self._is_gone.set_result(None)
+        if self.on_closed is not None:
+            self.on_closed()
 
     # -- helpers
-
-    async def _agree_on_versions(self) -> None:
-        newest = api(ApiKey.API_VERSIONS).last_version
-        request = ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
-        response = await self.ask(request, version=newest)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            served = {entry.api_key: entry for entry in response.api_keys}
-            response = await self.ask(request, version=min(newest, served[ApiKey.API_VERSIONS].max_version))
-        if response.error_code != ErrorCode.NONE:
-            raise Disconnected(
-                f"{self._stream.peer} refused to name its versions: {response.error_code.name}"
-            )
-        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     def _frame(self, request: Any, described: Api, version: int) -> list[Part]:
         head = encode_request_header(described.key, version, self._correlation_id, self._client_id)
@@ -154,6 +226,8 @@ class ClientConnection:
         return [struct.pack(">i", sum(map(len, parts))), *parts]
 
     def _answer(self, frame: bytes) -> None:
+        if len(frame) < 4:
+            raise MalformedMessage(f"an answer of {len(frame)} bytes")
         (correlation_id,) = struct.unpack_from(">i", frame)
         pending = self._pending.pop(correlation_id, None)
         if pending is None:
@@ -161,19 +235,57 @@ class ClientConnection:
         described, version = pending.described, pending.version
         if described.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
             version = 0  # such an answer always comes in version 0, whatever was asked (KIP-511)
-        _, position = read_response_header(memoryview(frame), described.key, version)
-        response, _ = codec(described.response_class(), version).decode(frame, position)
+        try:
+            _, position = read_response_header(memoryview(frame), described.key, version)
+            response, _ = codec(described.response_class(), version).decode(frame, position)
+        except MalformedMessage:
+            self._pending[correlation_id] = pending  # it fails with all the others
+            raise
         if not pending.answer.done():
             pending.answer.set_result(response)
 
-    def _fail(self, reason: BaseException | None) -> None:
-        self._is_closed = True
-        pending, self._pending = self._pending, {}
-        for waiting in pending.values():
-            if not waiting.answer.done():
-                error = Disconnected(f"{self._stream.peer} ended the connection")
-                error.__cause__ = reason
-                waiting.answer.set_exception(error)
+    def _watch(self, deadline: float) -> None:
+        """See to it that somebody looks when the deadline passes. One timer serves all that wait."""
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._look_for_overdue)
+
+    def _look_for_overdue(self) -> None:
+        self._timer = None
+        if not self._pending:
+            return
+        now = self._loop.time()
+        first = min(self._pending.values(), key=lambda pending: pending.deadline)
+        if first.deadline > now:
+            if first.deadline != math.inf:
+                self._watch(first.deadline)
+            return
+        what = f"{self.peer} did not answer {first.described.name} within {first.timeout_s * 1000:.0f} ms"
+        for pending in self._pending.values():
+            if pending.deadline <= now and not pending.answer.done():
+                pending.answer.set_exception(TimedOut(what))
+        self._fail(Disconnected(f"the connection was given up because {what}"))
+        self._stream.abort()
+
+    def _fail(self, failure: PenstockError) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.failure = failure
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting: list[asyncio.Future[Any]] = [pending.answer for pending in self._pending.values()]
+        waiting += self._sending
+        self._pending, self._sending = {}, []
+        for future in waiting:
+            if not future.done():
+                # One for each: an exception that is raised in several places collects all their tracebacks.
+                own = type(failure)(failure.words)
+                own.__cause__ = failure.__cause__
+                future.set_exception(own)
 
 
 def _api_of(request: Any) -> Api:

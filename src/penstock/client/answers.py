@@ -1,0 +1,34 @@
+"""Looking through an answer for the error codes in it.
+
+Where a response has its errors differs by API: one for all, one for each topic, one for each partition of a topic. Who
+retries by code does not want to know, so this walks the whole message. It is for answers that are small or rare;
+produce and fetch read their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from penstock.protocol.errors import ErrorCode
+
+
+def error_codes(message: Any) -> Iterator[ErrorCode]:
+    """Every error code in the message, outermost first within each branch."""
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if isinstance(value, ErrorCode):
+            yield value
+        elif isinstance(value, list):
+            for element in value:
+                if not is_dataclass(element):
+                    break
+                yield from error_codes(element)
+        elif is_dataclass(value):
+            yield from error_codes(value)
+
+
+def first_of(message: Any, codes: Collection[ErrorCode]) -> ErrorCode | None:
+    """The first error code in the message that is one of these."""
+    return next((code for code in error_codes(message) if code in codes), None)

@@ -1,0 +1,201 @@
+"""What a client knows of a cluster: nodes, topics, partitions, and who leads what since which epoch. No I/O.
+
+A `Cluster` is a picture that never changes; news make a new one (`merged`, `with_leaders`). Brokers learn of changes
+at different times, so an answer may be older than what is known already: a leader with an older epoch never replaces
+one with a newer epoch of the same topic (KIP-320). Only a topic that was made anew, which its id tells, begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.types import ZERO_UUID, Uuid
+
+NO_NODE = -1
+NO_EPOCH = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker and where it is reached."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.id < 0 else f"node {self.id} ({self.host}:{self.port})"
+
+
+class Leader(NamedTuple):
+    node_id: int
+    epoch: int
+    """-1 where the broker is too old to tell (before Kafka 2.1)."""
+
+
+class LeaderChange(NamedTuple):
+    """What the answer to a produce or a fetch tells of a new leader (KIP-951)."""
+
+    partition: TopicPartition
+    leader: Leader
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition as the cluster's metadata has it."""
+
+    index: int
+    leader_id: int = NO_NODE
+    leader_epoch: int = NO_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def leader(self) -> Leader | None:
+        return None if self.leader_id < 0 else Leader(self.leader_id, self.leader_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: Uuid = ZERO_UUID
+    is_internal: bool = False
+    partitions: tuple[PartitionInfo, ...] = ()
+    """By index. An index that the answer left out is there, without a leader."""
+    error: ErrorCode = ErrorCode.NONE
+    """Why the last answer could not tell of it. What was known before an error that passes is kept."""
+    authorized_operations: int = -(2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    cluster_id: str | None = None
+    controller_id: int = NO_NODE
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[Uuid, Topic] = field(default_factory=dict)
+
+    def leader_of(self, partition: TopicPartition) -> Leader | None:
+        """None while nobody leads it, or nothing is known of it."""
+        topic = self.topics.get(partition[0])
+        if topic is None or not 0 <= partition[1] < len(topic.partitions):
+            return None
+        return topic.partitions[partition[1]].leader
+
+    def partition(self, partition: TopicPartition) -> PartitionInfo | None:
+        topic = self.topics.get(partition[0])
+        if topic is None or not 0 <= partition[1] < len(topic.partitions):
+            return None
+        return topic.partitions[partition[1]]
+
+    def partitions_of(self, name: str) -> tuple[TopicPartition, ...]:
+        topic = self.topics.get(name)
+        return () if topic is None else tuple(TopicPartition(name, each.index) for each in topic.partitions)
+
+    def merged(self, response: Any, *, keep: Collection[str] = ()) -> Cluster:
+        """The picture after a `MetadataResponse`: its nodes and topics, and of those it does not name, `keep`."""
+        topics = {name: self.topics[name] for name in keep if name in self.topics}
+        for told in response.topics:
+            if told.name is not None:
+                topics[told.name] = _merged_topic(self.topics.get(told.name), told)
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
+        }
+        return _cluster(
+            cluster_id=response.cluster_id if response.cluster_id is not None else self.cluster_id,
+            controller_id=response.controller_id,
+            nodes=nodes,
+            topics=topics,
+        )
+
+    def with_leaders(self, changes: Iterable[LeaderChange], nodes: Iterable[Node] = ()) -> Cluster:
+        """The picture after a produce or a fetch told of leaders that moved; itself where that was no news."""
+        topics: dict[str, Topic] = {}
+        for (name, index), leader in changes:
+            topic = topics.get(name) or self.topics.get(name)
+            if topic is None or not 0 <= index < len(topic.partitions):
+                continue
+            known = topic.partitions[index]
+            if leader.epoch <= known.leader_epoch or leader.node_id < 0:
+                continue
+            led = replace(known, leader_id=leader.node_id, leader_epoch=leader.epoch, error=ErrorCode.NONE)
+            topics[name] = replace(
+                topic, partitions=(*topic.partitions[:index], led, *topic.partitions[index + 1 :])
+            )
+        known_nodes = {**self.nodes, **{node.id: node for node in nodes}}
+        if not topics and known_nodes == self.nodes:
+            return self
+        return _cluster(
+            cluster_id=self.cluster_id,
+            controller_id=self.controller_id,
+            nodes=known_nodes,
+            topics={**self.topics, **topics},
+        )
+
+
+def _cluster(
+    *, cluster_id: str | None, controller_id: int, nodes: dict[int, Node], topics: dict[str, Topic]
+) -> Cluster:
+    by_id = {topic.id: topic for topic in topics.values() if topic.id != ZERO_UUID}
+    return Cluster(
+        cluster_id, controller_id, MappingProxyType(nodes), MappingProxyType(topics), MappingProxyType(by_id)
+    )
+
+
+def _merged_topic(known: Topic | None, told: Any) -> Topic:
+    if told.error_code != ErrorCode.NONE:
+        if known is not None and told.error_code.is_retriable:
+            return replace(known, error=told.error_code)
+        return Topic(told.name, told.topic_id, told.is_internal, (), told.error_code)
+    is_same = known is not None and (known.id == told.topic_id or ZERO_UUID in (known.id, told.topic_id))
+    before = known.partitions if known is not None and is_same else ()
+    by_index = {each.partition_index: each for each in told.partitions}
+    partitions = tuple(
+        _merged_partition(before[index] if index < len(before) else None, by_index.get(index), index)
+        for index in range(max(by_index, default=-1) + 1)
+    )
+    topic_id = told.topic_id
+    if known is not None and is_same and topic_id == ZERO_UUID:
+        topic_id = known.id  # an older broker answered, which does not tell ids
+    return Topic(
+        told.name,
+        topic_id,
+        told.is_internal,
+        partitions,
+        ErrorCode.NONE,
+        told.topic_authorized_operations,
+    )
+
+
+def _merged_partition(known: PartitionInfo | None, told: Any | None, index: int) -> PartitionInfo:
+    if told is None:
+        return known or PartitionInfo(index, error=ErrorCode.LEADER_NOT_AVAILABLE)
+    if known is not None and NO_EPOCH < told.leader_epoch < known.leader_epoch:
+        return known
+    return PartitionInfo(
+        index,
+        told.leader_id,
+        # A leader that moved away leaves its epoch behind: without it an older answer would be taken for news.
+        told.leader_epoch,
+        tuple(told.replica_nodes),
+        tuple(told.isr_nodes),
+        tuple(told.offline_replicas),
+        told.error_code,
+    )

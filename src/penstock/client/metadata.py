@@ -1,0 +1,230 @@
+"""Keeps the picture of the cluster fresh: one task that asks, and everyone who waits for what it learns.
+
+The picture is asked for when somebody waits for news, when it was called stale, and when it is older than
+`metadata.max.age.ms`; between two answers there is always a backoff, longer when the answers bring nothing new.
+A waiter is woken by every answer and never asks a broker itself, so a hundred waiters cost one request.
+
+Invariant: whoever waits is woken by an answer to a request that was sent after it began to wait, or by its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import Cluster, LeaderChange, Node
+from penstock.client.errors import AuthenticationError, PenstockError
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+logger = logging.getLogger(__name__)
+
+# How long a topic that was asked for once stays in the picture, as in Kafka's producer (metadata.max.idle.ms).
+ASKED_FOR_S = 300.0
+
+
+class Source(Protocol):
+    """Who can be asked for metadata."""
+
+    async def ask_for_metadata(self, request: MetadataRequest) -> MetadataResponse:
+        """The answer of any node; raises where none could be had. One attempt."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    request_number: int
+    """Answers to earlier requests say nothing."""
+    woken: asyncio.Future[Cluster]
+
+
+class MetadataUpdater:
+    def __init__(self, source: Source, *, max_age_s: float, backoff: Backoff) -> None:
+        self.cluster = Cluster()
+        self.failure: PenstockError | None = None
+        """Why the last request failed; None after one that was answered."""
+        self._source = source
+        self._max_age_s = max_age_s
+        self._backoff = backoff
+        self._listeners: list[Callable[[Cluster], None]] = []
+        self._waiters: list[_Waiter] = []
+        self._wanted: frozenset[str] | None = frozenset()
+        self._asked: dict[str, float] = {}
+        self._to_create: set[str] = set()
+        self._requests = 0
+        self._in_vain = 0
+        """Requests in a row that failed or brought nothing new."""
+        self._is_stale = True
+        self._updated_at: float | None = None
+        self._asked_at = 0.0
+        self._begins_anew = False
+        self._task: asyncio.Task[None] | None = None
+        self._bell: asyncio.Event = asyncio.Event()
+
+    # -- what is wanted
+
+    def want(self, names: Collection[str] | None) -> None:
+        """Keep these topics in the picture from now on; None: all there are."""
+        wanted = None if names is None else frozenset(names)
+        if wanted == self._wanted:
+            return
+        is_more = wanted is None or any(name not in self.cluster.topics for name in wanted)
+        self._wanted = wanted
+        if is_more:
+            self._in_vain = 0
+            self.mark_stale()
+
+    def ask_for(self, names: Collection[str], *, may_create: bool) -> None:
+        """Have these in the picture for some time, and created where the broker does so."""
+        now = asyncio.get_running_loop().time()
+        if any(name not in self._asked for name in names):
+            self._in_vain = 0  # no answer has told of it yet, so none was in vain
+        for name in names:
+            self._asked[name] = now
+        if may_create:
+            self._to_create.update(names)
+
+    def mark_stale(self) -> None:
+        """Ask again soon."""
+        self._is_stale = True
+        self._ring()
+
+    def begin_anew(self) -> None:
+        """Forget what is known with the next answer: it may come from another cluster."""
+        self._begins_anew = True
+        self.mark_stale()
+
+    def on_update(self, listener: Callable[[Cluster], None]) -> None:
+        self._listeners.append(listener)
+
+    def take_leaders(self, changes: Collection[LeaderChange], nodes: Collection[Node]) -> None:
+        """News that came with the answer to a produce or a fetch (KIP-951)."""
+        cluster = self.cluster.with_leaders(changes, nodes)
+        if cluster is not self.cluster:
+            self._show(cluster)
+
+    async def news(self, *, at_once: bool = False) -> Cluster:
+        """The picture as a request that is sent from now on finds it. Waits as long as that takes; with `at_once`, the
+        request does not wait for the backoff."""
+        if at_once:
+            self._in_vain = 0
+        waiter = _Waiter(self._requests + 1, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        self._ring()
+        try:
+            return await waiter.woken
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-metadata")
+
+    # -- the task
+
+    def _ring(self) -> None:
+        self._bell.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._until_due()
+            await self._update()
+
+    async def _until_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._bell.clear()
+            is_urgent = self._is_stale or bool(self._waiters)
+            if is_urgent:
+                due_at = self._asked_at + self._backoff.wait_ms(self._in_vain) / 1000
+            else:
+                due_at = (self._updated_at or loop.time()) + self._max_age_s
+            if due_at <= loop.time():
+                return
+            try:
+                async with asyncio.timeout_at(due_at):
+                    # What is urgent only waits for the backoff; else the bell may make it urgent.
+                    await (asyncio.sleep(due_at - loop.time()) if is_urgent else self._bell.wait())
+            except TimeoutError:
+                return
+
+    async def _update(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._requests += 1
+        number = self._requests
+        self._is_stale = False
+        begins_anew, self._begins_anew = self._begins_anew, False
+        to_create, self._to_create = self._to_create, set()
+        self._asked_at = loop.time()
+        try:
+            names = self._names()
+            response = await self._source.ask_for_metadata(_request(names, may_create=False))
+            before = Cluster() if begins_anew else self.cluster
+            cluster = before.merged(response)
+            # Topics that may be created are asked for apart, so that no other comes into being by the way.
+            missing = sorted(name for name in to_create if not _is_known(cluster, name))
+            if missing:
+                created = await self._source.ask_for_metadata(_request(missing, may_create=True))
+                cluster = cluster.merged(created, keep=cluster.topics.keys())
+        except PenstockError as error:
+            self._failed(error)
+            self._begins_anew |= begins_anew
+            self._to_create |= to_create
+            return
+        self.failure = None
+        self._updated_at = loop.time()
+        self._in_vain = self._in_vain + 1 if cluster == self.cluster else 1
+        self._show(cluster)
+        self._wake(number)
+
+    def _failed(self, error: PenstockError) -> None:
+        self.failure = error
+        self._in_vain += 1
+        self._is_stale = True
+        logger.debug("no metadata: %s", error)
+        if isinstance(error, AuthenticationError):
+            # Who we are will not change by waiting.
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.woken.done():
+                    waiter.woken.set_exception(error)
+
+    def _names(self) -> list[str] | None:
+        if self._wanted is None:
+            return None
+        oldest = asyncio.get_running_loop().time() - ASKED_FOR_S
+        self._asked = {name: at for name, at in self._asked.items() if at > oldest}
+        return sorted(self._wanted | self._asked.keys())
+
+    def _show(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        for listener in self._listeners:
+            listener(cluster)
+
+    def _wake(self, number: int) -> None:
+        woken = [waiter for waiter in self._waiters if waiter.request_number <= number]
+        self._waiters = [waiter for waiter in self._waiters if waiter.request_number > number]
+        for waiter in woken:
+            if not waiter.woken.done():
+                waiter.woken.set_result(self.cluster)
+
+
+def _request(names: list[str] | None, *, may_create: bool) -> MetadataRequest:
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=may_create)
+
+
+def _is_known(cluster: Cluster, name: str) -> bool:
+    topic = cluster.topics.get(name)
+    return topic is not None and topic.error == ErrorCode.NONE

@@ -1,0 +1,255 @@
+"""Connections to the nodes of a cluster: at most one for each, opened when it is wanted, closed when it is idle.
+
+A `Link` remembers of one node what outlives a connection: how often in a row it could not be reached, when it may be
+tried again, and why it failed. Opening one is a task that all who want the node wait for together; it waits for the
+backoff first, so whoever asks again and again does no harm. Nothing is sent twice here: a request whose connection ends
+fails, and whoever sent it knows whether it may be repeated.
+
+Invariant: after `close` there is no connection, no task and no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from penstock.client import addresses
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import Node
+from penstock.client.connection import ClientConnection
+from penstock.client.errors import ClientClosed, Disconnected, PenstockError
+from penstock.runtime.network import Network
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+class Link:
+    """One node, as far as reaching it goes."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.connection: ClientConnection | None = None
+        self.opening: asyncio.Task[ClientConnection | PenstockError] | None = None
+        self.failures = 0
+        """In a row."""
+        self.setup_timeouts = 0
+        """In a row; each makes the next attempt more patient (KIP-601)."""
+        self.retry_at = 0.0
+        self.failure: PenstockError | None = None
+        self.idle_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.connection is not None and not self.connection.is_closed
+
+    @property
+    def in_flight(self) -> int:
+        return self.connection.in_flight if self.connection is not None else 0
+
+
+class Transport:
+    def __init__(
+        self,
+        network: Network,
+        *,
+        client_id: str,
+        reconnect: Backoff,
+        setup: Backoff,
+        request_timeout_s: float,
+        idle_s: float,
+        resolve: Resolve = addresses.resolve,
+        on_disconnect: Callable[[Node], None] = lambda node: None,
+    ) -> None:
+        self._network = network
+        self._client_id = client_id
+        self._reconnect = reconnect
+        self._setup = setup
+        self._request_timeout_s = request_timeout_s
+        self._idle_s = idle_s
+        self._resolve = resolve
+        self._on_disconnect = on_disconnect
+        self._links: dict[int, Link] = {}
+        self._closing: set[ClientConnection] = set()
+        """Ended by us, with bytes that still go out."""
+        self._is_closed = False
+
+    def link(self, key: int) -> Link | None:
+        """What is known of reaching a node; None where nobody has tried."""
+        return self._links.get(key)
+
+    def connection(self, key: int) -> ClientConnection | None:
+        """The open connection, where there is one."""
+        link = self._links.get(key)
+        return link.connection if link is not None and link.is_ready else None
+
+    async def connect(self, key: int, node: Node) -> ClientConnection:
+        """The open connection, or a new one after the backoff; raises why there is none. One attempt.
+
+        `key` is the node's id, or another number where one node is to have several connections.
+        """
+        if self._is_closed:
+            raise ClientClosed
+        link = self._links.get(key)
+        if link is None or (link.node.host, link.node.port) != (node.host, node.port):
+            self.drop(key)  # it has moved
+            link = self._links[key] = Link(node)
+        if link.connection is not None and not link.connection.is_closed:
+            return link.connection
+        if link.opening is None:
+            link.opening = asyncio.get_running_loop().create_task(
+                self._open(link), name=f"penstock-connect-{node.host}:{node.port}"
+            )
+        # Shielded: whoever gives up waiting does not take the connection from the others.
+        try:
+            opened = await asyncio.shield(link.opening)
+        except asyncio.CancelledError:
+            if link.opening is None or not link.opening.cancelled():
+                raise  # it is the caller who was cancelled
+            raise Disconnected(f"the connection to {node} was given up") from None
+        if isinstance(opened, ClientConnection):
+            return opened
+        raise opened
+
+    def adopt(self, key: int, node: Node, *, of: int) -> None:
+        """Let the connection known as `of` be that of `key`: it leads to the same address."""
+        link = self._links.get(of)
+        if link is not None and link.is_ready and key not in self._links:
+            del self._links[of]
+            link.node = node
+            self._links[key] = link
+
+    def drop(self, key: int) -> None:
+        """End the connection and forget the node."""
+        link = self._links.pop(key, None)
+        if link is None:
+            return
+        if link.opening is not None:
+            link.opening.cancel()
+        self._stop_idle_timer(link)
+        connection, link.connection = link.connection, None
+        if connection is not None:
+            self._end(connection)
+
+    async def close(self, *, timeout_s: float = 0.0) -> None:
+        """End everything. What is queued still goes out, as far as `timeout_s` allows."""
+        self._is_closed = True
+        openings = [link.opening for link in self._links.values() if link.opening is not None]
+        for key in list(self._links):
+            self.drop(key)
+        await asyncio.gather(*openings, return_exceptions=True)
+        for connection in list(self._closing):
+            await connection.ended(timeout_s=timeout_s)
+
+    # -- opening
+
+    async def _open(self, link: Link) -> ClientConnection | PenstockError:
+        """One attempt, after the backoff. Never raises, because nobody may be waiting any more."""
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(max(0.0, link.retry_at - loop.time()))
+            try:
+                connection = await self._attempt(link)
+            except PenstockError as error:
+                link.failures += 1
+                link.retry_at = loop.time() + self._reconnect.wait_ms(link.failures) / 1000
+                link.failure = error
+                self._on_disconnect(link.node)
+                return error
+        finally:
+            link.opening = None
+        link.failures = 0
+        link.setup_timeouts = 0
+        link.failure = None
+        link.connection = connection
+        connection.on_closed = lambda: self._ended(link, connection)
+        if connection.is_closed:
+            self._ended(link, connection)
+        self._watch_idle(link)
+        return connection
+
+    async def _attempt(self, link: Link) -> ClientConnection:
+        """Try each address of the node until one answers."""
+        node = link.node
+        try:
+            found = await self._resolve(node.host, node.port)
+        except OSError as error:
+            raise Disconnected(f"the name {node.host} is not known: {_words(error)}") from error
+        failure: PenstockError | None = None
+        for host in found:
+            try:
+                return await self._attempt_one(link, host)
+            except Disconnected as error:
+                failure = error
+        raise failure or Disconnected(f"the name {node.host} has no address")
+
+    async def _attempt_one(self, link: Link, host: str) -> ClientConnection:
+        node = link.node
+        setup_s = self._setup.wait_ms(link.setup_timeouts + 1) / 1000
+        try:
+            async with asyncio.timeout(setup_s):
+                connection = await ClientConnection.connect(
+                    self._network, host, node.port, client_id=self._client_id
+                )
+        except TimeoutError as error:
+            link.setup_timeouts += 1
+            raise Disconnected(f"no connection to {node} within {setup_s * 1000:.0f} ms") from error
+        except OSError as error:
+            raise Disconnected(f"no connection to {node}: {_words(error)}") from error
+        try:
+            await connection.agree_on_versions(timeout_s=self._request_timeout_s)
+        except TimeoutError as error:
+            raise Disconnected(str(error)) from error
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    # -- ending
+
+    def _end(self, connection: ClientConnection) -> None:
+        self._closing.add(connection)
+        connection.on_closed = lambda: self._closing.discard(connection)
+        connection.close()
+
+    def _ended(self, link: Link, connection: ClientConnection) -> None:
+        if link.connection is not connection:
+            return
+        link.connection = None
+        self._stop_idle_timer(link)
+        link.failure = connection.failure
+        link.failures += 1
+        link.retry_at = asyncio.get_running_loop().time() + self._reconnect.wait_ms(link.failures) / 1000
+        if not self._is_closed:
+            self._on_disconnect(link.node)
+
+    def _watch_idle(self, link: Link) -> None:
+        if self._idle_s <= 0 or link.connection is None:
+            return
+        when = link.connection.used_at + self._idle_s
+        link.idle_timer = asyncio.get_running_loop().call_at(when, self._look_for_idle, link)
+
+    def _look_for_idle(self, link: Link) -> None:
+        link.idle_timer = None
+        connection = link.connection
+        if connection is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if connection.in_flight:
+            connection.used_at = now
+        if connection.used_at + self._idle_s <= now:
+            # Not a failure: nobody asks for new metadata because a client was silent.
+            link.connection = None
+            self._end(connection)
+        else:
+            self._watch_idle(link)
+
+    @staticmethod
+    def _stop_idle_timer(link: Link) -> None:
+        if link.idle_timer is not None:
+            link.idle_timer.cancel()
+            link.idle_timer = None
+
+
+def _words(error: BaseException) -> str:
+    """What the system says, without its number."""
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
