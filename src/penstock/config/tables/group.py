@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from penstock.config.declare import SECOND_MS, Rule, at_least, boolean, integer, one_of, string
-
-# A duration as ISO 8601 writes it: P2D, PT1H30M, PT0.5S.
-DURATION = re.compile(
-    r"P(?=[0-9T])(?:[0-9]+D)?(?:T(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]{0,9})?S)?)?",
-    re.IGNORECASE,
-)
+from penstock.config.durations import is_by_duration
 
 
 def _is_offset_reset(text: str) -> bool:
-    if text in ("earliest", "latest"):
-        return True
-    kind, _, duration = text.partition(":")
-    return kind == "by_duration" and DURATION.fullmatch(duration) is not None
+    return text in ("earliest", "latest") or is_by_duration(text)
 
 
 OFFSET_RESET = Rule(_is_offset_reset, "earliest, latest, or by_duration: and a duration such as PT24H")

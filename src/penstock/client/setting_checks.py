@@ -1,0 +1,150 @@
+"""What several settings mean together: which of them contradict each other, and which follow from others.
+
+The rules are those of Kafka's clients, so that a file which one of them takes is taken here and means the same. A value
+that was said is never changed in silence: where it cannot hold, it is refused. What was left to its default gives way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from penstock.config.errors import BadSetting
+
+IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer, and no more
+
+
+class Settings(Protocol):
+    def get(self, name: str, /) -> Any: ...
+    def is_set(self, name: str) -> bool: ...
+
+
+def check_security(settings: Settings) -> None:
+    """For every kind of client: addresses, and a login that names its mechanism."""
+    _check_addresses(settings, "bootstrap.servers")
+    if settings.get("security.protocol").upper().startswith("SASL") and not settings.get("sasl.mechanism"):
+        raise BadSetting("sasl.mechanism", "", "must be said where security.protocol begins with SASL")
+
+
+def check_producer(settings: Settings) -> dict[str, Any]:
+    return _reconnect_pause(settings) | _idempotence(settings) | _delivery_time(settings)
+
+
+def check_consumer(settings: Settings) -> dict[str, Any]:
+    _check_group_protocol(settings)
+    return _reconnect_pause(settings) | _without_group(settings)
+
+
+def check_admin(settings: Settings) -> dict[str, Any]:
+    if settings.is_set("bootstrap.controllers"):
+        if settings.is_set("bootstrap.servers"):
+            raise BadSetting("bootstrap.controllers", None, "say this or bootstrap.servers, not both")
+        _check_addresses(settings, "bootstrap.controllers")
+    return _reconnect_pause(settings) | _call_time(settings)
+
+
+def _check_addresses(settings: Settings, name: str) -> None:
+    if not settings.is_set(name):
+        return
+    from penstock.client.addresses import BadAddress, parse_addresses
+
+    try:
+        parse_addresses(settings.get(name))
+    except BadAddress as refusal:
+        raise BadSetting(name, None, str(refusal)) from None
+
+
+def _reconnect_pause(settings: Settings) -> dict[str, Any]:
+    """Whoever says only the first pause wants that pause, and no growing one."""
+    if settings.is_set("reconnect.backoff.ms") and not settings.is_set("reconnect.backoff.max.ms"):
+        return {"reconnect.backoff.max.ms": settings.get("reconnect.backoff.ms")}
+    return {}
+
+
+def _idempotence(settings: Settings) -> dict[str, Any]:
+    """Idempotence is the default, and gives way to other wishes unless it was asked for."""
+    is_wanted = settings.get("enable.idempotence")
+    is_said = settings.is_set("enable.idempotence")
+    obstacles = {
+        "acks": settings.get("acks") in ("all", "-1") or "all",
+        "retries": settings.get("retries") > 0 or "at least 1",
+        "max.in.flight.requests.per.connection": settings.get("max.in.flight.requests.per.connection")
+        <= IDEMPOTENT_IN_FLIGHT_MAX
+        or f"at most {IDEMPOTENT_IN_FLIGHT_MAX}",
+    }
+    for name, needed in obstacles.items():
+        if is_wanted and is_said and needed is not True:
+            raise BadSetting(name, str(settings.get(name)), f"must be {needed} with enable.idempotence=true")
+    is_idempotent = is_wanted and all(needed is True for needed in obstacles.values())
+    if settings.get("transactional.id") is not None and not is_idempotent:
+        raise BadSetting(
+            "transactional.id",
+            settings.get("transactional.id"),
+            "needs idempotence: acks=all, retries of at least 1, max.in.flight.requests.per.connection of at most "
+            f"{IDEMPOTENT_IN_FLIGHT_MAX}, and no enable.idempotence=false",
+        )
+    if settings.get("transaction.two.phase.commit.enable") and settings.is_set("transaction.timeout.ms"):
+        raise BadSetting(
+            "transaction.timeout.ms", None, "has no meaning with transaction.two.phase.commit.enable=true"
+        )
+    return {"enable.idempotence": is_idempotent}
+
+
+def _delivery_time(settings: Settings) -> dict[str, Any]:
+    """A batch must have time to linger and to be sent once."""
+    needed = settings.get("linger.ms") + settings.get("request.timeout.ms")
+    if settings.get("delivery.timeout.ms") >= needed:
+        return {}
+    if settings.is_set("delivery.timeout.ms"):
+        raise BadSetting(
+            "delivery.timeout.ms",
+            str(settings.get("delivery.timeout.ms")),
+            f"must be at least linger.ms + request.timeout.ms, which is {needed}",
+        )
+    return {"delivery.timeout.ms": needed}
+
+
+def _call_time(settings: Settings) -> dict[str, Any]:
+    """A call must have time for one request."""
+    request_ms = settings.get("request.timeout.ms")
+    if settings.get("default.api.timeout.ms") >= request_ms:
+        return {}
+    if settings.is_set("default.api.timeout.ms"):
+        raise BadSetting(
+            "default.api.timeout.ms",
+            str(settings.get("default.api.timeout.ms")),
+            f"must be at least request.timeout.ms={request_ms}",
+        )
+    return {"default.api.timeout.ms": request_ms}
+
+
+CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+CONSUMER_ONLY = ("group.remote.assignor",)
+
+
+def _check_group_protocol(settings: Settings) -> None:
+    protocol = settings.get("group.protocol").lower()
+    others, other = (CLASSIC_ONLY, "classic") if protocol == "consumer" else (CONSUMER_ONLY, "consumer")
+    for name in others:
+        if settings.is_set(name):
+            raise BadSetting(name, None, f"has a meaning only with group.protocol={other}")
+    session_ms, heartbeat_ms = settings.get("session.timeout.ms"), settings.get("heartbeat.interval.ms")
+    if heartbeat_ms >= session_ms:
+        raise BadSetting(
+            "heartbeat.interval.ms", str(heartbeat_ms), f"must be less than session.timeout.ms={session_ms}"
+        )
+    if protocol == "classic" and not settings.get("partition.assignment.strategy"):
+        raise BadSetting("partition.assignment.strategy", "", "must name at least one assignor")
+    if settings.get("group.id") is not None and not settings.get("group.id").strip():
+        raise BadSetting("group.id", settings.get("group.id"), "must not be blank")
+
+
+def _without_group(settings: Settings) -> dict[str, Any]:
+    """A consumer without a group has nowhere to commit and no place to go on from, and wants the topic."""
+    if settings.get("group.id") is not None:
+        return {}
+    if settings.is_set("enable.auto.commit") and settings.get("enable.auto.commit"):
+        raise BadSetting("enable.auto.commit", "true", "needs a group.id to commit for")
+    follows: dict[str, Any] = {"enable.auto.commit": False}
+    if not settings.is_set("auto.offset.reset"):
+        follows["auto.offset.reset"] = "earliest"
+    return follows

@@ -1,0 +1,222 @@
+"""What a client was told: settings by Kafka's names, from a mapping with dots, keywords with underscores, or a file.
+
+    ProducerSettings.of("localhost:9092", {"linger.ms": 5}, {"acks": "all"})
+
+`of` checks everything that can be checked without a broker, and whatever it refuses is a `BadConfiguration` which names
+the setting, what was given and what would be allowed. Afterwards settings never change. `get` answers with the declared
+type, whichever way a value was given; objects (serializers, interceptors, partitioners) are kept as they are.
+
+What follows from several settings together stands in `setting_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, Self
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.setting_checks import check_admin, check_consumer, check_producer, check_security
+from penstock.client.setting_values import default_of, take_value
+from penstock.config.declare import Setting
+from penstock.config.errors import BadSetting, unknown_setting
+from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
+
+TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
+    "a producer": PRODUCER,
+    "a consumer": CONSUMER,
+    "an admin": ADMIN,
+}
+
+First = str | Iterable[str] | Mapping[str, object] | None
+"""What may stand first: addresses to begin at, or a mapping of all settings."""
+
+
+class ClientSettings:
+    """What producers, consumers and admins have in common. Made by `of` or `of_file` of one of the three."""
+
+    who: ClassVar[str]
+    """Whose settings these are, as words."""
+    short_names: ClassVar[Mapping[str, str]] = {}
+    """Keywords that stand for a longer one."""
+
+    def __init__(self, values: Mapping[str, Any], *, ignored: tuple[str, ...] = ()) -> None:
+        """Not to be called from outside: `of` reads and checks what it is given."""
+        self._said = dict(values)
+        self._values = {name: default_of(setting) for name, setting in self.table().items()} | self._said
+        self.ignored = ignored
+        """Names of a file that are no settings of this client."""
+
+    @classmethod
+    def table(cls) -> Mapping[str, Setting]:
+        return TABLES[cls.who]
+
+    @classmethod
+    def of(
+        cls,
+        first: First = None,
+        settings: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Take the first argument, settings with dots and options with underscores, or refuse them."""
+        try:
+            return cls._checked(cls._collect(first, settings or {}, options or {}))
+        except BadSetting as refusal:
+            raise BadConfiguration(str(refusal)) from None
+
+    @classmethod
+    def of_file(
+        cls,
+        path: str,
+        *,
+        settings: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Take a properties file, with what else is said over it.
+
+        Kafka's tools share one file among clients of all kinds and plug-ins; so what is no setting of this client is
+        kept apart in `ignored`, where a program can warn of it, and not refused.
+        """
+        read = read_settings(path)
+        known = {name: text for name, text in read.items() if name in cls.table()}
+        over = cls.of(None, settings, options)._said
+        try:
+            taken = {name: take_value(cls.table()[name], text) for name, text in known.items()}
+            return cls._checked(taken | over, ignored=tuple(name for name in read if name not in known))
+        except BadSetting as refusal:
+            raise BadConfiguration(str(refusal), about=path) from None
+
+    def get(self, name: str, /) -> Any:
+        """The value of a declared setting, of its declared type; a list is a tuple."""
+        return self._values[name]
+
+    def is_set(self, name: str) -> bool:
+        """Whether it was said, rather than left to the default."""
+        return name in self._said
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself in its requests."""
+        return self.get("client.id") or f"penstock-{self.who.split()[1]}"
+
+    def __repr__(self) -> str:
+        table = self.table()
+        said = ", ".join(
+            f"{name}={table[name].show(value) if isinstance(value, str) else value}"
+            for name, value in self._said.items()
+        )
+        return f"{type(self).__name__}({said})"
+
+    @classmethod
+    def _collect(
+        cls, first: First, settings: Mapping[str, object], options: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """Values by name, from the three places; a setting that stands in two of them is refused."""
+        taken: dict[str, Any] = {}
+        said_as: dict[str, str] = {}
+
+        def take(name: str, key: str, given: object) -> None:
+            if given is None:  # as though nothing was said: a program passes on what it was not given itself
+                return
+            if name in said_as:
+                raise BadSetting(key, None, f"said twice, here and as {said_as[name]}")
+            said_as[name] = key
+            taken[name] = take_value(cls.table()[name], given)
+
+        if isinstance(first, Mapping):
+            for key, given in first.items():
+                take(cls._known(key), key, given)
+        elif first is not None:
+            servers = first if isinstance(first, str) else _addresses(first)
+            take("bootstrap.servers", "the first argument", servers)
+        for key, given in settings.items():
+            take(cls._known(key), f'settings["{key}"]', given)
+        for key, given in options.items():
+            take(cls._named_by(key), key, given)
+        return taken
+
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if not isinstance(name, str):
+            raise BadSetting(repr(name), None, "the name of a setting is a string")
+        if name in cls.table():
+            return name
+        raise cls._unknown(name, list(cls.table()))
+
+    @classmethod
+    def _named_by(cls, keyword: str) -> str:
+        if keyword in cls.short_names:
+            return cls.short_names[keyword]
+        name = keyword.replace("_", ".")
+        if name in cls.table():
+            return name
+        keywords = [each.replace(".", "_") for each in cls.table()]
+        raise cls._unknown(keyword, [*cls.short_names, *keywords])
+
+    @classmethod
+    def _unknown(cls, key: str, known: list[str]) -> BadSetting:
+        for who, table in TABLES.items():
+            if key.replace("_", ".") in table:
+                return BadSetting(key, None, f"a setting of {who}, and not of {cls.who}")
+        return unknown_setting(key, known, where=cls.who)
+
+    @classmethod
+    def _checked(cls, taken: dict[str, Any], *, ignored: tuple[str, ...] = ()) -> Self:
+        settings = cls(taken, ignored=ignored)
+        check_security(settings)
+        settings._values |= settings._check()
+        return settings
+
+    def _check(self) -> dict[str, Any]:
+        """Refuse what contradicts itself, and answer with what follows from the rest."""
+        raise AssertionError("each kind of client has checks of its own")
+
+
+class ProducerSettings(ClientSettings):
+    who = "a producer"
+    short_names: ClassVar = {"serializer": "value.serializer"}
+
+    @property
+    def acks(self) -> int:
+        """As it stands in a produce request: -1, 0 or 1."""
+        acks: str = self.get("acks")
+        return -1 if acks == "all" else int(acks)
+
+    def _check(self) -> dict[str, Any]:
+        return check_producer(self)
+
+
+class ConsumerSettings(ClientSettings):
+    who = "a consumer"
+    short_names: ClassVar = {"deserializer": "value.deserializer", "group": "group.id"}
+
+    def _check(self) -> dict[str, Any]:
+        return check_consumer(self)
+
+
+class AdminSettings(ClientSettings):
+    who = "an admin"
+
+    def _check(self) -> dict[str, Any]:
+        return check_admin(self)
+
+
+def read_settings(path: str) -> dict[str, str]:
+    """The entries of a properties file, as Kafka's tools take it by `--command-config`."""
+    from penstock.config.properties import BadProperties, decode_properties, parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            return parse_properties(decode_properties(file.read()))
+    except OSError as error:
+        raise BadConfiguration(f"the file cannot be read: {error.strerror or error}", about=path) from error
+    except BadProperties as problem:
+        raise BadConfiguration(str(problem), about=path) from problem
+
+
+def _addresses(first: Iterable[str]) -> list[str]:
+    try:
+        return list(first)
+    except TypeError:
+        kind = type(first).__name__
+        words = f"must be addresses (host:port) or a mapping of settings, and {first!r} is of type {kind}"
+        raise BadSetting("the first argument", None, words) from None

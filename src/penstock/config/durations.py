@@ -1,0 +1,34 @@
+"""Durations as ISO 8601 writes them, in which a place in a log is told by its age: P2D, PT1H30M, PT0.5S."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.config.values import LONG_MAX
+
+BY_DURATION = "by_duration:"
+
+_DURATION = re.compile(
+    r"P(?=[0-9T])(?:([0-9]+)D)?"
+    r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+def is_duration(text: str) -> bool:
+    return _DURATION.fullmatch(text) is not None
+
+
+def parse_duration_ms(text: str) -> int:
+    """Whole milliseconds; ValueError for what is no duration."""
+    match = _DURATION.fullmatch(text)
+    if match is None or len(text) > 64:
+        raise ValueError(f"{text!r} is not a duration such as PT1H30M or P2D")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    milliseconds = int(((match[5] or "") + "000")[:3])
+    return min((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds, LONG_MAX)
+
+
+def is_by_duration(text: str) -> bool:
+    """Whether it is `by_duration:` and a duration, as an offset reset may be."""
+    return text.startswith(BY_DURATION) and is_duration(text.removeprefix(BY_DURATION))
