@@ -60,7 +60,7 @@ class SimulatedClient:
         return future
 
     def send_and_forget(self, request: Any) -> None:
-        if self._connection is not None:
+        if self._connection is not None and not self._connection.is_closed:
             self._connection.send_and_forget(request)
 
     async def answer(
