@@ -60,6 +60,13 @@ cdef inline void put(object target, Py_ssize_t index, object item):
     PyTuple_SET_ITEM(target, index, item)
 
 
+cdef inline object make_bytes(const uint8_t* data, Py_ssize_t size):
+    """A copy as bytes; None where there is nothing to copy."""
+    if data is NULL:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>data, size)
+
+
 cdef inline object plain_bytes(object data):
     """`data` as bytes or None; other buffers are copied, everything else is a TypeError."""
     cdef Py_buffer buffer

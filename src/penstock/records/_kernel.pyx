@@ -6,11 +6,10 @@ for what is there. A buffer is held while it is read, so that its owner cannot r
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from penstock.records._bytes cimport load16, load32, load64, new_tuple, put
+from penstock.records._bytes cimport load16, load32, load64, make_bytes, new_tuple, put
 from penstock.records._layout cimport (
     ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
@@ -279,19 +278,6 @@ cdef int raise_surplus(int32_t count, Py_ssize_t position) except -1:
 cdef class BatchReader:
     """Steps through the records of one batch; owns its bytes, decompressed, while it lives."""
 
-    cdef Py_buffer buffer
-    cdef bint is_held
-    cdef const uint8_t* at
-    cdef const uint8_t* end
-    cdef int32_t index
-    cdef int32_t count
-    cdef Py_ssize_t position
-    cdef int64_t base_offset
-    cdef int64_t base_timestamp
-    cdef int64_t append_time
-    cdef bint is_append_time
-    cdef RawRecord record
-
     def __cinit__(self, view, Py_ssize_t position, limit_bytes):
         cdef const uint8_t* at
         cdef int64_t size
@@ -341,10 +327,10 @@ cdef class BatchReader:
         self.index += 1
         return True
 
-    cdef inline int64_t offset(self) noexcept:
+    cdef int64_t offset(self) noexcept:
         return <int64_t>(<uint64_t>self.base_offset + <uint64_t><int64_t>self.record.offset_delta)
 
-    cdef inline int64_t timestamp(self) noexcept:
+    cdef int64_t timestamp(self) noexcept:
         if self.is_append_time:
             return self.append_time
         return <int64_t>(<uint64_t>self.base_timestamp + <uint64_t>self.record.timestamp_delta)
@@ -362,12 +348,6 @@ cdef class BatchReader:
         put(record, 3, make_bytes(self.record.value, self.record.value_size))
         put(record, 4, EMPTY if self.record.header_count == 0 else make_headers(&self.record, self.end))
         return record
-
-
-cdef inline object make_bytes(const uint8_t* data, int32_t size):
-    if data is NULL:
-        return None
-    return PyBytes_FromStringAndSize(<const char*>data, size)
 
 
 cdef object make_headers(RawRecord* record, const uint8_t* end):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.records import column_twin as _columns
+    from penstock.records import fetched_twin as _fetched
     from penstock.records import message_twin as _messages
     from penstock.records import twin as _builder
     from penstock.records import twin as _kernel
@@ -17,9 +18,10 @@ else:
     try:
         if os.environ.get("PENSTOCK_PURE") == "1":
             raise ImportError("the plain twins were asked for")
-        from penstock.records import _builder, _columns, _kernel, _messages
+        from penstock.records import _builder, _columns, _fetched, _kernel, _messages
     except ImportError:
         from penstock.records import column_twin as _columns
+        from penstock.records import fetched_twin as _fetched
         from penstock.records import message_twin as _messages
         from penstock.records import twin as _builder
         from penstock.records import twin as _kernel
@@ -41,3 +43,7 @@ parse_messages = _messages.parse_messages
 write_messages = _messages.write_messages
 
 ColumnBuilder = _columns.ColumnBuilder
+
+FetchedRecords = _fetched.FetchedRecords
+Message = _fetched.Message
+MessageStream = _fetched.MessageStream

@@ -1,0 +1,482 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What a fetch brought of one partition, as messages, compiled: `fetched_twin` in C.
+
+The rules of `_kernel.pyx` hold here too: nothing is read before it is known to lie inside the buffer. A message costs one
+object from a free list and its key and value: bench/micro/records.py.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.object cimport PyObject
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from penstock.records._bytes cimport load16, load32, load64, make_bytes
+from penstock.records._kernel cimport BatchReader, checksum, make_headers
+from penstock.records._layout cimport (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    PRODUCER_ID_AT,
+    TIMESTAMP_TYPE_MASK,
+)
+
+from penstock.records.batch import TimestampType
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+from penstock.records.errors import CorruptBatch, RecordsError, UnsupportedMagic
+from penstock.records.fetched_twin import (
+    message_time,
+    old_message_as_batch,
+    read_old_message,
+    rebuild_message,
+)
+
+
+cdef extern from "Python.h":
+    void PyObject_GC_Track(PyObject* object)
+    void PyObject_GC_UnTrack(PyObject* object)
+    int PyObject_GC_IsTracked(object thing)
+    int PyObject_IS_GC(object thing)
+
+
+cdef enum:
+    TRANSACTIONAL_MASK = 0x10
+    CONTROL_MASK = 0x20
+    MESSAGE_BYTES_MIN = 14  # of formats 0 and 1, after offset and size
+    NO_LEADER_EPOCH = -1
+    NO_TIMESTAMP = -1
+
+
+cdef object CREATE_TIME = TimestampType.CREATE_TIME
+cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+cdef object EMPTY = ()
+cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
+
+
+@cython.final
+@cython.freelist(1024)
+cdef class Message:
+    """One record of a topic, as a consumer is given it; never changes."""
+
+    cdef readonly object topic
+    cdef readonly object key
+    cdef readonly object value
+    cdef readonly object headers
+    cdef readonly int64_t offset
+    cdef readonly int64_t timestamp_ms
+    cdef readonly int32_t partition
+    cdef int32_t epoch
+    cdef bint is_append_time
+
+    def __init__(
+        self,
+        str topic not None,
+        int32_t partition,
+        int64_t offset,
+        int64_t timestamp_ms=NO_TIMESTAMP,
+        timestamp_type=CREATE_TIME,
+        key=None,
+        value=None,
+        headers=EMPTY,
+        leader_epoch=None,
+    ):
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.is_append_time = timestamp_type == LOG_APPEND_TIME
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.epoch = NO_LEADER_EPOCH if leader_epoch is None else leader_epoch
+
+    @property
+    def timestamp_type(self):
+        return LOG_APPEND_TIME if self.is_append_time else CREATE_TIME
+
+    @property
+    def leader_epoch(self):
+        return None if self.epoch == NO_LEADER_EPOCH else self.epoch
+
+    @property
+    def time(self):
+        return message_time(self.timestamp_ms)
+
+    cdef tuple fields(self):
+        return (
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.timestamp_type,
+            self.key,
+            self.value,
+            self.headers,
+            self.leader_epoch,
+        )
+
+    def __eq__(self, other):
+        if type(other) is not Message:
+            return NotImplemented
+        return self.fields() == (<Message>other).fields()
+
+    def __hash__(self):
+        return hash((self.topic, self.partition, self.offset))
+
+    def __repr__(self):
+        return (
+            f"Message(topic={self.topic!r}, partition={self.partition!r}, offset={self.offset!r},"
+            f" timestamp_ms={self.timestamp_ms!r}, timestamp_type={self.timestamp_type!r}, key={self.key!r},"
+            f" value={self.value!r}, headers={self.headers!r}, leader_epoch={self.leader_epoch!r})"
+        )
+
+    def __reduce__(self):
+        return rebuild_message, self.fields()
+
+
+cdef class Held:
+    """Bytes that stay where they are. A class of its own, which the collector does not look into: it would clear a
+    memoryview while its bytes are still in use."""
+
+    cdef Py_buffer buffer
+    cdef bint is_held
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        self.is_held = True
+
+    def __dealloc__(self):
+        if self.is_held:
+            PyBuffer_Release(&self.buffer)
+
+
+@cython.final
+cdef class FetchedRecords:
+    """The bytes of one partition in a fetch answer; an iterator of messages."""
+
+    cdef readonly object topic
+    cdef readonly int32_t partition
+    cdef readonly int64_t next_offset
+    cdef readonly int32_t leader_epoch
+    cdef readonly int64_t end_offset
+    cdef readonly int32_t end_epoch
+    cdef readonly bint is_exhausted
+    cdef readonly Py_ssize_t size_bytes
+    cdef object view
+    cdef Held held
+    cdef const uint8_t* data
+    cdef object aborted  # (first offset, producer id), sorted; None for a reader who wants everything
+    cdef Py_ssize_t aborted_index
+    cdef set aborted_producers
+    cdef bint checks_crcs
+    cdef object convert
+    cdef object limit_bytes
+    cdef Py_ssize_t at
+    cdef Py_ssize_t end
+    cdef Py_ssize_t batch_start
+    cdef int64_t next_batch_offset
+    cdef BatchReader reader
+    cdef list pending
+    cdef object failure
+
+    def __cinit__(
+        self,
+        str topic not None,
+        int32_t partition,
+        records,
+        int64_t position,
+        *,
+        aborted=None,
+        bint checks_crcs=True,
+        convert=None,
+        limit_bytes=DECOMPRESSED_BYTES_DEFAULT,
+    ):
+        self.topic = topic
+        self.partition = partition
+        self.next_offset = position
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.view = records
+        self.held = Held(records)
+        self.data = <const uint8_t*>self.held.buffer.buf
+        self.size_bytes = self.held.buffer.len
+        if aborted is not None:
+            self.aborted = sorted([(offset, producer) for producer, offset in aborted])
+            self.aborted_producers = set()
+        self.checks_crcs = checks_crcs
+        self.convert = convert
+        self.limit_bytes = limit_bytes
+        self.next_batch_offset = position
+        self.pending = []
+        self.survey()
+
+    cdef void survey(self) noexcept:
+        """Go from header to header up to an incomplete one, or to one that is for `next_batch` to complain of."""
+        cdef const uint8_t* start = self.data
+        cdef Py_ssize_t at = 0
+        cdef int64_t size, offset
+        self.end_offset = self.next_offset
+        self.end_epoch = NO_LEADER_EPOCH
+        while self.size_bytes - at > MAGIC_AT:
+            size = <int64_t><int32_t>load32(start + at + LENGTH_AT) + LENGTH_BYTES
+            if size < size_min(start[at + MAGIC_AT]):
+                at = self.size_bytes
+                break
+            if size > self.size_bytes - at:
+                break
+            if start[at + MAGIC_AT] > MAGIC:
+                at = self.size_bytes
+                break
+            offset = end_offset_of(start + at)
+            if offset > self.end_offset:
+                self.end_offset = offset
+                self.end_epoch = epoch_of(start + at)
+            at += size
+        self.end = at
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        message = self.next_message()
+        if message is None:
+            raise StopIteration
+        return message
+
+    def take(self, Py_ssize_t count_max):
+        cdef list messages = []
+        cdef Py_ssize_t count = 0
+        try:
+            while count < count_max:
+                message = self.next_message()
+                if message is None:
+                    break
+                messages.append(message)
+                count += 1
+        except Exception:
+            if count == 0:  # otherwise it is raised when its turn comes
+                raise
+        return messages
+
+    def fill(self, builder, *, int64_t end_offset=INT64_MAX, Py_ssize_t rows_max):
+        if self.failure is not None:
+            raise self.failure
+        if self.reader is not None:  # half of a batch was given as messages
+            self.reader = None
+            self.at = self.batch_start
+        self.pending.clear()
+        try:
+            while builder.row_count < rows_max:
+                if self.next_offset >= end_offset:
+                    return False
+                if not self.next_batch():
+                    self.is_exhausted = True
+                    return False
+                if <int64_t>load64(self.data + self.batch_start) >= end_offset:
+                    self.at = self.batch_start
+                    return False
+                self.fill_batch(builder, end_offset)
+                if self.next_batch_offset > end_offset:  # for whoever wants the rest
+                    self.at = self.batch_start
+                self.pass_to(min(self.next_batch_offset, end_offset))
+        except RecordsError as error:
+            self.failure = error
+            raise
+        return True
+
+    cdef int fill_batch(self, builder, int64_t end_offset) except -1:
+        batch, start = self.view, self.batch_start
+        if self.data[self.batch_start + MAGIC_AT] != MAGIC:
+            batch, start = old_message_as_batch(memoryview(self.view)[self.batch_start : self.at], self.limit_bytes), 0
+        builder.append(
+            batch, start, first_offset=self.next_offset, end_offset=end_offset, limit_bytes=self.limit_bytes
+        )
+        return 0
+
+    cdef Message next_message(self):
+        """The next message, converted; the one that fails to convert is kept for the next time."""
+        cdef Message message
+        if self.pending:
+            message = self.pending.pop()
+        else:
+            message = self.read()
+        if message is None:
+            self.is_exhausted = True
+            return None
+        if self.convert is not None:
+            try:
+                key, value = self.convert(message)
+            except BaseException:
+                self.pending.append(message)
+                raise
+            message.key = key
+            message.value = value
+            # What a converter made may lead back to the message; bytes cannot.
+            if (PyObject_IS_GC(key) or PyObject_IS_GC(value)) and not PyObject_GC_IsTracked(message):
+                PyObject_GC_Track(<PyObject*>message)
+        self.next_offset = message.offset + 1
+        return message
+
+    cdef Message read(self):
+        cdef int64_t offset
+        if self.failure is not None:
+            raise self.failure
+        try:
+            while True:
+                if self.pending:
+                    return self.pending.pop()
+                if self.reader is None:
+                    self.pass_to(self.next_batch_offset)
+                    if not self.next_batch():
+                        return None
+                    self.open_batch()
+                elif not self.reader.step():
+                    self.reader = None
+                else:
+                    offset = self.reader.offset()
+                    if offset >= self.next_offset:
+                        return self.make_message(offset)
+        except RecordsError as error:
+            self.failure = error
+            raise
+
+    cdef inline Message make_message(self, int64_t offset):
+        cdef BatchReader reader = self.reader
+        cdef Message message = Message.__new__(Message)
+        # Nothing in it leads anywhere, so the collector need not walk it: millions may be kept.
+        PyObject_GC_UnTrack(<PyObject*>message)
+        message.topic = self.topic
+        message.partition = self.partition
+        message.offset = offset
+        message.timestamp_ms = reader.timestamp()
+        message.is_append_time = reader.is_append_time
+        message.epoch = self.leader_epoch
+        message.key = make_bytes(reader.record.key, reader.record.key_size)
+        message.value = make_bytes(reader.record.value, reader.record.value_size)
+        message.headers = EMPTY if reader.record.header_count == 0 else make_headers(&reader.record, reader.end)
+        return message
+
+    cdef bint next_batch(self) except -1:
+        """Find the next batch with records to show; the offsets of others are passed."""
+        cdef const uint8_t* head
+        cdef int64_t size
+        cdef uint32_t crc, stored_crc
+        cdef int magic, attributes
+        cdef bint is_aborted
+        while self.at < self.end:
+            head = self.data + self.at
+            magic = head[MAGIC_AT]
+            size = <int64_t><int32_t>load32(head + LENGTH_AT) + LENGTH_BYTES
+            if magic > MAGIC:
+                raise UnsupportedMagic(f"format {magic} at {self.at} is not batch format {MAGIC}")
+            if size < size_min(magic) or size > self.size_bytes - self.at:
+                raise CorruptBatch(
+                    f"the batch at {self.at} claims {size} of {self.size_bytes - self.at} bytes"
+                )
+            self.batch_start = self.at
+            self.at += size
+            self.next_batch_offset = end_offset_of(head)
+            self.leader_epoch = epoch_of(head)
+            if magic < MAGIC:
+                return True
+            if self.checks_crcs:
+                crc = checksum(head + ATTRIBUTES_AT, size - ATTRIBUTES_AT)
+                stored_crc = load32(head + CRC_AT)
+                if crc != stored_crc:
+                    raise CorruptBatch(
+                        f"the batch at {self.batch_start} has checksum {crc:#x}, its header says {stored_crc:#x}"
+                    )
+            attributes = load16(head + ATTRIBUTES_AT)
+            is_aborted = self.aborted is not None and self.is_aborted_batch(head, attributes)
+            if not attributes & CONTROL_MASK and not is_aborted:
+                return True
+            if is_aborted and attributes & CONTROL_MASK and self.is_abort_marker():
+                self.aborted_producers.discard(<int64_t>load64(head + PRODUCER_ID_AT))
+            self.pass_to(self.next_batch_offset)
+        return False
+
+    cdef bint is_aborted_batch(self, const uint8_t* head, int attributes) except -1:
+        """Whether the batch belongs to a transaction that was aborted."""
+        cdef int64_t producer_id = <int64_t>load64(head + PRODUCER_ID_AT)
+        cdef list aborted = self.aborted
+        if producer_id < 0:
+            return False
+        while self.aborted_index < len(aborted) and aborted[self.aborted_index][0] < self.next_batch_offset:
+            self.aborted_producers.add(aborted[self.aborted_index][1])
+            self.aborted_index += 1
+        return attributes & TRANSACTIONAL_MASK != 0 and producer_id in self.aborted_producers
+
+    cdef bint is_abort_marker(self) except -1:
+        cdef BatchReader reader = BatchReader(self.view, self.batch_start, self.limit_bytes)
+        if not reader.step():
+            return False
+        return reader.record.key is not NULL and reader.record.key_size >= 4 and load32(reader.record.key) == 0
+
+    cdef int open_batch(self) except -1:
+        cdef Message message
+        if self.data[self.batch_start + MAGIC_AT] == MAGIC:
+            self.reader = BatchReader(self.view, self.batch_start, self.limit_bytes)
+            return 0
+        records, timestamp_type = read_old_message(memoryview(self.view)[self.batch_start : self.at], self.limit_bytes)
+        for offset, timestamp_ms, key, value, headers in reversed(records):
+            if offset >= self.next_offset:
+                self.pending.append(
+                    Message(self.topic, self.partition, offset, timestamp_ms, timestamp_type, key, value, headers)
+                )
+        return 0
+
+    cdef inline void pass_to(self, int64_t offset) noexcept:
+        if offset > self.next_offset:
+            self.next_offset = offset
+
+
+@cython.final
+cdef class MessageStream:
+    """Messages one after another without end; `refill` is asked for a source and how many of it to give at most."""
+
+    cdef object refill
+    cdef FetchedRecords source
+    cdef Py_ssize_t left
+
+    def __cinit__(self, refill):
+        self.refill = refill
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Message message
+        while True:
+            if self.source is not None and self.left > 0:
+                message = self.source.next_message()
+                if message is not None:
+                    self.left -= 1
+                    return message
+            self.source = None
+            following = self.refill()
+            if following is None:
+                raise StopIteration
+            self.source, self.left = following
+
+    def interrupt(self):
+        """Ask for a source before the next message, whatever is left of this one."""
+        self.left = 0
+
+
+cdef inline int64_t size_min(int magic) noexcept nogil:
+    return LENGTH_BYTES + MESSAGE_BYTES_MIN if magic < MAGIC else HEADER_BYTES
+
+
+cdef inline int64_t end_offset_of(const uint8_t* head) noexcept nogil:
+    """The offset after the batch or message."""
+    if head[MAGIC_AT] < MAGIC:
+        return <int64_t>(load64(head) + 1)
+    return <int64_t>(load64(head) + <uint64_t><int64_t><int32_t>load32(head + LAST_OFFSET_DELTA_AT) + 1)
+
+
+cdef inline int32_t epoch_of(const uint8_t* head) noexcept nogil:
+    return NO_LEADER_EPOCH if head[MAGIC_AT] < MAGIC else <int32_t>load32(head + LEADER_EPOCH_AT)
