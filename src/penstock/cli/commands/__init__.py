@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
-    "Server": ("serve", "settings", "demo"),
+    "Server": ("serve", "settings", "storage", "demo"),
     "This program": ("version", "completion", "complete"),
 }
 

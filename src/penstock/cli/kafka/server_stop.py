@@ -1,0 +1,102 @@
+"""`kafka-server-stop.sh [--process-role=role] [--node-id=id]`: has this user's nodes on this machine stop in order.
+
+As Kafka's script does, it finds them among the machine's processes, by the command that they were started with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.cli.failures import FAILED
+from penstock.cli.kafka.flags import Flag, Flags, Said, run_tool
+
+PROCESSES = Path("/proc")
+
+FLAGS = Flags(
+    "USAGE: kafka-server-stop.sh [--process-role=role] [--node-id=id]",
+    Flag("process-role", "Only nodes whose process.roles are these.", "role"),
+    Flag("node-id", "Only the node with this node.id; outranks the role.", "id"),
+    needs_something=False,
+)
+
+
+class ServingProcess(NamedTuple):
+    pid: int
+    file: str | None
+    assignments: tuple[str, ...]
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_tool(FLAGS, arguments, _stop)
+
+
+def _stop(said: Said) -> int:
+    role, node_id = said.get("process-role"), said.get("node-id")
+    if role and node_id:
+        print("When both node-id and process-role are provided, the value for node-id will take precedence")
+    number = signal.Signals["SIG" + os.environ.get("SIGNAL", "TERM").removeprefix("SIG")]
+    meant = [process for process in find_nodes() if _is_meant(process, role=role, node_id=node_id)]
+    if not meant:
+        print("No kafka server to stop")
+        return FAILED
+    for process in meant:
+        os.kill(process.pid, number)
+    return 0
+
+
+def find_nodes() -> Iterator[ServingProcess]:
+    """Nodes that this user runs on this machine."""
+    for folder in PROCESSES.glob("[0-9]*"):
+        try:
+            if folder.stat().st_uid != os.getuid():
+                continue
+            words = (folder / "cmdline").read_text(errors="replace").split("\0")
+            place = os.readlink(folder / "cwd")
+        except OSError:  # it has ended since, or is somebody else's
+            continue
+        if (found := read_command(words)) is not None:
+            file, assignments = found
+            yield ServingProcess(
+                int(folder.name), None if file is None else os.path.join(place, file), assignments
+            )
+
+
+def read_command(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]] | None:
+    """The file and the settings that a node was started with, or None for a process that is none."""
+    for index, word in enumerate(words[:-1]):
+        is_program = os.path.basename(word) == "penstock"  # also the module in `python -m penstock`
+        if is_program and words[index + 1] in ("serve", "kafka-server-start", "kafka-server-start.sh"):
+            break
+    else:
+        return None
+    file: str | None = None
+    assignments: list[str] = []
+    rest = iter(words[index + 2 :])
+    for word in rest:
+        option, _, value = word.partition("=")
+        if option in ("--set", "--override", "--log-level"):
+            value = value or next(rest, "")
+            if option != "--log-level":
+                assignments.append(value)
+        elif word and not word.startswith("-") and file is None:
+            file = word
+    return file, tuple(assignments)
+
+
+def _is_meant(process: ServingProcess, *, role: str | None, node_id: str | None) -> bool:
+    if role is None and node_id is None:
+        return True
+    from penstock.cli.serve import Refusal, read_settings
+
+    try:
+        settings = read_settings(process.file, process.assignments)
+    except Refusal:  # its file has changed since, so it does not tell any more
+        return False
+    if node_id is not None:
+        return str(settings.node_id) == node_id
+    assert role is not None
+    return {*settings.roles} == {part.strip() for part in role.split(",")}
