@@ -174,7 +174,9 @@ cdef class FetchedRecords:
     cdef Py_ssize_t aborted_index
     cdef set aborted_producers
     cdef bint checks_crcs
-    cdef object convert
+    cdef object decode_key
+    cdef object decode_value
+    cdef object explain
     cdef object limit_bytes
     cdef Py_ssize_t at
     cdef Py_ssize_t end
@@ -193,7 +195,9 @@ cdef class FetchedRecords:
         *,
         aborted=None,
         bint checks_crcs=True,
-        convert=None,
+        decode_key=None,
+        decode_value=None,
+        explain=None,
         limit_bytes=DECOMPRESSED_BYTES_DEFAULT,
     ):
         self.topic = topic
@@ -208,7 +212,9 @@ cdef class FetchedRecords:
             self.aborted = sorted([(offset, producer) for producer, offset in aborted])
             self.aborted_producers = set()
         self.checks_crcs = checks_crcs
-        self.convert = convert
+        self.decode_key = decode_key
+        self.decode_value = decode_value
+        self.explain = explain
         self.limit_bytes = limit_bytes
         self.next_batch_offset = position
         self.pending = []
@@ -284,8 +290,7 @@ cdef class FetchedRecords:
                     self.at = self.batch_start
                 self.pass_to(min(self.next_batch_offset, end_offset))
         except RecordsError as error:
-            self.failure = error
-            raise
+            self.fail(error)
         return True
 
     cdef int fill_batch(self, builder, int64_t end_offset) except -1:
@@ -298,7 +303,7 @@ cdef class FetchedRecords:
         return 0
 
     cdef Message next_message(self):
-        """The next message, converted; the one that fails to convert is kept for the next time."""
+        """The next message, decoded; the one that cannot be is kept for the next time."""
         cdef Message message
         if self.pending:
             message = self.pending.pop()
@@ -307,19 +312,32 @@ cdef class FetchedRecords:
         if message is None:
             self.is_exhausted = True
             return None
-        if self.convert is not None:
-            try:
-                key, value = self.convert(message)
-            except BaseException:
-                self.pending.append(message)
-                raise
-            message.key = key
-            message.value = value
-            # What a converter made may lead back to the message; bytes cannot.
-            if (PyObject_IS_GC(key) or PyObject_IS_GC(value)) and not PyObject_GC_IsTracked(message):
-                PyObject_GC_Track(<PyObject*>message)
+        if self.decode_key is not None or self.decode_value is not None:
+            self.decode(message)
         self.next_offset = message.offset + 1
         return message
+
+    cdef int decode(self, Message message) except -1:
+        key, value = message.key, message.value
+        is_key = True
+        try:
+            if key is not None and self.decode_key is not None:
+                key = self.decode_key(key)
+            is_key = False
+            if value is not None and self.decode_value is not None:
+                value = self.decode_value(value)
+        except BaseException as error:
+            self.pending.append(message)
+            if self.explain is not None and isinstance(error, Exception):
+                data = message.key if is_key else message.value
+                raise self.explain(error, message.offset, data, is_key) from error
+            raise
+        message.key = key
+        message.value = value
+        # What a decoder made may lead back to the message; bytes cannot.
+        if (PyObject_IS_GC(key) or PyObject_IS_GC(value)) and not PyObject_GC_IsTracked(message):
+            PyObject_GC_Track(<PyObject*>message)
+        return 0
 
     cdef Message read(self):
         cdef int64_t offset
@@ -341,8 +359,15 @@ cdef class FetchedRecords:
                     if offset >= self.next_offset:
                         return self.make_message(offset)
         except RecordsError as error:
-            self.failure = error
-            raise
+            self.fail(error)
+
+    cdef int fail(self, error) except -1:
+        """From now on nothing is given."""
+        self.failure = error
+        if self.explain is not None:
+            self.failure = self.explain(error, self.next_offset, None, False)
+            raise self.failure from error
+        raise error
 
     cdef inline Message make_message(self, int64_t offset):
         cdef BatchReader reader = self.reader

@@ -5,16 +5,16 @@ what no consumer may see (control records, and with `aborted` given the records 
 before the position that was asked for.
 
 Invariant: `next_offset` is the place from which a reader who has all that was given so far goes on; a message that
-cannot be given (damaged bytes, a `convert` that raises) is never passed over: asking again raises again.
+cannot be given (damaged bytes, a decoder that raises) is never passed over: asking again raises again.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Any
+from typing import Any, NoReturn
 
 from penstock.records.batch import (
     ATTRIBUTES_AT,
@@ -113,8 +113,10 @@ class FetchedRecords:
         "_at",
         "_batch_start",
         "_checks_crcs",
-        "_convert",
+        "_decode_key",
+        "_decode_value",
         "_end",
+        "_explain",
         "_failure",
         "_limit_bytes",
         "_next_batch_offset",
@@ -140,11 +142,15 @@ class FetchedRecords:
         *,
         aborted: Sequence[tuple[int, int]] | None = None,
         checks_crcs: bool = True,
-        convert: Callable[[Message], tuple[Any, Any]] | None = None,
+        decode_key: Callable[[bytes], Any] | None = None,
+        decode_value: Callable[[bytes], Any] | None = None,
+        explain: Callable[[Exception, int, bytes | None, bool], BaseException] | None = None,
         limit_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> None:
         """`aborted` are pairs of producer id and first offset, as the answer has them, and None for a reader who
-        wants everything; `convert` makes key and value of a message into what the reader wants to see."""
+        wants everything. `decode_key` and `decode_value` make what the reader wants to see of bytes. `explain` makes of
+        what went wrong the exception to raise: it is given the error, the offset, the bytes that could not be decoded
+        (None where the records themselves are damaged) and whether they are a key."""
         self.topic = topic
         self.partition = partition
         self.next_offset = position
@@ -159,14 +165,16 @@ class FetchedRecords:
         )
         self._aborted_producers: set[int] = set()
         self._checks_crcs = checks_crcs
-        self._convert = convert
+        self._decode_key = decode_key
+        self._decode_value = decode_value
+        self._explain = explain
         self._limit_bytes = limit_bytes
         self._at = 0
         self._batch_start = 0
         self._next_batch_offset = position
         self._reader: Iterator[Record] | None = None
         self._pending: list[Message] = []
-        self._failure: RecordsError | None = None
+        self._failure: BaseException | None = None
         self.end_offset, self.end_epoch, self._end = self._survey(position)
         """Where the next fetch begins, and the leader epoch of what stands before it."""
 
@@ -243,35 +251,36 @@ class FetchedRecords:
                     self._at = self._batch_start
                 self._pass_to(min(self._next_batch_offset, end_offset))
         except RecordsError as error:
-            self._failure = error
-            raise
+            self._fail(error)
         return True
 
     def _next(self) -> Message | None:
-        """The next message, converted; the one that fails to convert is kept for the next time."""
+        """The next message, decoded; the one that cannot be is kept for the next time."""
         message = self._pending.pop() if self._pending else self._read()
         if message is None:
             self.is_exhausted = True
             return None
-        if self._convert is not None:
-            try:
-                key, value = self._convert(message)
-            except BaseException:
-                self._pending.append(message)
-                raise
-            message = Message(
-                message.topic,
-                message.partition,
-                message.offset,
-                message.timestamp_ms,
-                message.timestamp_type,
-                key,
-                value,
-                message.headers,
-                message.leader_epoch,
-            )
+        if self._decode_key is not None or self._decode_value is not None:
+            message = self._decode(message)
         self.next_offset = message.offset + 1
         return message
+
+    def _decode(self, message: Message) -> Message:
+        key, value = message.key, message.value
+        is_key = True
+        try:
+            if key is not None and self._decode_key is not None:
+                key = self._decode_key(key)
+            is_key = False
+            if value is not None and self._decode_value is not None:
+                value = self._decode_value(value)
+        except BaseException as error:
+            self._pending.append(message)
+            if self._explain is not None and isinstance(error, Exception):
+                data = message.key if is_key else message.value
+                raise self._explain(error, message.offset, data, is_key) from error
+            raise
+        return replace(message, key=key, value=value)
 
     def _read(self) -> Message | None:
         if self._failure is not None:
@@ -292,8 +301,15 @@ class FetchedRecords:
                 elif record.offset >= self.next_offset:
                     return self._message(record, self._timestamp_type(), self.leader_epoch)
         except RecordsError as error:
-            self._failure = error
-            raise
+            self._fail(error)
+
+    def _fail(self, error: RecordsError) -> NoReturn:
+        """From now on nothing is given."""
+        self._failure = error
+        if self._explain is not None:
+            self._failure = self._explain(error, self.next_offset, None, False)
+            raise self._failure from error
+        raise error
 
     def _next_batch(self) -> bool:
         """Find the next batch with records to show; the offsets of others are passed."""

@@ -20,7 +20,7 @@ from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.columns import HeaderColumn
 from penstock.records.control import end_transaction_batch
 from penstock.records.errors import CorruptBatch, InvalidBatch, RecordsError, UnsupportedMagic
-from penstock.records.fetched_twin import FetchedRecords, Message
+from penstock.records.fetched_twin import FetchedRecords
 from penstock.records.message_set import write_message_set
 from strategies.records import NEW_RECORDS, damaged_batches
 
@@ -154,7 +154,7 @@ def test_a_message_whose_value_leads_back_to_it_can_be_collected(fetched: Any) -
         message: Any = None
 
     data = batch(0, "a")
-    (message,) = fetched.FetchedRecords("orders", 0, data, 0, convert=lambda _: (None, Value())).take(1)
+    (message,) = fetched.FetchedRecords("orders", 0, data, 0, decode_value=lambda _: Value()).take(1)
     assert gc.is_tracked(message)
     message.value.message = message
 
@@ -328,21 +328,51 @@ def test_a_malformed_record_ends_reading_before_it(fetched: Any) -> None:
             next(records)
 
 
-def test_what_cannot_be_converted_is_kept_and_may_be_asked_for_again(fetched: Any) -> None:
+def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again(fetched: Any) -> None:
     faults = [ValueError("no number")]
 
-    def convert(message: Message) -> tuple[None, int]:
-        if message.offset == 1 and faults:
+    def decode(data: bytes) -> int:
+        if data == b"2" and faults:
             raise faults.pop()
-        return None, int(message.value)
+        return int(data)
 
-    records = fetched.FetchedRecords("orders", 0, batch(0, "123"), 0, convert=convert)
+    records = fetched.FetchedRecords("orders", 0, batch(0, "123"), 0, decode_value=decode)
 
     assert next(records).value == 1
     with pytest.raises(ValueError, match="no number"):
         next(records)
     assert records.next_offset == 1
     assert [message.value for message in records.take(10)] == [2, 3]
+
+
+def test_nothing_is_not_decoded(fetched: Any) -> None:
+    records = fetched.FetchedRecords(
+        "orders", 0, kernel.build_batch(RECORDS), 0, decode_key=str, decode_value=len
+    )
+
+    assert [(message.key, message.value) for message in records] == [
+        ("b'k0'", 2),
+        (None, 2),
+        ("b'k2'", None),
+    ]
+
+
+def test_what_went_wrong_is_explained(fetched: Any) -> None:
+    def explain(error: Exception, offset: int, data: bytes | None, is_key: bool) -> BaseException:
+        return LookupError(type(error).__name__, offset, data, is_key)
+
+    def explained(data: bytes, **options: Any) -> Any:
+        records = fetched.FetchedRecords("orders", 0, data, 7, explain=explain, **options)
+        with pytest.raises(LookupError) as raised:
+            next(records)
+        with pytest.raises(LookupError, match=str(raised.value.args[1])):
+            next(records)
+        return raised.value.args
+
+    keyed = bytes(kernel.build_batch([(1, b"k", b"v", ())], base_offset=7))
+    assert explained(keyed, decode_key=int) == ("ValueError", 7, b"k", True)
+    assert explained(keyed, decode_value=int) == ("ValueError", 7, b"v", False)
+    assert explained(keyed[:-1] + b"!") == ("CorruptBatch", 7, None, False)
 
 
 # Columns -------------------------------------------------------------------------------------------------------------
