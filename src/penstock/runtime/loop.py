@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,17 +15,18 @@ YOUNG_OBJECTS_MAX = 50_000
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on the best loop there is."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The best loop there is, not running yet; uvloop is imported only now."""
     try:
         import uvloop
     except ImportError:  # no wheel for this platform; the standard loop does the same, more slowly
-        return asyncio.new_event_loop
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 def settle_memory() -> None:

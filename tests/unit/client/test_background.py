@@ -1,0 +1,171 @@
+"""The thread that sync clients run on: results and errors come back, and nothing is left behind or waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness.waiting import wait_until
+from penstock.client import errors
+from penstock.client.background import Background
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    background = Background("test-background")
+    yield background
+    background.close()
+
+
+def threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "test-background"]
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+async def fail() -> None:
+    raise errors.Disconnected("gone")
+
+
+def test_no_thread_is_started_before_the_first_call() -> None:
+    Background("test-background")
+    assert threads() == []
+
+
+def test_the_result_of_a_coroutine_comes_back(background: Background) -> None:
+    assert background.call(double(21)) == 42
+    assert len(threads()) == 1
+
+
+def test_its_exception_comes_back(background: Background) -> None:
+    with pytest.raises(errors.Disconnected, match="gone"):
+        background.call(fail())
+
+
+def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Background) -> None:
+    async def give_up() -> None:
+        raise errors.TimedOut("by itself")
+
+    with pytest.raises(errors.TimedOut, match="by itself"):
+        background.call(give_up(), timeout_s=60)
+
+
+def test_a_call_whose_time_is_up_is_cancelled(background: Background) -> None:
+    ended = threading.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(errors.TimedOut):
+        background.call(wait(), timeout_s=0.01)
+    assert ended.is_set()
+
+
+def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> None:
+    ended = threading.Event()
+
+    async def interrupt_and_wait() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        background.call(interrupt_and_wait())
+    assert ended.is_set()
+    assert background.call(double(1)) == 2
+
+
+def test_a_call_from_its_own_thread_is_refused(background: Background) -> None:
+    async def call_again() -> None:
+        background.call(double(1))
+
+    with pytest.raises(errors.IllegalState, match="its own thread"):
+        background.call(call_again())
+
+
+def test_it_cannot_be_closed_from_its_own_thread(background: Background) -> None:
+    async def close() -> None:
+        background.close()
+
+    with pytest.raises(errors.IllegalState, match="its own thread"):
+        background.call(close())
+
+
+def test_what_is_posted_runs_on_the_thread(background: Background) -> None:
+    ran_in: list[str] = []
+    background.post(lambda: ran_in.append(threading.current_thread().name))
+    background.call(double(1))
+    assert ran_in == ["test-background"]
+
+
+def test_closing_ends_the_thread_and_may_be_repeated(background: Background) -> None:
+    background.call(double(1))
+    background.close()
+    assert threads() == []
+    background.close()
+
+
+def test_a_closed_one_refuses(background: Background) -> None:
+    background.close()
+    with pytest.raises(errors.ClientClosed):
+        background.call(double(1))
+    with pytest.raises(errors.ClientClosed):
+        background.post(print)
+
+
+def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -> None:
+    is_waiting = threading.Event()
+    seen: list[BaseException] = []
+
+    async def wait() -> None:
+        is_waiting.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            background.call(wait())
+        except errors.ClientClosed as error:
+            seen.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert is_waiting.wait(20)
+    background.close()
+    caller.join(20)
+    assert len(seen) == 1
+
+
+def test_one_that_nobody_holds_ends_its_thread() -> None:
+    background = Background("test-background")
+    background.call(double(1))
+    del background
+    gc.collect()
+    wait_until(lambda: threads() == [], "the thread ends")
+
+
+def test_it_is_refused_in_a_child_of_the_process(background: Background) -> None:
+    background.call(double(1))
+    child = os.fork()
+    if child == 0:
+        try:
+            background.call(double(1))
+        except errors.UsedAfterFork:
+            background.close()  # must neither hang nor end the parent's
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert background.call(double(3)) == 6
