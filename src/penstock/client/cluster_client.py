@@ -440,7 +440,7 @@ def _transport(
                 receive_bytes=settings.get("receive.buffer.bytes"),
             )
         ),
-        client_id=settings.get("client.id") or "penstock",
+        client_id=settings.client_id,
         reconnect=Backoff(
             settings.get("reconnect.backoff.ms"),
             settings.get("reconnect.backoff.max.ms"),

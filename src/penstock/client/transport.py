@@ -11,6 +11,7 @@ Invariant: after `close` there is no connection, no task and no timer.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 from penstock.client import addresses
@@ -250,6 +251,8 @@ class Transport:
             link.idle_timer = None
 
 
-def _words(error: BaseException) -> str:
-    """What the system says, without its number."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+def _words(error: OSError) -> str:
+    """What the system says, without its number and without the address, which is said elsewhere."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return (error.strerror or str(error) or type(error).__name__).lower()
