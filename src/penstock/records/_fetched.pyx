@@ -293,6 +293,14 @@ cdef class FetchedRecords:
             self.fail(error)
         return True
 
+    def drop(self):
+        self.reader = None
+        self.failure = None
+        self.pending.clear()
+        self.next_batch_offset = self.next_offset
+        self.at = self.end
+        self.is_exhausted = True
+
     cdef int fill_batch(self, builder, int64_t end_offset) except -1:
         batch, start = self.view, self.batch_start
         if self.data[self.batch_start + MAGIC_AT] != MAGIC:
@@ -486,10 +494,6 @@ cdef class MessageStream:
             if following is None:
                 raise StopIteration
             self.source, self.left = following
-
-    def interrupt(self):
-        """Ask for a source before the next message, whatever is left of this one."""
-        self.left = 0
 
 
 cdef inline int64_t size_min(int magic) noexcept nogil:

@@ -254,6 +254,15 @@ class FetchedRecords:
             self._fail(error)
         return True
 
+    def drop(self) -> None:
+        """Give nothing more: the reader goes on elsewhere."""
+        self._reader = None
+        self._failure = None
+        self._pending.clear()
+        self._next_batch_offset = self.next_offset
+        self._at = self._end
+        self.is_exhausted = True
+
     def _next(self) -> Message | None:
         """The next message, decoded; the one that cannot be is kept for the next time."""
         message = self._pending.pop() if self._pending else self._read()
@@ -420,10 +429,6 @@ class MessageStream:
             if following is None:
                 raise StopIteration
             self._source, self._left = following
-
-    def interrupt(self) -> None:
-        """Ask for a source before the next message, whatever is left of this one."""
-        self._left = 0
 
 
 def read_old_message(view: Buffer, limit_bytes: int) -> tuple[list[Record], TimestampType]:

@@ -449,15 +449,17 @@ def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted(fetched: An
     assert asked == [0, 3, 5, 6]
 
 
-def test_an_interrupted_stream_asks_before_the_next_message(fetched: Any) -> None:
-    first = fetched.FetchedRecords("orders", 0, batch(0, "abcd"), 0)
+def test_a_stream_goes_on_behind_a_source_that_was_dropped(fetched: Any) -> None:
+    first = fetched.FetchedRecords("orders", 0, batch(0, "abcd") + batch(4, "e"), 0)
     answers = iter([(first, 100), (fetched.FetchedRecords("orders", 0, batch(9, "z"), 9), 1), None])
     stream = fetched.MessageStream(lambda: next(answers))
 
     next(stream)
-    stream.interrupt()
+    first.drop()
 
     assert text(stream) == "z"
+    assert first.next_offset == 1
+    assert first.is_exhausted
 
 
 # Twin and compiled ---------------------------------------------------------------------------------------------------
