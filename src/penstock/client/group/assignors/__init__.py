@@ -1,0 +1,98 @@
+"""Assignors of classic groups, by Kafka's names, by the names of Kafka's Java classes, or your own.
+
+`assignors_of` reads the setting `partition.assignment.strategy`. A new assignor is a row of `KNOWN`, or an object or
+class of the program's own (`assignor.Assignor`), or the dotted name of one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.group.assignors.assignor import (
+    NO_GENERATION,
+    Assignor,
+    GroupToAssign,
+    MemberToAssign,
+    Share,
+    Tenure,
+)
+from penstock.client.group.assignors.ranges import RangeAssignor
+from penstock.client.group.assignors.round_robin import RoundRobinAssignor
+from penstock.client.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+
+__all__ = [
+    "NO_GENERATION",
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "GroupToAssign",
+    "MemberToAssign",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "Share",
+    "StickyAssignor",
+    "Tenure",
+    "assignors_of",
+]
+
+KNOWN: dict[str, type[Assignor]] = {
+    kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
+JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+
+
+def assignors_of(setting: object) -> tuple[Assignor, ...]:
+    """In order of preference: the group takes the first that most members can agree on."""
+    found = tuple(_assignor_of(each) for each in _entries(setting))
+    if not found:
+        raise BadConfiguration("partition.assignment.strategy names no assignor")
+    names = [assignor.name for assignor in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadConfiguration(f"partition.assignment.strategy names the assignor {name!r} twice")
+    return found
+
+
+def is_cooperative(assignors: Iterable[Assignor]) -> bool:
+    """Whether members may read on through a rebalance: only if every assignor that may be chosen allows it."""
+    return all(assignor.is_cooperative for assignor in assignors)
+
+
+def _entries(setting: object) -> list[object]:
+    if isinstance(setting, str):
+        return [name for part in setting.split(",") if (name := part.strip())]
+    if isinstance(setting, list | tuple):
+        return list(setting)
+    return [setting]
+
+
+def _assignor_of(entry: object) -> Assignor:
+    if isinstance(entry, Assignor):
+        return entry
+    if isinstance(entry, type) and issubclass(entry, Assignor):
+        return entry()
+    if isinstance(entry, str):
+        return _named(entry)
+    raise BadConfiguration(
+        f"partition.assignment.strategy takes names and objects or classes of Assignor, not {entry!r}"
+    )
+
+
+def _named(name: str) -> Assignor:
+    plain = name.removeprefix(JAVA_PACKAGE)
+    for known, kind in KNOWN.items():
+        if plain == kind.__name__ or plain.lower().replace("_", "-").replace(" ", "") in (
+            known,
+            known.replace("round", "round-"),
+        ):
+            return kind()
+    module, _, attribute = name.rpartition(".")
+    if module:
+        try:
+            return _assignor_of(getattr(importlib.import_module(module), attribute))
+        except (ImportError, AttributeError) as exc:
+            raise BadConfiguration(f"partition.assignment.strategy: there is no {name!r} to import") from exc
+    raise BadConfiguration(
+        f"partition.assignment.strategy: no assignor is called {name!r}; there are {', '.join(KNOWN)}"
+    )

@@ -1,0 +1,363 @@
+"""A consumer's membership in its group, whichever protocol it speaks: the driver of both machines.
+
+One task does what the membership says next: finds the coordinator, sends, learns of topics, waits. So heartbeats go out
+by themselves. What concerns the application waits until it asks (`next_event`), inside its own poll, and goes on when
+it has acknowledged. Nothing here decides, and nothing here fetches.
+
+    member.subscribe(["orders"])
+    while ...:
+        member.note_poll()
+        while (event := member.next_event()) is not None:
+            ...                      # Revoked: commit; Assigned: begin to fetch; Lost: forget
+            member.acknowledge(event)
+    await member.leave("the consumer is closed")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.cluster import Cluster, TopicPartition
+from penstock.client.cluster_client import ClusterClient, CoordinatorKind
+from penstock.client.group.assignors import assignors_of
+from penstock.client.group.classic import ClassicMembership, ClassicSettings, leave_by_one
+from penstock.client.group.consumer_protocol import ConsumerMembership, ConsumerProtocolSettings
+from penstock.client.group.membership import Action, LearnTopics, Membership, Send, Standing
+from penstock.client.group.nouns import Event, GroupMetadata, Lost, Offset, Revoked, Subscription
+from penstock.client.group.offsets import GroupOffsets
+from penstock.client.settings import ClientSettings
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.leave_group import LeaveGroupRequest
+from penstock.protocol.types import random_uuid, uuid_text
+
+logger = logging.getLogger(__name__)
+
+REGEX_VERSION = 1  # of ConsumerGroupHeartbeat: brokers match patterns
+LEAVE_MANY_VERSION = 3  # of LeaveGroup
+LEAVE_TIMEOUT_MS = 5_000
+
+
+class GroupMember:
+    def __init__(self, client: ClusterClient, *, rng: random.Random | None = None) -> None:
+        settings = client.settings
+        self.group_id: str = settings.get("group.id")
+        self.on_event: Callable[[], None] = lambda: None
+        """Called on the loop when `next_event` may have something, so that a waiting poll wakes."""
+        self._client = client
+        self._membership = _membership(settings, rng or random.Random(), client)
+        self._offsets = GroupOffsets(
+            client,
+            self.group_id,
+            requires_stable=settings.get("isolation.level") == "read_committed",
+            on_refused=self._refused,
+        )
+        self._may_create: bool = settings.get("allow.auto.create.topics")
+        self._task: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._creating: asyncio.Task[None] | None = None
+        self._bell = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        client.on_update(self._cluster_changed)
+
+    # Membership
+
+    def subscribe(
+        self, topics: Collection[str] = (), *, pattern: re.Pattern[str] | str | None = None
+    ) -> None:
+        """Become a member, or one with another subscription. A text is a pattern of RE2 for brokers to match."""
+        if isinstance(pattern, str):
+            try:
+                re.compile(pattern)
+            except re.error as exc:
+                raise errors.BadArgument(f"{pattern!r} is no regular expression: {exc}") from None
+        self._membership.reset_failure()
+        self._membership.subscribe(Subscription(frozenset(topics), pattern), self._client.now_ms())
+        self._client.want(self._membership.topics_wanted)
+        if self._may_create and topics:
+            self._create(topics)
+        self._wake()
+
+    @property
+    def subscription(self) -> Subscription:
+        return self._membership.subscription
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        return self._membership.metadata
+
+    @property
+    def held(self) -> frozenset[TopicPartition]:
+        """What the application was given and has not let go of."""
+        return self._membership.holdings.held
+
+    def note_poll(self, now_ms: int | None = None) -> None:
+        """The application polls: without that for `max.poll.interval.ms`, the member leaves its group."""
+        self._membership.note_poll(self._client.now_ms() if now_ms is None else now_ms)
+        self._wake()
+
+    def next_event(self) -> Event | None:
+        """What the application has to do next; the same until it is acknowledged. Raises what ended the membership."""
+        event = self._membership.next_event()
+        if event is None and self._membership.failure is not None:
+            failure = self._membership.failure
+            if isinstance(failure, errors.AuthorizationError):
+                self._membership.reset_failure()  # rights may be granted: the next poll tries again
+            raise failure
+        return event
+
+    def acknowledge(self, event: Event) -> None:
+        self._membership.acknowledge(event, self._client.now_ms())
+        self._wake()
+
+    def let_go(self) -> Revoked | Lost | None:
+        """Have everything let go of, as before leaving: the event to handle and acknowledge, if there is something."""
+        self._membership.holdings.withdraw()
+        event = self._membership.next_event()
+        return event if isinstance(event, Revoked | Lost) else None
+
+    async def leave(self, reason: str, *, timeout_ms: int = LEAVE_TIMEOUT_MS, for_good: bool = False) -> None:
+        """Leave the group. A static member keeps its place for a while, unless it leaves `for_good`."""
+        membership, client = self._membership, self._client
+        was_joining = isinstance(membership, ClassicMembership) and self._asking is not None
+        await self._stop()
+        membership.reset_failure()
+        membership.leave(reason, client.now_ms(), for_good=for_good)
+        if not membership.has_left:
+            with contextlib.suppress(errors.PenstockError, TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._say_goodbye(past_others=was_joining)
+        membership.subscribe(Subscription(), client.now_ms())
+
+    # Offsets
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Offset], *, deadline_ms: int | None = None
+    ) -> None:
+        """Tell the group how far it has read. `CommitFailed` where the group has gone on without this member."""
+        deadline_ms = self._client.deadline() if deadline_ms is None else deadline_ms
+
+        async def identity() -> GroupMetadata:
+            return await self._identity_of_commit(offsets)
+
+        await self._offsets.commit(offsets, identity, deadline_ms=deadline_ms)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], *, deadline_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """How far the group has read; partitions for which nothing is committed are left out."""
+        deadline_ms = self._client.deadline() if deadline_ms is None else deadline_ms
+        return await self._offsets.committed(partitions, self._identity_of_lookup, deadline_ms=deadline_ms)
+
+    async def _identity_of_commit(self, offsets: Mapping[TopicPartition, Offset]) -> GroupMetadata:
+        membership = self._membership
+        if not membership.subscription:
+            return GroupMetadata(self.group_id)
+        while membership.standing is Standing.REBALANCING and offsets.keys() <= membership.holdings.held:
+            self._is_idle.clear()
+            await self._is_idle.wait()
+        match membership.standing:
+            case Standing.MEMBER:
+                return membership.metadata
+            case Standing.REBALANCING:
+                words = "the group rebalances, and these partitions are not this member's for now"
+                raise errors.RebalanceInProgress(words, about=f"group {self.group_id}")
+            case Standing.OUT:
+                words = "this member is not in its group (any more)"
+                raise errors.CommitFailed(words, about=f"group {self.group_id}")
+
+    async def _identity_of_lookup(self) -> GroupMetadata:
+        """Classic members look up as anybody would; the newer protocol wants to know who asks."""
+        membership = self._membership
+        if isinstance(membership, ConsumerMembership) and membership.standing is Standing.MEMBER:
+            return membership.metadata
+        return GroupMetadata(self.group_id)
+
+    def _refused(self, error: ErrorCode) -> None:
+        now_ms = self._client.now_ms()
+        if error == ErrorCode.STALE_MEMBER_EPOCH and isinstance(self._membership, ConsumerMembership):
+            self._membership.hurry(now_ms)
+        else:
+            self._membership.put_out(error, now_ms)
+        self._wake()
+
+    # The task
+
+    def _wake(self) -> None:
+        self._bell.set()
+        if self._task is None and self._membership.subscription:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-group-member")
+
+    def _cluster_changed(self, cluster: Cluster) -> None:
+        self._membership.cluster_changed(cluster, self._client.now_ms())
+        if self._task is not None:
+            self._wake()
+
+    async def _run(self) -> None:
+        try:
+            await self._live()
+        except Exception as error:  # the application has to learn of it, and nothing can go on
+            self._membership.failure = error
+            self._tell()
+
+    async def _live(self) -> None:
+        client, membership = self._client, self._membership
+        while True:
+            self._bell.clear()
+            now_ms = client.now_ms()
+            action = membership.next_action(now_ms)
+            self._tell()
+            if action is None:
+                await self._sleep(membership.wake_at_ms(now_ms))
+            else:
+                self._asking = asyncio.get_running_loop().create_task(self._do(action))
+                try:
+                    await self._asking
+                finally:
+                    self._asking = None
+            client.want(membership.topics_wanted)
+
+    def _tell(self) -> None:
+        self._is_idle.set()
+        if self._membership.failure is not None or self._membership.holdings.has_event:
+            self.on_event()
+
+    async def _sleep(self, until_ms: int | None) -> None:
+        if until_ms is None:
+            await self._bell.wait()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until_ms / 1000):
+                await self._bell.wait()
+
+    async def _do(self, action: Action) -> None:
+        if isinstance(action, LearnTopics):
+            await self._learn()
+        else:
+            await self._send(action)
+
+    async def _learn(self) -> None:
+        client, membership = self._client, self._membership
+        client.want(membership.topics_wanted)
+        try:
+            cluster = await client.refresh(
+                deadline_ms=client.now_ms() + membership.settings.request_timeout_ms
+            )
+        except errors.PenstockError as error:
+            if not error.retriable:
+                raise
+            return
+        membership.learned(cluster, client.now_ms())
+
+    async def _send(self, action: Send) -> None:
+        client, membership = self._client, self._membership
+        kind, key = CoordinatorKind.GROUP, self.group_id
+        if membership.coordinator_is_lost:
+            client.forget_coordinator(kind, key)
+            membership.coordinator_is_lost = False
+        try:
+            deadline_ms = client.now_ms() + membership.settings.request_timeout_ms
+            node_id = await client.coordinator(kind, key, deadline_ms=deadline_ms)
+            response = await self._ask(node_id, action)
+        except _NoPatterns:
+            assert isinstance(membership, ConsumerMembership)
+            membership.match_patterns_here(action, client.now_ms())
+        except errors.PenstockError as error:
+            membership.failed(action, error, client.now_ms())
+        else:
+            membership.answered(action, response, client.now_ms())
+
+    async def _ask(self, node_id: int, action: Send) -> Any:
+        """Send it as this coordinator can read it."""
+        client, request = self._client, action.request
+        await client.connect(node_id)
+        if isinstance(request, LeaveGroupRequest):
+            if client.version_of(node_id, ApiKey.LEAVE_GROUP) < LEAVE_MANY_VERSION:
+                request = leave_by_one(request)
+        elif (
+            isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_regex is not None
+        ):
+            if client.version_of(node_id, ApiKey.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION:
+                raise _NoPatterns
+        return await client.ask(node_id, request, timeout_ms=action.timeout_ms)
+
+    async def _say_goodbye(self, *, past_others: bool) -> None:
+        """One attempt: a session that nobody ends ends by itself.
+
+        A broker reads a connection's next request when it has answered the last one, and a join may wait for minutes:
+        so where one is under way, this goes by another connection.
+        """
+        client, membership = self._client, self._membership
+        action = membership.next_action(client.now_ms())
+        assert isinstance(action, Send), "a member that has not left has something to say"
+        node_id = await client.coordinator(CoordinatorKind.GROUP, self.group_id)
+        node = client.node(node_id)
+        if past_others and node is not None:
+            node_id = node.id
+        try:
+            response = await self._ask(node_id, action)
+        except errors.PenstockError as error:
+            logger.info("group %s: the goodbye was not answered: %s", self.group_id, error)
+            membership.failed(action, error, client.now_ms())
+        else:
+            membership.answered(action, response, client.now_ms())
+
+    async def _stop(self) -> None:
+        tasks = [task for task in (self._task, self._asking, self._creating) if task is not None]
+        self._task = self._asking = self._creating = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _create(self, topics: Collection[str]) -> None:
+        """Where brokers create topics that are asked for, a subscription asks for them."""
+
+        async def ask() -> None:
+            with contextlib.suppress(errors.PenstockError):
+                await self._client.topics(topics, may_create=True, patience_ms=0)
+
+        self._creating = asyncio.get_running_loop().create_task(ask(), name="penstock-group-topics")
+
+
+class _NoPatterns(Exception):
+    """The coordinator does not match patterns."""
+
+
+def _membership(settings: ClientSettings, rng: random.Random, client: ClusterClient) -> Membership:
+    now_ms = client.now_ms()
+    common = {
+        "group_id": settings.get("group.id"),
+        "instance_id": settings.get("group.instance.id"),
+        "rack": settings.get("client.rack") or None,
+        "poll_interval_ms": settings.get("max.poll.interval.ms"),
+        "request_timeout_ms": settings.get("request.timeout.ms"),
+        "backoff_ms": settings.get("retry.backoff.ms"),
+        "backoff_max_ms": settings.get("retry.backoff.max.ms"),
+        "with_internal_topics": not settings.get("exclude.internal.topics"),
+    }
+    if settings.get("group.protocol").lower() == "consumer":
+        return ConsumerMembership(
+            ConsumerProtocolSettings(
+                **common,
+                member_id=uuid_text(random_uuid(rng)),
+                remote_assignor=settings.get("group.remote.assignor"),
+            ),
+            now_ms=now_ms,
+        )
+    return ClassicMembership(
+        ClassicSettings(
+            **common,
+            assignors=assignors_of(settings.get("partition.assignment.strategy")),
+            session_timeout_ms=settings.get("session.timeout.ms"),
+            heartbeat_interval_ms=settings.get("heartbeat.interval.ms"),
+        ),
+        now_ms=now_ms,
+    )
