@@ -6,16 +6,23 @@ that was said is never changed in silence: where it cannot hold, it is refused. 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from penstock.config.errors import BadSetting
 
+INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
 IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer, and no more
 
 
 class Settings(Protocol):
     def get(self, name: str, /) -> Any: ...
     def is_set(self, name: str) -> bool: ...
+
+
+class ProducerSettings(Settings, Protocol):
+    @property
+    def acks(self) -> int: ...
 
 
 def check_security(settings: Settings) -> None:
@@ -25,7 +32,7 @@ def check_security(settings: Settings) -> None:
         raise BadSetting("sasl.mechanism", "", "must be said where security.protocol begins with SASL")
 
 
-def check_producer(settings: Settings) -> dict[str, Any]:
+def check_producer(settings: ProducerSettings) -> dict[str, Any]:
     return _reconnect_pause(settings) | _idempotence(settings) | _delivery_time(settings)
 
 
@@ -60,27 +67,27 @@ def _reconnect_pause(settings: Settings) -> dict[str, Any]:
     return {}
 
 
-def _idempotence(settings: Settings) -> dict[str, Any]:
-    """Idempotence is the default, and gives way to other wishes unless it was asked for."""
+def _idempotence(settings: ProducerSettings) -> dict[str, Any]:
+    """Idempotence is the default, and gives way to acks=1 or retries=0 unless it was asked for."""
     is_wanted = settings.get("enable.idempotence")
-    is_said = settings.is_set("enable.idempotence")
-    obstacles = {
-        "acks": settings.get("acks") in ("all", "-1") or "all",
-        "retries": settings.get("retries") > 0 or "at least 1",
-        "max.in.flight.requests.per.connection": settings.get("max.in.flight.requests.per.connection")
-        <= IDEMPOTENT_IN_FLIGHT_MAX
-        or f"at most {IDEMPOTENT_IN_FLIGHT_MAX}",
-    }
-    for name, needed in obstacles.items():
-        if is_wanted and is_said and needed is not True:
+    in_flight = settings.get("max.in.flight.requests.per.connection")
+    if is_wanted and in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
+        raise BadSetting(
+            "max.in.flight.requests.per.connection",
+            str(in_flight),
+            f"must be at most {IDEMPOTENT_IN_FLIGHT_MAX}, or say enable.idempotence=false",
+        )
+    needs = {"acks": ("all", settings.acks == -1), "retries": ("at least 1", settings.get("retries") > 0)}
+    missing = {name: needed for name, (needed, is_met) in needs.items() if not is_met}
+    if is_wanted and settings.is_set("enable.idempotence"):
+        for name, needed in missing.items():
             raise BadSetting(name, str(settings.get(name)), f"must be {needed} with enable.idempotence=true")
-    is_idempotent = is_wanted and all(needed is True for needed in obstacles.values())
+    is_idempotent = is_wanted and not missing
     if settings.get("transactional.id") is not None and not is_idempotent:
         raise BadSetting(
             "transactional.id",
             settings.get("transactional.id"),
-            "needs idempotence: acks=all, retries of at least 1, max.in.flight.requests.per.connection of at most "
-            f"{IDEMPOTENT_IN_FLIGHT_MAX}, and no enable.idempotence=false",
+            "needs idempotence: acks=all, retries of at least 1 and no enable.idempotence=false",
         )
     if settings.get("transaction.two.phase.commit.enable") and settings.is_set("transaction.timeout.ms"):
         raise BadSetting(
@@ -119,14 +126,18 @@ def _call_time(settings: Settings) -> dict[str, Any]:
 
 CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 CONSUMER_ONLY = ("group.remote.assignor",)
+SHARE_ONLY = ("share.acknowledgement.mode", "share.acquire.mode")
 
 
 def _check_group_protocol(settings: Settings) -> None:
-    protocol = settings.get("group.protocol").lower()
+    protocol = settings.get("group.protocol")
     others, other = (CLASSIC_ONLY, "classic") if protocol == "consumer" else (CONSUMER_ONLY, "consumer")
     for name in others:
         if settings.is_set(name):
             raise BadSetting(name, None, f"has a meaning only with group.protocol={other}")
+    for name in SHARE_ONLY:
+        if settings.is_set(name):
+            raise BadSetting(name, None, "has a meaning only for members of share groups")
     session_ms, heartbeat_ms = settings.get("session.timeout.ms"), settings.get("heartbeat.interval.ms")
     if heartbeat_ms >= session_ms:
         raise BadSetting(
@@ -134,8 +145,17 @@ def _check_group_protocol(settings: Settings) -> None:
         )
     if protocol == "classic" and not settings.get("partition.assignment.strategy"):
         raise BadSetting("partition.assignment.strategy", "", "must name at least one assignor")
-    if settings.get("group.id") is not None and not settings.get("group.id").strip():
-        raise BadSetting("group.id", settings.get("group.id"), "must not be blank")
+    _check_names(settings)
+
+
+def _check_names(settings: Settings) -> None:
+    group, instance = settings.get("group.id"), settings.get("group.instance.id")
+    if group is not None and not group.strip():
+        raise BadSetting("group.id", group, "must not be blank")
+    if instance is not None and (INSTANCE_ID.fullmatch(instance) is None or instance in (".", "..")):
+        raise BadSetting(
+            "group.instance.id", instance, "must be up to 249 letters, digits, dots, dashes and underscores"
+        )
 
 
 def _without_group(settings: Settings) -> dict[str, Any]:

@@ -124,40 +124,29 @@ class ClientSettings:
 
         if isinstance(first, Mapping):
             for key, given in first.items():
-                take(cls._known(key), key, given)
+                take(cls._name_of(key, "."), key, given)
         elif first is not None:
             servers = first if isinstance(first, str) else _addresses(first)
             take("bootstrap.servers", "the first argument", servers)
         for key, given in settings.items():
-            take(cls._known(key), f'settings["{key}"]', given)
+            take(cls._name_of(key, "."), f'settings["{key}"]', given)
         for key, given in options.items():
-            take(cls._named_by(key), key, given)
+            take(cls._name_of(key, "_"), key, given)
         return taken
 
     @classmethod
-    def _known(cls, name: str) -> str:
-        if not isinstance(name, str):
-            raise BadSetting(repr(name), None, "the name of a setting is a string")
+    def _name_of(cls, key: object, separator: str) -> str:
+        """The setting that is meant, with dots or underscores; `separator` is what belongs in this place."""
+        if not isinstance(key, str):
+            raise BadSetting(repr(key), None, "the name of a setting is a string")
+        name = cls.short_names.get(key) or key.replace("_", ".")
         if name in cls.table():
             return name
-        raise cls._unknown(name, list(cls.table()))
-
-    @classmethod
-    def _named_by(cls, keyword: str) -> str:
-        if keyword in cls.short_names:
-            return cls.short_names[keyword]
-        name = keyword.replace("_", ".")
-        if name in cls.table():
-            return name
-        keywords = [each.replace(".", "_") for each in cls.table()]
-        raise cls._unknown(keyword, [*cls.short_names, *keywords])
-
-    @classmethod
-    def _unknown(cls, key: str, known: list[str]) -> BadSetting:
         for who, table in TABLES.items():
-            if key.replace("_", ".") in table:
-                return BadSetting(key, None, f"a setting of {who}, and not of {cls.who}")
-        return unknown_setting(key, known, where=cls.who)
+            if name in table:
+                raise BadSetting(key, None, f"a setting of {who}, and not of {cls.who}")
+        known = [*cls.short_names, *(each.replace(".", separator) for each in cls.table())]
+        raise unknown_setting(key, known, where=cls.who)
 
     @classmethod
     def _checked(cls, taken: dict[str, Any], *, ignored: tuple[str, ...] = ()) -> Self:

@@ -6,6 +6,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.StringReader;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -16,6 +17,13 @@ import java.util.Properties;
 import java.util.TreeMap;
 import kafka.server.ConfigHelper;
 import kafka.server.KafkaConfig;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigResource;
@@ -41,7 +49,10 @@ public class KafkaOracle {
         "group", GroupConfig.CONFIG_DEF,
         "client_metrics", ClientMetricsConfigs.configDef(),
         "user", QuotaConfig.scramMechanismsPlusUserAndClientQuotaConfigs(),
-        "ip", QuotaConfig.ipConfigs());
+        "ip", QuotaConfig.ipConfigs(),
+        "producer", ProducerConfig.configDef(),
+        "consumer", ConsumerConfig.configDef(),
+        "admin", AdminClientConfig.configDef());
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(System.out, true, "UTF-8");
@@ -72,6 +83,7 @@ public class KafkaOracle {
             case "check_dynamic": return checkDynamic(question);
             case "check_topic": return checkTopic(question);
             case "check_group": return checkGroup(question);
+            case "open_client": return openClient(question);
             case "describe_broker": return describeBroker(question);
             case "describe_topic": return describeTopic(question);
             case "describe_group": return describeGroup(question);
@@ -164,6 +176,37 @@ public class KafkaOracle {
         GroupConfig.validateNames(strings(question, "overrides"));
         GroupConfig.validate(values, broker.groupCoordinatorConfig(), broker.shareGroupConfig());
         return true;
+    }
+
+    // What a client makes of its settings when it is built; nothing is connected to. The values are those that follow.
+    static Object openClient(Map<?, ?> question) {
+        Map<String, Object> given = new HashMap<>(strings(question, "settings"));
+        given.putIfAbsent("bootstrap.servers", "127.0.0.1:1");
+        given.put("enable.metrics.push", "false");
+        String bytes = "org.apache.kafka.common.serialization.ByteArray";
+        switch ((String) question.get("table")) {
+            case "producer":
+                given.put("key.serializer", bytes + "Serializer");
+                given.put("value.serializer", bytes + "Serializer");
+                new KafkaProducer<byte[], byte[]>(given).close(Duration.ZERO);
+                return shown(new ProducerConfig(given), TABLES.get("producer"));
+            case "consumer":
+                given.put("key.deserializer", bytes + "Deserializer");
+                given.put("value.deserializer", bytes + "Deserializer");
+                new KafkaConsumer<byte[], byte[]>(given).close(CloseOptions.timeout(Duration.ZERO));
+                return shown(new ConsumerConfig(given), TABLES.get("consumer"));
+            default:
+                if (given.containsKey("bootstrap.controllers") && question.get("servers") == null)
+                    given.remove("bootstrap.servers");
+                Admin.create(given).close(Duration.ZERO);
+                return shown(new AdminClientConfig(given), TABLES.get("admin"));
+        }
+    }
+
+    static Object shown(AbstractConfig config, ConfigDef definition) {
+        Map<String, Object> values = new TreeMap<>();
+        definition.configKeys().forEach((name, key) -> values.put(name, ConfigDef.convertToString(config.values().get(name), key.type)));
+        return values;
     }
 
     static Object describeBroker(Map<?, ?> question) {

@@ -3,8 +3,8 @@
 With a schema that both sides know a value is one message with nothing but data; without one it is a stream that begins
 with its schema, which costs some hundred bytes for each record and is better kept for values of many rows.
 
-A value may be a RecordBatch, a Table, or one row of either (a `StructScalar`, or a dict where there is a schema). What is
-read is a RecordBatch.
+A value may be a RecordBatch, a Table, or one row of either (a `StructScalar`, or a dict where there is a schema). What
+is read is a RecordBatch.
 """
 
 from __future__ import annotations

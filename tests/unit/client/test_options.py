@@ -1,0 +1,68 @@
+"""Typed keywords, held to the tables that declare the settings."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from penstock.client import options
+from penstock.client.settings import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from penstock.config.values import Secret, SettingType
+
+KINDS: list[tuple[Any, type[ClientSettings]]] = [
+    (options.ProducerOptions, ProducerSettings),
+    (options.ConsumerOptions, ConsumerSettings),
+    (options.AdminOptions, AdminSettings),
+]
+PLAIN = {
+    SettingType.BOOLEAN: {bool},
+    SettingType.SHORT: {int},
+    SettingType.INT: {int},
+    SettingType.LONG: {int},
+    SettingType.DOUBLE: {float},
+    SettingType.STRING: {str},
+    SettingType.PASSWORD: {str, Secret},
+}
+
+
+@pytest.mark.parametrize(("typed", "settings"), KINDS)
+def test_every_setting_is_a_keyword_and_no_other_name_is(typed: Any, settings: type[ClientSettings]) -> None:
+    names = {name.replace(".", "_") for name in settings.table()} | set(settings.short_names)
+
+    assert set(get_type_hints(typed)) == names
+    assert typed.__total__ is False
+
+
+@pytest.mark.parametrize(("typed", "settings"), KINDS)
+def test_a_keyword_takes_what_its_setting_is(typed: Any, settings: type[ClientSettings]) -> None:
+    hints = get_type_hints(typed)
+    for name, setting in settings.table().items():
+        members = set(get_args(hints[name.replace(".", "_")]))
+        assert type(None) in members, name
+        members -= {type(None)}
+        literals = {value for member in members for value in get_args(member) if isinstance(value, str)}
+        if setting.type is SettingType.STRING and literals:
+            for choice in literals:
+                settings.table()[name].parse(choice)
+        elif setting.type in PLAIN:
+            assert members == PLAIN[setting.type], name
+
+
+@pytest.mark.parametrize(("typed", "settings"), KINDS)
+def test_a_choice_is_offered_wherever_there_are_few(typed: Any, settings: type[ClientSettings]) -> None:
+    hints = get_type_hints(typed)
+    for name, setting in settings.table().items():
+        if (
+            setting.rule is None
+            or not setting.rule.words.startswith("one of ")
+            or name == "auto.offset.reset"
+        ):
+            continue
+        offered = {
+            str(value).upper()
+            for member in get_args(hints[name.replace(".", "_")])
+            for value in get_args(member)
+        }
+        words = setting.rule.words.removeprefix("one of ").removesuffix(", in upper or lower case")
+        assert offered == {choice.upper() for choice in words.split(", ")}, name

@@ -1,0 +1,285 @@
+"""What a client was told: where a setting may stand, which values it takes, and how it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from penstock.config.values import Secret
+
+
+class TestWhereASettingMayStand:
+    def test_nothing_said_is_kafkas_default_and_the_broker_beside_it(self) -> None:
+        settings = ProducerSettings.of()
+
+        assert settings.get("bootstrap.servers") == ("localhost:9092",)
+        assert settings.get("linger.ms") == 5
+        assert settings.acks == -1
+        assert settings.get("enable.idempotence") is True
+        assert not settings.is_set("linger.ms")
+
+    def test_addresses_stand_first_as_text_or_list(self) -> None:
+        assert ProducerSettings.of("a:1,b:2").get("bootstrap.servers") == ("a:1", "b:2")
+        assert AdminSettings.of(["a:1", "b:2"]).get("bootstrap.servers") == ("a:1", "b:2")
+
+    def test_a_mapping_of_all_settings_stands_first(self) -> None:
+        settings = ProducerSettings.of({"bootstrap.servers": "a:1", "linger.ms": 7})
+
+        assert settings.get("bootstrap.servers") == ("a:1",)
+        assert settings.get("linger.ms") == 7
+        assert settings.is_set("linger.ms")
+
+    def test_dots_in_a_mapping_and_underscores_in_keywords_mean_the_same(self) -> None:
+        assert ProducerSettings.of(None, {"linger.ms": 7}).get("linger.ms") == 7
+        assert ProducerSettings.of(None, None, {"linger_ms": 7}).get("linger.ms") == 7
+        assert ProducerSettings.of({"linger_ms": 7}).get("linger.ms") == 7
+
+    @pytest.mark.parametrize(
+        "say_twice",
+        [
+            lambda: ProducerSettings.of({"linger.ms": 1}, None, {"linger_ms": 1}),
+            lambda: ProducerSettings.of(None, {"linger.ms": 1}, {"linger_ms": 1}),
+            lambda: ProducerSettings.of("a:1", {"bootstrap.servers": "a:1"}),
+            lambda: ConsumerSettings.of(None, None, {"group": "a", "group_id": "a"}),
+        ],
+    )
+    def test_a_setting_said_twice_is_refused(self, say_twice: Callable[[], Any]) -> None:
+        with pytest.raises(BadConfiguration, match="said twice"):
+            say_twice()
+
+    def test_short_keywords_stand_for_longer_ones(self) -> None:
+        assert ProducerSettings.of(None, None, {"serializer": "json"}).get("value.serializer") == "json"
+        consumer = ConsumerSettings.of(None, None, {"deserializer": "json", "group": "billing"})
+        assert (consumer.get("value.deserializer"), consumer.get("group.id")) == ("json", "billing")
+
+    def test_none_is_as_though_nothing_was_said(self) -> None:
+        settings = ConsumerSettings.of(None, None, {"group": None, "max_poll_records": None})
+
+        assert not settings.is_set("group.id")
+        assert settings.get("max.poll.records") == 500
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("name", "given", "expected"),
+        [
+            ("linger.ms", "7", 7),
+            ("linger.ms", " 7 ", 7),
+            ("enable.idempotence", "TRUE", True),
+            ("enable.idempotence", True, True),
+            ("acks", "-1", "-1"),
+            ("acks", -1, "-1"),
+            ("acks", "all", "all"),
+            ("sasl.login.refresh.window.factor", 1, 1.0),
+            ("ssl.key.password", "secret", Secret("secret")),
+            ("ssl.key.password", Secret("secret"), Secret("secret")),
+            ("ssl.cipher.suites", ["a", "b"], ("a", "b")),
+            ("security.protocol", "sasl_ssl", "SASL_SSL"),
+            ("metadata.recovery.strategy", "NONE", "none"),
+            ("key.serializer", "org.apache.kafka.common.serialization.LongSerializer", "int64"),
+            ("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner", "round-robin"),
+            ("interceptor.classes", "a.B, c.D", ("a.B", "c.D")),
+        ],
+    )
+    def test_a_value_is_pythons_own_or_the_text_of_a_file(
+        self, name: str, given: object, expected: object
+    ) -> None:
+        assert ProducerSettings.of(None, {name: given}).get(name) == expected
+
+    def test_an_object_is_kept_as_it_was_given(self) -> None:
+        interceptor, partitioner = object(), object()
+
+        settings = ProducerSettings.of(
+            None, None, {"interceptor_classes": [interceptor], "partitioner_class": partitioner}
+        )
+
+        assert settings.get("interceptor.classes") == (interceptor,)
+        assert settings.get("partitioner.class") is partitioner
+
+    def test_assignors_are_known_by_their_java_classes(self) -> None:
+        java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+
+        settings = ConsumerSettings.of(
+            None, None, {"group": "g", "partition_assignment_strategy": [java, "range"]}
+        )
+
+        assert settings.get("partition.assignment.strategy") == ("cooperative-sticky", "range")
+        assert ConsumerSettings.of().get("partition.assignment.strategy") == ("range", "cooperative-sticky")
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"linger_ms": 1.5}, "linger.ms: must be an integer of 64 bits, and 1.5 is of type float"),
+            ({"linger_ms": True}, "linger.ms: must be an integer of 64 bits, and True is of type bool"),
+            ({"linger_ms": "soon"}, "linger.ms=soon: must be an integer of 64 bits, at least 0"),
+            ({"linger_ms": -1}, "linger.ms=-1: must be an integer of 64 bits, at least 0"),
+            (
+                {"batch_size": 2**31},
+                "batch.size: must be an integer of 32 bits, and 2147483648 is of type int",
+            ),
+            ({"enable_idempotence": 1}, "enable.idempotence: must be true or false, and 1 is of type int"),
+            ({"compression_type": "zip"}, "compression.type=zip: must be a string, one of none, gzip"),
+            ({"client_id": 5}, "client.id: must be a string, and 5 is of type int"),
+            ({"bootstrap_servers": [9092]}, "must be a list of strings, and"),
+            ({"interceptor_classes": print}, "interceptor.classes: must be a list, and"),
+            ({"acks": 2}, "acks=2: must be a string, one of all, -1, 0, 1"),
+            ({"transactional_id": ""}, "transactional.id=: must be a string, not empty"),
+        ],
+    )
+    def test_a_value_that_cannot_be_taken_is_named_with_what_would_be(
+        self, options: dict[str, object], words: str
+    ) -> None:
+        with pytest.raises(BadConfiguration) as refusal:
+            ProducerSettings.of(None, None, options)
+
+        assert words in str(refusal.value)
+
+    def test_a_refused_secret_is_not_shown(self) -> None:
+        with pytest.raises(BadConfiguration) as refusal:
+            ProducerSettings.of(None, None, {"ssl_key_password": 4711})
+
+        assert "4711" not in str(refusal.value)
+
+    def test_a_secret_is_hidden_wherever_settings_are_shown(self) -> None:
+        settings = ProducerSettings.of(None, None, {"ssl_key_password": "hunter2", "linger_ms": 1})
+
+        assert "hunter2" not in repr(settings)
+        assert "linger.ms=1" in repr(settings)
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("take", "words"),
+        [
+            (lambda: ProducerSettings.of({"lingr.ms": 1}), "did you mean linger.ms?"),
+            (lambda: ProducerSettings.of(None, None, {"linger": 1}), "did you mean linger_ms?"),
+            (lambda: ConsumerSettings.of(None, None, {"grup": 1}), "did you mean group?"),
+            (
+                lambda: ProducerSettings.of(None, None, {"group_id": "g"}),
+                "a setting of a consumer, and not of a producer",
+            ),
+            (lambda: AdminSettings.of(None, {"xyz": 1}), "`penstock settings` lists all"),
+            (lambda: AdminSettings.of(None, {5: 1}), "the name of a setting is a string"),  # type: ignore[dict-item]
+        ],
+    )
+    def test_an_unknown_name_is_refused_with_the_nearest_right_one(
+        self, take: Callable[[], Any], words: str
+    ) -> None:
+        with pytest.raises(BadConfiguration) as refusal:
+            take()
+
+        assert words in str(refusal.value)
+
+    @pytest.mark.parametrize(
+        ("servers", "words"),
+        [
+            ("localhost", "the port is missing"),
+            ("localhost:99999", "a port is a number"),
+            ("", "at least one item"),
+            (5, "must be addresses (host:port) or a mapping of settings"),
+            ([5], "must be a list of strings"),
+        ],
+    )
+    def test_addresses_are_read_before_anything_is_opened(self, servers: Any, words: str) -> None:
+        with pytest.raises(BadConfiguration) as refusal:
+            ProducerSettings.of(servers)
+
+        assert words in str(refusal.value)
+
+
+class TestWhatFollows:
+    def test_idempotence_gives_way_to_acks(self) -> None:
+        settings = ProducerSettings.of(None, None, {"acks": 1})
+
+        assert settings.acks == 1
+        assert settings.get("enable.idempotence") is False
+
+    def test_a_consumer_without_a_group_reads_from_the_start_and_commits_nothing(self) -> None:
+        alone, in_group = ConsumerSettings.of(), ConsumerSettings.of(None, None, {"group": "billing"})
+
+        assert (alone.get("auto.offset.reset"), alone.get("enable.auto.commit")) == ("earliest", False)
+        assert (in_group.get("auto.offset.reset"), in_group.get("enable.auto.commit")) == ("latest", True)
+
+    def test_what_was_said_of_the_start_holds_without_a_group_too(self) -> None:
+        settings = ConsumerSettings.of(None, None, {"auto_offset_reset": "latest"})
+
+        assert settings.get("auto.offset.reset") == "latest"
+
+    def test_a_delivery_has_time_for_one_request(self) -> None:
+        assert ProducerSettings.of({"request.timeout.ms": 200_000}).get("delivery.timeout.ms") == 200_005
+        with pytest.raises(
+            BadConfiguration, match=r"at least linger\.ms \+ request\.timeout\.ms, which is 30005"
+        ):
+            ProducerSettings.of({"delivery.timeout.ms": 1000})
+
+    def test_a_call_of_an_admin_has_time_for_one_request(self) -> None:
+        assert AdminSettings.of({"request.timeout.ms": 70_000}).get("default.api.timeout.ms") == 70_000
+        with pytest.raises(BadConfiguration, match=r"at least request\.timeout\.ms=30000"):
+            AdminSettings.of({"default.api.timeout.ms": 1})
+
+    def test_controllers_are_asked_instead_of_brokers(self) -> None:
+        with pytest.raises(BadConfiguration, match="not both"):
+            AdminSettings.of("a:1", {"bootstrap.controllers": "b:1"})
+
+    @pytest.mark.parametrize(
+        "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"]
+    )
+    def test_the_consumer_protocol_has_no_use_for_settings_of_the_classic_one(self, name: str) -> None:
+        value = "range" if "strategy" in name else "1000"
+        with pytest.raises(BadConfiguration, match=r"only with group\.protocol=classic"):
+            ConsumerSettings.of({"group.id": "g", "group.protocol": "consumer", name: value})
+
+    def test_a_client_has_a_name_for_the_brokers(self) -> None:
+        assert ProducerSettings.of().client_id == "penstock-producer"
+        assert ProducerSettings.of({"client.id": "shop"}).client_id == "shop"
+
+
+class TestFiles:
+    def test_a_file_written_for_kafka_is_taken_with_what_is_said_over_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text(
+            "bootstrap.servers=a:1\nclient.id = shop\n# comment\nlinger.ms=3\n"
+            "key.serializer=org.apache.kafka.common.serialization.StringSerializer\n"
+        )
+
+        settings = ProducerSettings.of_file(str(file), options={"client_id": "mine"})
+
+        assert settings.get("bootstrap.servers") == ("a:1",)
+        assert settings.get("key.serializer") == "string"
+        assert settings.client_id == "mine"
+
+    def test_what_is_meant_for_others_is_told_apart(self, tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text("group.id=billing\nschema.registry.url=http://localhost:8081\nclient.id=x\n")
+
+        settings = AdminSettings.of_file(str(file))
+
+        assert settings.ignored == ("group.id", "schema.registry.url")
+        assert settings.client_id == "x"
+
+    def test_what_is_said_over_a_file_is_checked_together_with_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text("acks=1\n")
+
+        with pytest.raises(BadConfiguration, match="needs idempotence"):
+            ProducerSettings.of_file(str(file), settings={"transactional.id": "t"})
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [(None, "cannot be read"), ("linger.ms=x", "linger.ms=x: must be"), ("a=\\u12", "line 1")],
+    )
+    def test_a_file_that_cannot_be_taken_is_named(self, tmp_path: Path, text: str | None, words: str) -> None:
+        file = tmp_path / "client.properties"
+        if text is not None:
+            file.write_text(text)
+
+        with pytest.raises(BadConfiguration) as refusal:
+            ProducerSettings.of_file(str(file))
+
+        assert str(refusal.value).startswith(str(file))
+        assert words in str(refusal.value)
