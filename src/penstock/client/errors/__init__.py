@@ -14,13 +14,14 @@ ask any of them whether it is `retriable`. `of(code)` makes the exception for wh
 
 from __future__ import annotations
 
-from penstock.client.errors import base, client, cluster, data, groups, security, transactions
+from penstock.client.errors import base, client, cluster, data, groups, security, several, transactions
 from penstock.client.errors.base import *
 from penstock.client.errors.client import *
 from penstock.client.errors.cluster import *
 from penstock.client.errors.data import *
 from penstock.client.errors.groups import *
 from penstock.client.errors.security import *
+from penstock.client.errors.several import *
 from penstock.client.errors.transactions import *
 from penstock.protocol.errors import ErrorCode
 
@@ -31,6 +32,7 @@ __all__ += cluster.__all__
 __all__ += data.__all__
 __all__ += groups.__all__
 __all__ += security.__all__
+__all__ += several.__all__
 __all__ += transactions.__all__
 
 

@@ -1,0 +1,147 @@
+"""Access control lists: who may do what to which resource."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.operations import AclOperation
+from penstock.client.admin.outcome import Answers, only
+
+__all__ = ["Acl", "AclFilter", "AclOperation", "AclPermission", "AclResourceType", "AclsAdmin", "PatternType"]
+
+
+class AclResourceType(enum.IntEnum):
+    """As on the wire; `ANY` only filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+    @classmethod
+    def _missing_(cls, number: object) -> AclResourceType:
+        return cls.UNKNOWN
+
+
+class PatternType(enum.IntEnum):
+    """How a resource's name is meant. `ANY` and `MATCH` only filter."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    """Everything that applies to a resource of this name: literal, prefixed, or for all."""
+    LITERAL = 3
+    PREFIXED = 4
+
+    @classmethod
+    def _missing_(cls, number: object) -> PatternType:
+        return cls.UNKNOWN
+
+
+class AclPermission(enum.IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @classmethod
+    def _missing_(cls, number: object) -> AclPermission:
+        return cls.UNKNOWN
+
+
+CLUSTER_NAME = "kafka-cluster"
+"""What the one resource of type CLUSTER is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Acl:
+    """One entry: this principal, from this host, is allowed or denied this operation on this resource."""
+
+    resource_type: AclResourceType
+    resource_name: str
+    pattern: PatternType = PatternType.LITERAL
+    principal: str
+    """`User:alice`; `User:*` is everyone."""
+    host: str = "*"
+    operation: AclOperation
+    permission: AclPermission = AclPermission.ALLOW
+
+    def __str__(self) -> str:
+        name = f"{self.resource_name}*" if self.pattern is PatternType.PREFIXED else self.resource_name
+        return (
+            f"{self.principal} {self.permission.name} {self.operation.name}"
+            f" on {self.resource_type.name} {name} from {self.host}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclFilter:
+    """Which entries are meant; what is not said matches all."""
+
+    resource_type: AclResourceType = AclResourceType.ANY
+    resource_name: str | None = None
+    pattern: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission: AclPermission = AclPermission.ANY
+
+    @classmethod
+    def exactly(cls, acl: Acl) -> AclFilter:
+        """The filter that only this entry passes."""
+        return cls(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            pattern=acl.pattern,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission=acl.permission,
+        )
+
+
+class AclsAdmin(AdminCalls):
+    async def describe_acls(
+        self, matching: AclFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[Acl]:
+        """The entries that pass a filter, or all, in order."""
+        call = self._begin("describe access control", timeout_ms)
+        request = wire.acls.describe_request(matching or AclFilter())
+
+        async def attempt() -> list[Acl]:
+            return wire.acls.read_described(await call.ask(request))
+
+        return await call.repeat(attempt)
+
+    async def create_acl(self, acl: Acl, *, timeout_ms: int | None = None) -> None:
+        await only(self.create_acls([acl], timeout_ms=timeout_ms))
+
+    async def create_acls(self, acls: Iterable[Acl], *, timeout_ms: int | None = None) -> dict[Acl, None]:
+        """Add entries; one that is there already is no error."""
+        call = self._begin("create access control entries", timeout_ms)
+
+        async def attempt(wanted: list[Acl]) -> Answers[Acl, None]:
+            return wire.acls.read_created(wanted, await call.ask_controller(wire.acls.create_request(wanted)))
+
+        return await call.each(acls, attempt)
+
+    async def delete_acls(
+        self, filters: Iterable[AclFilter | Acl], *, timeout_ms: int | None = None
+    ) -> dict[AclFilter, list[Acl]]:
+        """Remove all entries that pass one of the filters; tells which that were."""
+        call = self._begin("delete access control entries", timeout_ms)
+        wanted = [AclFilter.exactly(each) if isinstance(each, Acl) else each for each in filters]
+
+        async def attempt(filters: list[AclFilter]) -> Answers[AclFilter, list[Acl]]:
+            response = await call.ask_controller(wire.acls.delete_request(filters))
+            return wire.acls.read_deleted(filters, response)
+
+        return await call.each(wanted, attempt)

@@ -1,0 +1,92 @@
+"""Log directories: what lies in which, how full they are, and moving replicas between those of one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.outcome import Answers
+from penstock.client.cluster import TopicPartition
+from penstock.client.errors import PenstockError
+
+
+class Replica(NamedTuple):
+    """A partition's copy on one broker."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on broker {self.broker}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSize:
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    """How far it is behind the high watermark, or where it is moving behind the copy that it will replace."""
+    is_future: bool
+    """A copy that is moving to this directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirectory:
+    path: str
+    replicas: tuple[ReplicaSize, ...]
+    error: PenstockError | None = None
+    """Why it is offline."""
+    total_bytes: int | None = None
+    """Of the volume; None where the broker does not tell (before Kafka 3.3)."""
+    usable_bytes: int | None = None
+    is_cordoned: bool = False
+    """Takes no new replicas (KIP-1066)."""
+
+
+class LogDirsAdmin(AdminCalls):
+    async def describe_log_dirs(
+        self,
+        brokers: Iterable[int] | None = None,
+        *,
+        topics: Iterable[str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[int, list[LogDirectory]]:
+        """The log directories of some brokers, or of all, and what of some topics, or of all, lies there."""
+        call = self._begin("describe log directories", timeout_ms)
+        wanted = None if topics is None else await call.partitions_of(topics)
+        request = wire.log_dirs.describe_request(wanted)
+        if brokers is None:
+            told = await call.everywhere(request)
+            return {broker: wire.log_dirs.read_described(response) for broker, response in told.items()}
+
+        async def ask(broker: int | None, _: list[int]) -> Answers[int, list[LogDirectory]]:
+            assert broker is not None
+            return {broker: wire.log_dirs.read_described(await call.ask_node(broker, request))}
+
+        return await call.each(brokers, call.to(_themselves, ask))
+
+    async def alter_replica_log_dirs(
+        self, directories: Mapping[Replica | tuple[str, int, int], str], *, timeout_ms: int | None = None
+    ) -> dict[Replica, None]:
+        """Begin to move replicas to other directories of their brokers: `{("orders", 0, 1): "/data/2"}`."""
+        call = self._begin("move replicas between log directories", timeout_ms)
+        wanted = {Replica(*replica): path for replica, path in directories.items()}
+
+        async def ask(broker: int | None, replicas: list[Replica]) -> Answers[Replica, None]:
+            assert broker is not None
+            request = wire.log_dirs.alter_request({replica: wanted[replica] for replica in replicas})
+            return wire.log_dirs.read_altered(await call.ask_node(broker, request), broker)
+
+        return await call.each(wanted, call.to(_brokers, ask))
+
+
+async def _themselves(brokers: list[int]) -> Answers[int, int | None]:
+    return {broker: broker for broker in brokers}
+
+
+async def _brokers(replicas: list[Replica]) -> Answers[Replica, int | None]:
+    return {replica: replica.broker for replica in replicas}

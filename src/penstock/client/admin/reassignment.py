@@ -1,0 +1,96 @@
+"""Moving partitions to other brokers, watching them move, and electing leaders."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.outcome import Answers
+from penstock.client.cluster import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition that is moving."""
+
+    replicas: tuple[int, ...]
+    """All that it has now, old and new ones."""
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """What it will have in the end."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+class ElectionType(enum.IntEnum):
+    PREFERRED = 0
+    """The first replica leads, if it is in sync."""
+    UNCLEAN = 1
+    """Any replica that lives leads where none in sync does. Records that only the others have are lost."""
+
+
+class ReassignmentAdmin(AdminCalls):
+    async def reassign_partitions(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None]
+        | Mapping[tuple[str, int], Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, None]:
+        """Begin to move partitions to the given brokers, the preferred leader first; None cancels a move.
+
+        It returns when the move has begun: `list_reassignments` tells what still moves.
+        """
+        call = self._begin("reassign partitions", timeout_ms)
+        wanted = {TopicPartition(*partition): brokers for partition, brokers in replicas.items()}
+
+        async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
+            request = wire.reassignment.alter_request(
+                {partition: wanted[partition] for partition in partitions},
+                timeout_ms=call.request_ms(),
+                allow_factor_change=allow_replication_factor_change,
+            )
+            return wire.reassignment.read_altered(await call.ask_controller(request))
+
+        return await call.each(wanted, attempt)
+
+    async def list_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """Which partitions are moving: of some, or of all."""
+        call = self._begin("list reassignments", timeout_ms)
+        wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
+
+        async def attempt() -> dict[TopicPartition, Reassignment]:
+            request = wire.reassignment.list_request(wanted, timeout_ms=call.request_ms())
+            return wire.reassignment.read_listed(await call.ask_controller(request))
+
+        return await call.repeat(attempt)
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election: ElectionType = ElectionType.PREFERRED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, None]:
+        """Elect leaders of some partitions, or wherever it is needed; tells those that have a new one.
+
+        A partition that was named and needs no election is an `ElectionNotNeeded` among the failures.
+        """
+        call = self._begin("elect leaders", timeout_ms)
+        wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
+
+        async def attempt() -> Answers[TopicPartition, None]:
+            request = wire.reassignment.elect_request(wanted, election, timeout_ms=call.request_ms())
+            return wire.reassignment.read_elected(
+                await call.ask_controller(request), was_asked=wanted is not None
+            )
+
+        return call.split(await call.repeat(attempt))

@@ -1,0 +1,69 @@
+"""Where share groups begin to read (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.outcome import Answers
+from penstock.client.cluster import TopicPartition
+from penstock.client.cluster_client import CoordinatorKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupOffset:
+    """Where a share group begins: all before it is done with."""
+
+    start_offset: int | None
+    leader_epoch: int | None = None
+    lag: int | None = None
+    """Records that are still to be delivered; None where the broker does not tell (before Kafka 4.2)."""
+
+
+class ShareGroupsAdmin(AdminCalls):
+    async def list_share_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, ShareGroupOffset]:
+        """Where a share group begins on some partitions, or on all that it has begun to read."""
+        call = self._begin(f"list offsets of share group {group_id}", timeout_ms)
+        wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
+        request = wire.share_groups.describe_request(group_id, wanted)
+
+        async def ask() -> Answers[TopicPartition, ShareGroupOffset]:
+            response = await call.ask_coordinator(CoordinatorKind.GROUP, group_id, request)
+            return wire.share_groups.read_described(response, group_id)
+
+        return call.split(await call.repeat(ask))
+
+    async def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, None]:
+        """Set where a share group without members begins."""
+        call = self._begin(f"alter offsets of share group {group_id}", timeout_ms)
+        wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+
+        async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
+            request = wire.share_groups.alter_request(group_id, {each: wanted[each] for each in partitions})
+            response = await call.ask_coordinator(CoordinatorKind.GROUP, group_id, request)
+            return wire.share_groups.read_altered(response, group_id)
+
+        return await call.each(wanted, attempt)
+
+    async def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, None]:
+        """Have a share group without members forget topics."""
+        call = self._begin(f"delete offsets of share group {group_id}", timeout_ms)
+
+        async def attempt(names: list[str]) -> Answers[str, None]:
+            request = wire.share_groups.delete_request(group_id, names)
+            response = await call.ask_coordinator(CoordinatorKind.GROUP, group_id, request)
+            return wire.share_groups.read_deleted(response, group_id)
+
+        return await call.each(topics, attempt)

@@ -1,0 +1,82 @@
+"""Delegation tokens: a password for a while, which a program can hand to its workers (KIP-48)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+
+AS_THE_BROKER_SAYS = -1
+NOW = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    token_id: str
+    hmac: bytes = field(repr=False)
+    """The secret: whoever has it can log in."""
+    owner: str
+    """A principal: `User:alice`."""
+    requester: str | None
+    issued_ms: int
+    expires_ms: int
+    """Unless it is renewed before."""
+    max_ms: int
+    """When it expires for good."""
+    renewers: tuple[str, ...] = ()
+
+
+class TokensAdmin(AdminCalls):
+    async def create_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = AS_THE_BROKER_SAYS,
+        timeout_ms: int | None = None,
+    ) -> DelegationToken:
+        """A token for the caller, or for another principal if the caller may do that (KIP-373)."""
+        call = self._begin("create a delegation token", timeout_ms)
+        named = tuple(renewers)
+        request = wire.tokens.create_request(owner, named, max_lifetime_ms)
+
+        async def attempt() -> DelegationToken:
+            return wire.tokens.read_created(await call.ask_controller(request), named)
+
+        return await call.repeat(attempt)
+
+    async def renew_token(
+        self, hmac: bytes, *, period_ms: int = AS_THE_BROKER_SAYS, timeout_ms: int | None = None
+    ) -> int:
+        """Let a token live on; tells when it will expire."""
+        call = self._begin("renew a delegation token", timeout_ms)
+
+        async def attempt() -> int:
+            return wire.tokens.read_expiry(
+                await call.ask_controller(wire.tokens.renew_request(hmac, period_ms))
+            )
+
+        return await call.repeat(attempt)
+
+    async def expire_token(self, hmac: bytes, *, in_ms: int = NOW, timeout_ms: int | None = None) -> int:
+        """Have a token expire, now or in a while; tells when."""
+        call = self._begin("expire a delegation token", timeout_ms)
+
+        async def attempt() -> int:
+            return wire.tokens.read_expiry(await call.ask_controller(wire.tokens.expire_request(hmac, in_ms)))
+
+        return await call.repeat(attempt)
+
+    async def describe_tokens(
+        self, *, owners: Iterable[str] | None = None, timeout_ms: int | None = None
+    ) -> list[DelegationToken]:
+        """The tokens of some owners, or all that the caller may see."""
+        call = self._begin("describe delegation tokens", timeout_ms)
+        request = wire.tokens.describe_request(None if owners is None else list(owners))
+
+        async def attempt() -> list[DelegationToken]:
+            return wire.tokens.read_described(await call.ask(request))
+
+        return await call.repeat(attempt)

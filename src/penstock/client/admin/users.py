@@ -1,0 +1,122 @@
+"""Users who log in by password (SCRAM). A password is salted and hashed here: it never leaves this process."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.client import errors
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.outcome import Answers, only
+
+SALT_BYTES = 24
+ITERATIONS = 8192
+"""Twice what RFC 7677 asks for, and what Kafka's tools use."""
+
+
+class ScramMechanism(enum.IntEnum):
+    """As on the wire."""
+
+    SHA_256 = 1
+    SHA_512 = 2
+
+    @property
+    def spelled(self) -> str:
+        """As settings spell it: `SCRAM-SHA-256`."""
+        return f"SCRAM-{self.name.replace('_', '-')}"
+
+    @property
+    def hash_name(self) -> str:
+        return self.name.replace("_", "").lower()
+
+    @classmethod
+    def of(cls, name: str) -> ScramMechanism:
+        for mechanism in cls:
+            if name.upper().removeprefix("SCRAM-") == mechanism.spelled.removeprefix("SCRAM-"):
+                return mechanism
+        raise errors.BadArgument(f"{name} is not one of {', '.join(each.spelled for each in cls)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    """What a broker tells of a user's password: that there is one, and how hard it is to guess."""
+
+    mechanism: ScramMechanism
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUpsertion:
+    """A password to be set for one mechanism."""
+
+    user: str
+    password: str | bytes = field(repr=False)
+    mechanism: ScramMechanism = ScramMechanism.SHA_256
+    iterations: int = ITERATIONS
+    salt: bytes = field(default_factory=lambda: os.urandom(SALT_BYTES), repr=False)
+
+    def salted_password(self) -> bytes:
+        import hashlib  # here, because few who administer set passwords
+
+        password = self.password.encode() if isinstance(self.password, str) else self.password
+        return hashlib.pbkdf2_hmac(self.mechanism.hash_name, password, self.salt, self.iterations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramDeletion:
+    user: str
+    mechanism: ScramMechanism = ScramMechanism.SHA_256
+
+
+class UsersAdmin(AdminCalls):
+    async def describe_users(
+        self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[str, list[ScramCredential]]:
+        """Which mechanisms users have passwords for: of some users, or of all who have any."""
+        call = self._begin("describe users", timeout_ms)
+        request = wire.users.describe_request(None if users is None else list(users))
+
+        async def attempt() -> Answers[str, list[ScramCredential]]:
+            return wire.users.read_described(await call.ask(request))
+
+        return call.split(await call.repeat(attempt))
+
+    async def set_password(
+        self,
+        user: str,
+        password: str,
+        *,
+        mechanism: ScramMechanism = ScramMechanism.SHA_256,
+        iterations: int = ITERATIONS,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Let a user log in by a password, in place of any that there was for the mechanism."""
+        change = ScramUpsertion(user=user, password=password, mechanism=mechanism, iterations=iterations)
+        await only(self.alter_users([change], timeout_ms=timeout_ms))
+
+    async def delete_password(
+        self,
+        user: str,
+        *,
+        mechanism: ScramMechanism = ScramMechanism.SHA_256,
+        timeout_ms: int | None = None,
+    ) -> None:
+        await only(self.alter_users([ScramDeletion(user=user, mechanism=mechanism)], timeout_ms=timeout_ms))
+
+    async def alter_users(
+        self, changes: Sequence[ScramUpsertion | ScramDeletion], *, timeout_ms: int | None = None
+    ) -> dict[str, None]:
+        """Set and delete passwords. What is done to one user is done as a whole or not at all."""
+        call = self._begin("alter users", timeout_ms)
+        for change in changes:
+            if isinstance(change, ScramUpsertion) and not (change.user and change.password):
+                raise errors.BadArgument("a user needs a name and a password")
+
+        async def attempt(users: list[str]) -> Answers[str, None]:
+            request = wire.users.alter_request([change for change in changes if change.user in users])
+            return wire.users.read_altered(await call.ask_controller(request))
+
+        return await call.each([change.user for change in changes], attempt)

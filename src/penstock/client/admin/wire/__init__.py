@@ -1,0 +1,38 @@
+"""Requests out of Admin's nouns, and nouns out of responses: one module a family, no I/O and no decisions.
+
+A module here is imported when it is first used (`wire.topics`), because it declares the messages that it builds and
+reads, and a command that lists topics should not pay for those of access control.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.client.admin.wire import acls as acls
+    from penstock.client.admin.wire import cluster as cluster
+    from penstock.client.admin.wire import configs as configs
+    from penstock.client.admin.wire import features as features
+    from penstock.client.admin.wire import group_offsets as group_offsets
+    from penstock.client.admin.wire import groups as groups
+    from penstock.client.admin.wire import log_dirs as log_dirs
+    from penstock.client.admin.wire import offsets as offsets
+    from penstock.client.admin.wire import quorum as quorum
+    from penstock.client.admin.wire import quotas as quotas
+    from penstock.client.admin.wire import reassignment as reassignment
+    from penstock.client.admin.wire import share_groups as share_groups
+    from penstock.client.admin.wire import tokens as tokens
+    from penstock.client.admin.wire import topics as topics
+    from penstock.client.admin.wire import transactions as transactions
+    from penstock.client.admin.wire import users as users
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as missing:
+        raise AttributeError(name) from missing

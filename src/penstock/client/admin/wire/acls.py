@@ -1,0 +1,112 @@
+"""DescribeAcls, CreateAcls and DeleteAcls. Their results come in the order of what was asked, with no names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.client.admin.acls import Acl, AclFilter, AclPermission, AclResourceType, PatternType
+from penstock.client.admin.operations import AclOperation
+from penstock.client.admin.outcome import Answers
+from penstock.client.admin.wire.reading import answer, check
+from penstock.client.errors import PenstockError
+from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from penstock.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from penstock.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+
+def describe_request(matching: AclFilter) -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        resource_type_filter=matching.resource_type,
+        resource_name_filter=matching.resource_name,
+        pattern_type_filter=matching.pattern,
+        principal_filter=matching.principal,
+        host_filter=matching.host,
+        operation=matching.operation,
+        permission_type=matching.permission,
+    )
+
+
+def read_described(response: DescribeAclsResponse) -> list[Acl]:
+    check(response.error_code, response.error_message)
+    return sorted(
+        Acl(
+            resource_type=AclResourceType(resource.resource_type),
+            resource_name=resource.resource_name,
+            pattern=PatternType(resource.pattern_type),
+            principal=told.principal,
+            host=told.host,
+            operation=AclOperation(told.operation),
+            permission=AclPermission(told.permission_type),
+        )
+        for resource in response.resources
+        for told in resource.acls
+    )
+
+
+def create_request(acls: Sequence[Acl]) -> CreateAclsRequest:
+    return CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                resource_pattern_type=acl.pattern,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+    )
+
+
+def read_created(acls: Sequence[Acl], response: CreateAclsResponse) -> Answers[Acl, None]:
+    return {
+        acl: answer(told.error_code, told.error_message, acl, None)
+        for acl, told in zip(acls, response.results, strict=False)
+    }
+
+
+def delete_request(filters: Sequence[AclFilter]) -> DeleteAclsRequest:
+    return DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=each.resource_type,
+                resource_name_filter=each.resource_name,
+                pattern_type_filter=each.pattern,
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=each.operation,
+                permission_type=each.permission,
+            )
+            for each in filters
+        ]
+    )
+
+
+def read_deleted(filters: Sequence[AclFilter], response: DeleteAclsResponse) -> Answers[AclFilter, list[Acl]]:
+    return {each: _deleted(told) for each, told in zip(filters, response.filter_results, strict=False)}
+
+
+def _deleted(told: DeleteAclsFilterResult) -> list[Acl] | PenstockError:
+    deleted: list[Acl] = []
+    for match in told.matching_acls:
+        acl = Acl(
+            resource_type=AclResourceType(match.resource_type),
+            resource_name=match.resource_name,
+            pattern=PatternType(match.pattern_type),
+            principal=match.principal,
+            host=match.host,
+            operation=AclOperation(match.operation),
+            permission=AclPermission(match.permission_type),
+        )
+        read = answer(match.error_code, match.error_message, acl, acl)
+        if isinstance(read, PenstockError):
+            return read
+        deleted.append(read)
+    return answer(told.error_code, told.error_message, None, sorted(deleted))

@@ -1,0 +1,89 @@
+"""DescribeLogDirs and AlterReplicaLogDirs, which each broker answers for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.client import errors
+from penstock.client.admin.log_dirs import LogDirectory, Replica, ReplicaSize
+from penstock.client.admin.outcome import Answers
+from penstock.client.admin.wire.reading import answer, by_topic, check, known
+from penstock.client.cluster import TopicPartition
+from penstock.client.errors import PenstockError
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from penstock.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+def describe_request(partitions: Sequence[TopicPartition] | None) -> DescribeLogDirsRequest:
+    topics = None
+    if partitions is not None:
+        topics = [
+            DescribableLogDirTopic(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
+    return DescribeLogDirsRequest(topics=topics)
+
+
+def read_described(response: DescribeLogDirsResponse) -> list[LogDirectory]:
+    check(response.error_code)
+    return sorted(map(_directory, response.results), key=lambda directory: directory.path)
+
+
+def _directory(told: DescribeLogDirsResult) -> LogDirectory:
+    replicas = [
+        ReplicaSize(
+            partition=TopicPartition(topic.name, partition.partition_index),
+            size_bytes=partition.partition_size,
+            offset_lag=partition.offset_lag,
+            is_future=partition.is_future_key,
+        )
+        for topic in told.topics
+        for partition in topic.partitions
+    ]
+    is_online = told.error_code is ErrorCode.NONE
+    return LogDirectory(
+        path=told.log_dir,
+        replicas=tuple(sorted(replicas, key=lambda replica: (replica.partition, replica.is_future))),
+        error=None if is_online else errors.of(told.error_code, about=told.log_dir),
+        total_bytes=known(told.total_bytes),
+        usable_bytes=known(told.usable_bytes),
+        is_cordoned=told.is_cordoned,
+    )
+
+
+def alter_request(directories: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
+    by_path: dict[str, list[TopicPartition]] = {}
+    for replica, path in directories.items():
+        by_path.setdefault(path, []).append(TopicPartition(replica.topic, replica.partition))
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirTopic(name=topic, partitions=indexes)
+                    for topic, indexes in by_topic(partitions).items()
+                ],
+            )
+            for path, partitions in by_path.items()
+        ]
+    )
+
+
+def read_altered(response: AlterReplicaLogDirsResponse, broker: int) -> Answers[Replica, None]:
+    answers: dict[Replica, PenstockError | None] = {}
+    for topic in response.results:
+        for told in topic.partitions:
+            replica = Replica(topic.topic_name, told.partition_index, broker)
+            answers[replica] = answer(told.error_code, None, replica, None)
+    return answers

@@ -1,0 +1,163 @@
+"""ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers, and InitProducerId to fence somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.client import errors
+from penstock.client.admin.outcome import Answers
+from penstock.client.admin.transactions import (
+    FencedProducer,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from penstock.client.admin.wire.reading import answer, by_topic, check, known
+from penstock.client.cluster import TopicPartition
+from penstock.client.errors import PenstockError
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from penstock.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+def list_request(
+    *, states: list[str], producer_ids: list[int], longer_than_ms: int | None, pattern: str | None
+) -> ListTransactionsRequest:
+    return ListTransactionsRequest(
+        state_filters=states,
+        producer_id_filters=producer_ids,
+        duration_filter=-1 if longer_than_ms is None else longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+
+
+def read_listed(responses: Mapping[int, ListTransactionsResponse]) -> list[TransactionListing]:
+    listed = []
+    for coordinator, response in responses.items():
+        check(response.error_code)
+        if response.unknown_state_filters:
+            raise errors.BadArgument(
+                f"no broker knows the states {', '.join(response.unknown_state_filters)}"
+            )
+        listed += [
+            TransactionListing(
+                transactional_id=told.transactional_id,
+                coordinator=coordinator,
+                producer_id=told.producer_id,
+                state=TransactionState(told.transaction_state),
+            )
+            for told in response.transaction_states
+        ]
+    return sorted(listed, key=lambda listing: listing.transactional_id)
+
+
+def describe_request(transactional_ids: list[str]) -> DescribeTransactionsRequest:
+    return DescribeTransactionsRequest(transactional_ids=transactional_ids)
+
+
+def read_described(
+    response: DescribeTransactionsResponse, coordinator: int
+) -> Answers[str, TransactionDescription]:
+    return {
+        told.transactional_id: answer(
+            told.error_code,
+            None,
+            told.transactional_id,
+            TransactionDescription(
+                transactional_id=told.transactional_id,
+                coordinator=coordinator,
+                producer_id=told.producer_id,
+                producer_epoch=told.producer_epoch,
+                state=TransactionState(told.transaction_state),
+                timeout_ms=told.transaction_timeout_ms,
+                started_ms=known(told.transaction_start_time_ms),
+                partitions=frozenset(
+                    TopicPartition(topic.topic, index) for topic in told.topics for index in topic.partitions
+                ),
+            ),
+        )
+        for told in response.transaction_states
+    }
+
+
+def producers_request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
+    return DescribeProducersRequest(
+        topics=[
+            TopicRequest(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
+    )
+
+
+def read_producers(response: DescribeProducersResponse) -> Answers[TopicPartition, list[ProducerState]]:
+    answers: dict[TopicPartition, list[ProducerState] | PenstockError] = {}
+    for topic in response.topics:
+        for told in topic.partitions:
+            partition = TopicPartition(topic.name, told.partition_index)
+            producers = [
+                ProducerState(
+                    producer_id=each.producer_id,
+                    producer_epoch=each.producer_epoch,
+                    last_sequence=known(each.last_sequence),
+                    last_timestamp_ms=known(each.last_timestamp),
+                    coordinator_epoch=known(each.coordinator_epoch),
+                    transaction_start_offset=known(each.current_txn_start_offset),
+                )
+                for each in told.active_producers
+            ]
+            answers[partition] = answer(told.error_code, told.error_message, partition, producers)
+    return answers
+
+
+def abort_request(
+    partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                transaction_result=False,
+                topics=[
+                    WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+                    for topic, indexes in by_topic(partitions).items()
+                ],
+            )
+        ]
+    )
+
+
+def read_aborted(response: WriteTxnMarkersResponse) -> Answers[TopicPartition, None]:
+    answers: dict[TopicPartition, PenstockError | None] = {}
+    for marker in response.markers:
+        for topic in marker.topics:
+            for told in topic.partitions:
+                partition = TopicPartition(topic.name, told.partition_index)
+                answers[partition] = answer(told.error_code, None, partition, None)
+    return answers
+
+
+def fence_request(transactional_id: str, *, timeout_ms: int) -> InitProducerIdRequest:
+    """A producer that starts anew under the same name: the coordinator ends what the old one had open."""
+    return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=max(1, timeout_ms))
+
+
+def read_fenced(transactional_id: str, response: InitProducerIdResponse) -> FencedProducer | PenstockError:
+    fenced = FencedProducer(producer_id=response.producer_id, producer_epoch=response.producer_epoch)
+    return answer(response.error_code, None, transactional_id, fenced)

@@ -1,0 +1,69 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.client.admin.outcome import Answers
+from penstock.client.admin.users import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion
+from penstock.client.admin.wire.reading import answer, check
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from penstock.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
+
+
+def describe_request(users: Sequence[str] | None) -> DescribeUserScramCredentialsRequest:
+    return DescribeUserScramCredentialsRequest(
+        users=None if users is None else [UserName(name=user) for user in users]
+    )
+
+
+def read_described(response: DescribeUserScramCredentialsResponse) -> Answers[str, list[ScramCredential]]:
+    check(response.error_code, response.error_message)
+    return {
+        told.user: answer(
+            told.error_code,
+            told.error_message,
+            told.user,
+            [
+                ScramCredential(mechanism=ScramMechanism(each.mechanism), iterations=each.iterations)
+                for each in told.credential_infos
+            ],
+        )
+        for told in response.results
+    }
+
+
+def alter_request(changes: Sequence[ScramUpsertion | ScramDeletion]) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(
+        deletions=[
+            ScramCredentialDeletion(name=change.user, mechanism=change.mechanism)
+            for change in changes
+            if isinstance(change, ScramDeletion)
+        ],
+        upsertions=[
+            ScramCredentialUpsertion(
+                name=change.user,
+                mechanism=change.mechanism,
+                iterations=change.iterations,
+                salt=change.salt,
+                salted_password=change.salted_password(),
+            )
+            for change in changes
+            if isinstance(change, ScramUpsertion)
+        ],
+    )
+
+
+def read_altered(response: AlterUserScramCredentialsResponse) -> Answers[str, None]:
+    return {
+        told.user: answer(told.error_code, told.error_message, told.user, None) for told in response.results
+    }
