@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.client import coordinators as finding
 from penstock.client import errors
-from penstock.client.addresses import Address, parse_addresses, resolve
+from penstock.client.addresses import resolve
 from penstock.client.answers import first_of
 from penstock.client.backoff import Backoff
+from penstock.client.bootstrap import Bootstrap
 from penstock.client.cluster import Cluster, LeaderChange, Node
 from penstock.client.connection import ClientConnection
 from penstock.client.coordinators import CoordinatorKind, Coordinators
+from penstock.client.deadlines import now_ms, repeat, until
 from penstock.client.metadata import MetadataUpdater
 from penstock.client.transport import Transport
 from penstock.net.sockets import SocketBuffers, SocketNetwork
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
 
 __all__ = ["ClusterClient", "CoordinatorKind"]
+
+T = TypeVar("T")
 
 API_TIMEOUT_MS = 60_000  # of clients that have no `default.api.timeout.ms`
 
@@ -57,13 +62,21 @@ class ClusterClient:
         self.clock: Clock = clock or SystemClock()
         self._random = rng or random.Random()
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
-        self._bootstrap = _bootstrap_nodes(parse_addresses(settings.get("bootstrap.servers")))
+        self._bootstrap = Bootstrap(
+            settings.get("bootstrap.servers"),
+            lookup=settings.get("client.dns.lookup"),
+            may_return=settings.get("metadata.recovery.strategy") == "rebootstrap",
+            rng=self._random,
+        )
         self._retry = Backoff(
             settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"), draw=self._random.random
         )
         self._transport = _transport(settings, network, self._random, self._disconnected)
         self._metadata = MetadataUpdater(
-            self, max_age_s=settings.get("metadata.max.age.ms") / 1000, backoff=self._retry
+            self,
+            max_age_s=settings.get("metadata.max.age.ms") / 1000,
+            patience_s=settings.get("metadata.recovery.rebootstrap.trigger.ms") / 1000,
+            backoff=self._retry,
         )
         self._coordinators = Coordinators()
         self._found_nodes: dict[int, Node] = {}
@@ -75,7 +88,7 @@ class ClusterClient:
     @staticmethod
     def now_ms() -> int:
         """The clock of all deadlines: that of the running loop."""
-        return round(asyncio.get_running_loop().time() * 1000)
+        return now_ms()
 
     def deadline(self, timeout_ms: int | None = None) -> int:
         """So long from now; without a number, the client's own patience."""
@@ -96,6 +109,7 @@ class ClusterClient:
         return self._metadata.cluster
 
     def want(self, names: Collection[str] | None) -> None:
+        self._start()
         self._metadata.want(names)
 
     def mark_stale(self) -> None:
@@ -127,6 +141,7 @@ class ClusterClient:
         deadline is far.
         """
         self._start()
+        _check_names(names)
         began_ms = self.now_ms()
         self._metadata.ask_for(names, may_create=may_create)
         cluster, is_fresh = self.cluster, False
@@ -136,7 +151,7 @@ class ClusterClient:
                 if error is None:
                     return cluster
                 if is_fresh:
-                    overdue.append(error)
+                    overdue[:] = [error]
                     patience = patience_ms is not None and self.now_ms() - began_ms >= patience_ms
                     if patience or not error.retriable:
                         raise error
@@ -147,7 +162,8 @@ class ClusterClient:
     # -- requests to one node
 
     def is_ready(self, node_id: int) -> bool:
-        return self._transport.connection(node_id) is not None
+        """Whether a request would go out now; where not, `connect` waits until it would."""
+        return self._transport.is_ready(node_id)
 
     def in_flight(self, node_id: int) -> int:
         connection = self._transport.connection(node_id)
@@ -205,16 +221,18 @@ class ClusterClient:
     async def ask_controller(self, request: Any, *, deadline_ms: int | None = None) -> Any:
         """The controller, or the node that speaks for it; found again when it has moved."""
 
+        self._start()
+        may_have_moved = not self.cluster.nodes
+
         async def attempt() -> Any:
-            if self.cluster.controller_id not in self.cluster.nodes:
-                self._start()
+            nonlocal may_have_moved
+            if may_have_moved:
                 await self._metadata.news()
+            may_have_moved = True
             if self.cluster.controller_id not in self.cluster.nodes:
                 raise errors.of(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
             response = await self.ask(self.cluster.controller_id, request)
             if first_of(response, {ErrorCode.NOT_CONTROLLER}) is not None:
-                self._start()
-                await self._metadata.news()
                 raise errors.of(ErrorCode.NOT_CONTROLLER)
             return response
 
@@ -256,10 +274,7 @@ class ClusterClient:
         self, kind: CoordinatorKind, keys: Sequence[str], *, deadline_ms: int | None = None
     ) -> dict[str, int]:
         """Those of many keys, in few requests."""
-        found: dict[str, int] = await self._repeat(
-            lambda: self._find(kind, keys), deadline_ms, "FindCoordinator"
-        )
-        return found
+        return await self._repeat(lambda: self._find(kind, keys), deadline_ms, "FindCoordinator")
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
         self._coordinators.forget(kind, key)
@@ -269,7 +284,7 @@ class ClusterClient:
         if node_id > COORDINATOR_LANE // 2:
             node_id = COORDINATOR_LANE - node_id
         if node_id < 0:
-            return self._bootstrap.get(node_id)
+            return self._bootstrap.nodes.get(node_id)
         return self.cluster.nodes.get(node_id) or self._found_nodes.get(node_id)
 
     async def close(self, *, timeout_ms: int = 0) -> None:
@@ -283,16 +298,29 @@ class ClusterClient:
     async def ask_for_metadata(self, request: Any) -> Any:
         connection = await self._any_connection()
         response = await connection.ask(request, timeout_s=self._request_timeout_ms / 1000)
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.return_to_bootstrap()
         if response.error_code != ErrorCode.NONE:
             raise errors.of(response.error_code)
-        self._adopt_bootstrap(response.brokers)
+        self._bootstrap.answered()
+        self._bootstrap.adopt(response.brokers, self._transport)
         return response
+
+    def return_to_bootstrap(self) -> None:
+        """The nodes that are known have been of no use for long: begin again where the client began."""
+        if self._bootstrap.return_to():
+            for node_id in self.cluster.nodes:
+                self._transport.drop(node_id)
+            self._metadata.begin_anew()
 
     # -- helpers
 
-    def _start(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise errors.ClientClosed
+
+    def _start(self) -> None:
+        self._check_open()
         self._metadata.start()
 
     def _connected(self, node_id: int) -> ClientConnection:
@@ -309,23 +337,12 @@ class ClusterClient:
         return await self._transport.connect(node_id, node)
 
     async def _any_connection(self) -> ClientConnection:
-        if self._is_closed:
-            raise errors.ClientClosed
-        node_id = self._least_busy()
+        self._check_open()
+        await self._bootstrap.expand()
+        node_id, returns = self._bootstrap.choose(self.cluster.nodes, self._transport)
+        if returns:
+            self._metadata.begin_anew()
         return await self._connect(node_id)
-
-    def _least_busy(self) -> int:
-        """A connected node with little under way; else one that may be tried now; else the one that may be next."""
-        known = list(self.cluster.nodes) or list(self._bootstrap)
-        links = {node_id: self._transport.link(node_id) for node_id in known}
-        if all(link is not None and not link.is_ready and link.failures for link in links.values()):
-            # None of the nodes answers: they may all have moved (KIP-899).
-            links |= {node_id: self._transport.link(node_id) for node_id in self._bootstrap}
-        ready = [node_id for node_id, link in links.items() if link is not None and link.is_ready]
-        if ready:
-            return min(ready, key=lambda node_id: links[node_id].in_flight)  # type: ignore[union-attr]
-        order = self._random.sample(list(links), len(links))
-        return min(order, key=lambda node_id: link.retry_at if (link := links[node_id]) is not None else 0.0)
 
     async def _find(self, kind: CoordinatorKind, keys: Sequence[str]) -> dict[str, int]:
         unknown = [key for key in keys if self._coordinators.get(kind, key) is None]
@@ -344,69 +361,47 @@ class ClusterClient:
         known = {key: self._coordinators.get(kind, key) for key in keys}
         return {key: COORDINATOR_LANE - node.id for key, node in known.items() if node is not None}
 
-    async def _repeat(self, attempt: Callable[[], Awaitable[Any]], deadline_ms: int | None, what: str) -> Any:
-        """Until it succeeds, fails for good, or the deadline passes."""
-        failures = 0
-        async with self._until(deadline_ms, f"an answer to {what}") as overdue:
-            while True:
-                try:
-                    return await attempt()
-                except errors.PenstockError as error:
-                    if not error.retriable:
-                        raise
-                    overdue.append(error)
-                failures += 1
-                await asyncio.sleep(self._retry.wait_ms(failures) / 1000)
+    async def _repeat(self, attempt: Callable[[], Awaitable[T]], deadline_ms: int | None, what: str) -> T:
+        self._check_open()
+        return await repeat(
+            attempt,
+            deadline_ms=self.deadline() if deadline_ms is None else deadline_ms,
+            backoff=self._retry,
+            explain=partial(self._overdue, f"answer to {what}"),
+        )
 
-    @asynccontextmanager
-    async def _until(self, deadline_ms: int | None, what: str) -> AsyncIterator[list[errors.PenstockError]]:
-        """Bound what is awaited inside. The list is for what went wrong so far: its last entry explains the timeout."""
-        if self._is_closed:
-            raise errors.ClientClosed
-        began_ms = self.now_ms()
-        if deadline_ms is None:
-            deadline_ms = self.deadline()
-        reasons: list[errors.PenstockError] = []
-        limit = asyncio.timeout_at(deadline_ms / 1000)
-        try:
-            async with limit:
-                yield reasons
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise self._overdue(what, deadline_ms - began_ms, reasons) from error
+    def _until(
+        self, deadline_ms: int | None, what: str
+    ) -> AbstractAsyncContextManager[list[errors.PenstockError]]:
+        return until(self.deadline() if deadline_ms is None else deadline_ms, partial(self._overdue, what))
 
     def _overdue(
-        self, what: str, waited_ms: int, reasons: list[errors.PenstockError]
+        self, what: str, waited_ms: int, reason: errors.PenstockError | None
     ) -> errors.PenstockError:
-        attempts = {
-            str(node): str(link.failure.words)
-            for node_id, node in self._bootstrap.items()
-            if (link := self._transport.link(node_id)) is not None and link.failure is not None
-        }
-        if not self.cluster.nodes and attempts:
-            return errors.NoBrokersAvailable(attempts=attempts)
-        reason = reasons[-1] if reasons else self._metadata.failure
+        """What to raise when a deadline has passed."""
+        if not self.cluster.nodes:
+            attempts = self._bootstrap.why_not(self._transport, waited_ms)
+            if attempts is not None:
+                return errors.NoBrokersAvailable(attempts=attempts)
+        reason = reason or self._metadata.failure
         if isinstance(reason, errors.UnknownTopicOrPartition):
-            return reason
-        overdue = errors.TimedOut(
-            f"no {what.removeprefix('an ')} within {waited_ms} ms" + (f": {reason}" if reason else "")
-        )
-        overdue.__cause__ = reason
-        return overdue
+            return reason  # says more than that it took long
+        return errors.TimedOut(f"no {what} within {waited_ms} ms" + (f": {reason}" if reason else ""))
 
     def _disconnected(self, node: Node) -> None:
         self._coordinators.forget_node(node.id)
         if not self._is_closed:
             self.mark_stale()
 
-    def _adopt_bootstrap(self, brokers: Sequence[Any]) -> None:
-        """A bootstrap connection that turned out to be a node's own is kept as such."""
-        for broker in brokers:
-            for bootstrap_id, node in self._bootstrap.items():
-                if (broker.host, broker.port) == (node.host, node.port):
-                    found = Node(broker.node_id, broker.host, broker.port, broker.rack)
-                    self._transport.adopt(broker.node_id, found, of=bootstrap_id)
+
+def _check_names(names: Collection[str]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise errors.BadArgument(f"{name!r} is no name of a topic")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise errors.BadArgument(f"{name!r} is no name of a topic: it is no text") from None
 
 
 def _error_of_topics(cluster: Cluster, names: Collection[str]) -> errors.BrokerError | None:
@@ -417,10 +412,6 @@ def _error_of_topics(cluster: Cluster, names: Collection[str]) -> errors.BrokerE
         if topic.error != ErrorCode.NONE:
             return errors.of(topic.error, about=name)
     return None
-
-
-def _bootstrap_nodes(found: Sequence[Address]) -> dict[int, Node]:
-    return {-1 - index: Node(-1 - index, each.host, each.port) for index, each in enumerate(found)}
 
 
 def _transport(

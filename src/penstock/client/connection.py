@@ -19,12 +19,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import __version__
-from penstock.client.errors import Disconnected, MalformedAnswer, PenstockError, TimedOut, UnsupportedVersion
+from penstock.client.errors import (
+    BadArgument,
+    Disconnected,
+    MalformedAnswer,
+    PenstockError,
+    TimedOut,
+    UnsupportedVersion,
+)
+from penstock.client.throttling import waits_for_client
 from penstock.net.framing import SCRATCH_BYTES, FrameReader, FrameTooLarge
 from penstock.protocol.apis import Api, ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import declaration_of
-from penstock.protocol.errors import ErrorCode, MalformedMessage
+from penstock.protocol.errors import ErrorCode, MalformedMessage, UnencodableValue, UnsupportedField
 from penstock.protocol.headers import encode_request_header, read_response_header
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.runtime.network import Network, Part, Stream
@@ -65,6 +73,8 @@ class ClientConnection:
         self.on_closed: Callable[[], None] | None = None
         self.used_at = self._loop.time()
         """When something was last sent or received."""
+        self.muted_until = 0.0
+        """A broker's quota was used up: it asks for silence until then, and stops reading where it is not kept."""
         self.versions: dict[int, tuple[int, int]] = {}
         """First and last version that the broker serves, by API key."""
         self.features: dict[str, int] = {}
@@ -222,7 +232,14 @@ class ClientConnection:
 
     def _frame(self, request: Any, described: Api, version: int) -> list[Part]:
         head = encode_request_header(described.key, version, self._correlation_id, self._client_id)
-        parts = codec(type(request), version).encode_parts(request, head)
+        try:
+            parts = codec(type(request), version).encode_parts(request, head)
+        except UnsupportedField as error:
+            raise UnsupportedVersion(
+                f"{self.peer} serves {described.name} only up to version {version}: {error}"
+            ) from error
+        except UnencodableValue as error:
+            raise BadArgument(f"{described.name} cannot be sent: {error}") from error
         return [struct.pack(">i", sum(map(len, parts))), *parts]
 
     def _answer(self, frame: bytes) -> None:
@@ -241,6 +258,9 @@ class ClientConnection:
         except MalformedMessage:
             self._pending[correlation_id] = pending  # it fails with all the others
             raise
+        throttle_time_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_time_ms > 0 and waits_for_client(described.key, version):
+            self.muted_until = max(self.muted_until, self._loop.time() + throttle_time_ms / 1000)
         if not pending.answer.done():
             pending.answer.set_result(response)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import Cluster, LeaderChange, Node
-from penstock.client.errors import AuthenticationError, PenstockError
+from penstock.client.cluster import Cluster, LeaderChange, Node, Topic
+from penstock.client.errors import PenstockError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -34,6 +34,10 @@ class Source(Protocol):
         """The answer of any node; raises where none could be had. One attempt."""
         ...
 
+    def return_to_bootstrap(self) -> None:
+        """Nobody has answered for long."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
@@ -43,12 +47,14 @@ class _Waiter:
 
 
 class MetadataUpdater:
-    def __init__(self, source: Source, *, max_age_s: float, backoff: Backoff) -> None:
+    def __init__(self, source: Source, *, max_age_s: float, patience_s: float, backoff: Backoff) -> None:
         self.cluster = Cluster()
         self.failure: PenstockError | None = None
         """Why the last request failed; None after one that was answered."""
         self._source = source
         self._max_age_s = max_age_s
+        self._patience_s = patience_s
+        self._failing_since: float | None = None
         self._backoff = backoff
         self._listeners: list[Callable[[Cluster], None]] = []
         self._waiters: list[_Waiter] = []
@@ -113,6 +119,8 @@ class MetadataUpdater:
         if at_once:
             self._in_vain = 0
         waiter = _Waiter(self._requests + 1, asyncio.get_running_loop().create_future())
+        if self._task is not None and self._task.done():
+            self._task.result()  # it never ends but by a bug of ours, which is raised here
         self._waiters.append(waiter)
         self._ring()
         try:
@@ -137,9 +145,13 @@ class MetadataUpdater:
         self._bell.set()
 
     async def _run(self) -> None:
-        while True:
-            await self._until_due()
-            await self._update()
+        try:
+            while True:
+                await self._until_due()
+                await self._update()
+        except Exception as error:  # a bug of ours: nobody shall wait for a task that has ended
+            self._fail_waiters(error)
+            raise
 
     async def _until_due(self) -> None:
         loop = asyncio.get_running_loop()
@@ -183,8 +195,10 @@ class MetadataUpdater:
             self._to_create |= to_create
             return
         self.failure = None
+        self._failing_since = None
         self._updated_at = loop.time()
         self._in_vain = self._in_vain + 1 if cluster == self.cluster else 1
+        self._is_stale |= any(map(self._is_unsettled, cluster.topics.values()))
         self._show(cluster)
         self._wake(number)
 
@@ -192,13 +206,24 @@ class MetadataUpdater:
         self.failure = error
         self._in_vain += 1
         self._is_stale = True
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since >= self._patience_s:
+            self._failing_since = None
+            self._source.return_to_bootstrap()
         logger.debug("no metadata: %s", error)
-        if isinstance(error, AuthenticationError):
-            # Who we are will not change by waiting.
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.woken.done():
-                    waiter.woken.set_exception(error)
+        if not error.retriable:
+            self._is_stale = (
+                False  # nobody asks in vain again and again; whoever waits next has it asked once more
+            )
+            self._fail_waiters(error)
+
+    def _fail_waiters(self, error: Exception) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.woken.done():
+                waiter.woken.set_exception(error)
 
     def _names(self) -> list[str] | None:
         if self._wanted is None:
@@ -206,6 +231,12 @@ class MetadataUpdater:
         oldest = asyncio.get_running_loop().time() - ASKED_FOR_S
         self._asked = {name: at for name, at in self._asked.items() if at > oldest}
         return sorted(self._wanted | self._asked.keys())
+
+    def _is_unsettled(self, topic: Topic) -> bool:
+        """Whether the next answer will soon tell more of a topic that is wanted for long."""
+        if self._wanted is not None and topic.name not in self._wanted:
+            return False
+        return topic.error.is_retriable or any(each.error.is_retriable for each in topic.partitions)
 
     def _show(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -41,7 +41,13 @@ class Link:
 
     @property
     def is_ready(self) -> bool:
-        return self.connection is not None and not self.connection.is_closed
+        """Whether a request would go out now: the node is connected and does not ask for silence."""
+        connection = self.connection
+        return (
+            connection is not None
+            and not connection.is_closed
+            and (not connection.muted_until or connection.muted_until <= asyncio.get_running_loop().time())
+        )
 
     @property
     def in_flight(self) -> int:
@@ -81,7 +87,13 @@ class Transport:
     def connection(self, key: int) -> ClientConnection | None:
         """The open connection, where there is one."""
         link = self._links.get(key)
-        return link.connection if link is not None and link.is_ready else None
+        if link is None or link.connection is None or link.connection.is_closed:
+            return None
+        return link.connection
+
+    def is_ready(self, key: int) -> bool:
+        link = self._links.get(key)
+        return link is not None and link.is_ready
 
     async def connect(self, key: int, node: Node) -> ClientConnection:
         """The open connection, or a new one after the backoff; raises why there is none. One attempt.
@@ -94,17 +106,22 @@ class Transport:
         if link is None or (link.node.host, link.node.port) != (node.host, node.port):
             self.drop(key)  # it has moved
             link = self._links[key] = Link(node)
-        if link.connection is not None and not link.connection.is_closed:
-            return link.connection
-        if link.opening is None:
-            link.opening = asyncio.get_running_loop().create_task(
+        connection = self.connection(key)
+        if connection is not None and not link.is_ready:
+            await asyncio.sleep(connection.muted_until - asyncio.get_running_loop().time())
+            connection = self.connection(key)
+        if connection is not None:
+            return connection
+        opening = link.opening
+        if opening is None:
+            opening = link.opening = asyncio.get_running_loop().create_task(
                 self._open(link), name=f"penstock-connect-{node.host}:{node.port}"
             )
         # Shielded: whoever gives up waiting does not take the connection from the others.
         try:
-            opened = await asyncio.shield(link.opening)
+            opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if link.opening is None or not link.opening.cancelled():
+            if not opening.cancelled():
                 raise  # it is the caller who was cancelled
             raise Disconnected(f"the connection to {node} was given up") from None
         if isinstance(opened, ClientConnection):
@@ -112,12 +129,15 @@ class Transport:
         raise opened
 
     def adopt(self, key: int, node: Node, *, of: int) -> None:
-        """Let the connection known as `of` be that of `key`: it leads to the same address."""
-        link = self._links.get(of)
-        if link is not None and link.is_ready and key not in self._links:
-            del self._links[of]
-            link.node = node
-            self._links[key] = link
+        """Let the connection known as `of` be that of `key`, unless there is one: it leads to the same address."""
+        link, present = self._links.get(of), self._links.get(key)
+        if link is None or link.connection is None or link.connection.is_closed:
+            return
+        if present is not None and (present.connection is not None or present.opening is not None):
+            return
+        del self._links[of]
+        link.node = node
+        self._links[key] = link
 
     def drop(self, key: int) -> None:
         """End the connection and forget the node."""
@@ -174,14 +194,14 @@ class Transport:
         try:
             found = await self._resolve(node.host, node.port)
         except OSError as error:
-            raise Disconnected(f"the name {node.host} is not known: {_words(error)}") from error
+            raise Disconnected(f"the name is not known ({_words(error)})", about=node) from error
         failure: PenstockError | None = None
         for host in found:
             try:
                 return await self._attempt_one(link, host)
             except Disconnected as error:
                 failure = error
-        raise failure or Disconnected(f"the name {node.host} has no address")
+        raise failure or Disconnected("the name has no address", about=node)
 
     async def _attempt_one(self, link: Link, host: str) -> ClientConnection:
         node = link.node
@@ -193,9 +213,9 @@ class Transport:
                 )
         except TimeoutError as error:
             link.setup_timeouts += 1
-            raise Disconnected(f"no connection to {node} within {setup_s * 1000:.0f} ms") from error
+            raise Disconnected(f"no connection within {setup_s * 1000:.0f} ms", about=node) from error
         except OSError as error:
-            raise Disconnected(f"no connection to {node}: {_words(error)}") from error
+            raise Disconnected(_words(error), about=node) from error
         try:
             await connection.agree_on_versions(timeout_s=self._request_timeout_s)
         except TimeoutError as error:
