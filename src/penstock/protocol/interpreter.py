@@ -91,8 +91,8 @@ class Reader:
             case Array(compact, nullable, element):
                 count = self.read_length(compact=compact, code="i", nullable=nullable)
                 return None if count is None else self.read_elements(element, count)
-            case Nested(plan, nullable):
-                if nullable and self.read_number("b") < 0:
+            case Nested(plan, nullable, null_marker):
+                if nullable and self.read_number("b") <= null_marker:
                     return None
                 return self.read_struct(plan)
 
@@ -182,9 +182,9 @@ class Writer:
                 self.write_length(-1 if value is None else len(value), compact=compact, code="i")
                 for each in value or ():
                     self.write(element, each)
-            case Nested(plan, nullable):
+            case Nested(plan, nullable, null_marker):
                 if nullable:
-                    self.write_number("b", -1 if value is None else 1)
+                    self.write_number("b", null_marker if value is None else 1)
                 if value is not None:
                     self.write_struct(plan, value)
 

@@ -78,10 +78,12 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A struct; one that may be null follows an int8, which is negative where there is none."""
+    """A struct; one that may be null follows a byte, which says whether there is one."""
 
     plan: Plan
     nullable: bool
+    null_marker: int = -1
+    """The byte where there is none. Among tagged fields Kafka has 0 for it, as if it were a compact length."""
 
     @property
     def minimum_bytes(self) -> int:
@@ -170,7 +172,8 @@ def _shape(annotation: Any, version: int, flexible_version: int, options: FieldO
         (element,) = typing.get_args(annotation)
         return Array(compact, nullable, _shape(element, version, flexible_version, FieldOptions()))
     if isinstance(annotation, type) and "__declaration__" in annotation.__dict__:
-        return Nested(_plan(annotation, version, flexible_version), nullable)
+        is_tagged = options.tag is not None and version >= options.tagged_since
+        return Nested(_plan(annotation, version, flexible_version), nullable, 0 if is_tagged else -1)
     wire_type = _wire_type(annotation)
     if wire_type is WireType.STRING:
         return Text(compact, nullable)

@@ -285,3 +285,35 @@ def test_no_memory_is_taken_for_a_count_that_cannot_be_true() -> None:
 def test_text_that_is_not_utf_8_is_malformed() -> None:
     with pytest.raises(MalformedMessage, match="utf-8"):
         codec(Changing, 0).decode(b"\x00\x01\xff\x00")
+
+
+def test_a_null_struct_among_tagged_fields_is_read_by_kafka() -> None:
+    """Kafka marks it by 0 and not, as elsewhere, by -1; its tools could not read members of groups in our logs."""
+    from penstock.coordinator.group.records.consumer import (
+        ClassicMemberMetadata,
+        ConsumerGroupMemberMetadataValue,
+    )
+
+    member = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=["t"],
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=1,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    member_codec = codec(ConsumerGroupMemberMetadataValue, 0)
+    # As Apache Kafka 4.3.1 wrote it: one tagged field, tag 0, one byte, null.
+    from_kafka = bytes.fromhex("00 00 02 63 03 2f 68 02 02 74 01 00 00 00 01 00 01 00 01 00")
+    of_old = from_kafka[:-1] + b"\xff"
+
+    assert member_codec.encode(member) == from_kafka
+    assert member_codec.decode(memoryview(from_kafka))[0] == member
+    assert member_codec.decode(memoryview(of_old))[0] == member, (
+        "logs that were written with -1 can be read still"
+    )
+    member.classic_member_metadata = ClassicMemberMetadata(session_timeout_ms=5, supported_protocols=[])
+    assert member_codec.decode(memoryview(member_codec.encode(member)))[0] == member

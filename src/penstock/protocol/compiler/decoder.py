@@ -117,9 +117,9 @@ class _DecoderWriter:
                 self.read_array(shape, target, name)
             case Nested(plan, False):
                 self.source.line(f"{target} = {self.read_struct(plan)}")
-            case Nested(plan, True):
+            case Nested(plan, True, null_marker):
                 self.flush(then=("b", "marker"))
-                with self.source.block("if marker < 0:"):
+                with self.source.block(f"if marker <= {null_marker}:"):
                     self.source.line(f"{target} = None")
                 with self.source.block("else:"):
                     variable = self.read_struct(plan)

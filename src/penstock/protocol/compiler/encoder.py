@@ -194,7 +194,7 @@ class _EncoderWriter:
             return
         self.flush()
         with self.source.block(f"if {variable} is None:"):
-            self.source.line(r"write(b'\xff')")
+            self.source.line(f"write({shape.null_marker.to_bytes(1, 'big', signed=True)!r})")
         with self.source.block("else:"):
             self.run.append(("b", "1"))
             self.write_struct(shape.plan, variable)
