@@ -30,6 +30,11 @@ def encode_record(record: Any) -> bytes:
 
 
 def decode_record(value: Buffer) -> object:
+    return decode_versioned(value)[0]
+
+
+def decode_versioned(value: Buffer) -> tuple[object, int]:
+    """A record, and the version in which it was written."""
     view = memoryview(value)
     try:
         frame_version, position = _read_varint(view, 0)
@@ -42,7 +47,7 @@ def decode_record(value: Buffer) -> object:
         raise CorruptMetadata(f"a metadata record can not be read: {exc}") from exc
     if end != len(view):
         raise CorruptMetadata(f"{len(view) - end} bytes are left over after a {type(message).__name__}")
-    return message
+    return message, version
 
 
 def _encoder(cls: type) -> tuple[bytes, Codec[Any]]:
