@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -80,10 +79,9 @@ LEFT_TO_TYPER = [
 
 
 @pytest.fixture
-def typer_reads_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def typer_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "PANELS", {"Test": ("work", "other")})
     monkeypatch.setattr(app, "load", {"work": COMMAND, "other": COMMAND}.__getitem__)
-    yield
 
 
 def by_typer(line: str) -> Call | int:
