@@ -279,14 +279,12 @@ class GroupMember:
         """Send it as this coordinator can read it."""
         client, request = self._client, action.request
         await client.connect(node_id)
-        if isinstance(request, LeaveGroupRequest):
-            if client.version_of(node_id, ApiKey.LEAVE_GROUP) < LEAVE_MANY_VERSION:
+        match request:
+            case LeaveGroupRequest() if client.version_of(node_id, ApiKey.LEAVE_GROUP) < LEAVE_MANY_VERSION:
                 request = leave_by_one(request)
-        elif (
-            isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_regex is not None
-        ):
-            if client.version_of(node_id, ApiKey.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION:
-                raise _NoPatterns
+            case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str()):
+                if client.version_of(node_id, ApiKey.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION:
+                    raise _NoPatterns
         return await client.ask(node_id, request, timeout_ms=action.timeout_ms)
 
     async def _say_goodbye(self, *, past_others: bool) -> None:

@@ -9,7 +9,7 @@ Invariant: no partition is given to a member while another one may still read it
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from penstock.client.cluster import TopicPartition
 from penstock.client.group.assignors.assignor import (
@@ -81,21 +81,18 @@ def _owners(group: GroupToAssign, claims: dict[str, Claim]) -> dict[TopicPartiti
     """Who had what, as far as it may keep it: of several claims the newest is right, and of equal ones none."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, (partitions, generation) in claims.items():
-        for partition in _still_wanted(group, group.members[member_id], partitions):
+        for partition in partitions:
             known = best.get(partition)
             if known is None or generation > known[0]:
                 best[partition] = generation, member_id
             elif generation == known[0] and known[1] != member_id:
                 best[partition] = generation, None
-    return {partition: owner for partition, (_, owner) in best.items() if owner is not None}
+    return {
+        partition: owner
+        for partition, (_, owner) in best.items()
+        if owner is not None and _is_wanted(group, group.members[owner], partition)
+    }
 
 
-def _still_wanted(
-    group: GroupToAssign, member: MemberToAssign, partitions: Iterable[TopicPartition]
-) -> list[TopicPartition]:
-    topics = set(member.topics)
-    return [
-        partition
-        for partition in partitions
-        if partition.topic in topics and 0 <= partition.partition < group.partitions(partition.topic)
-    ]
+def _is_wanted(group: GroupToAssign, member: MemberToAssign, partition: TopicPartition) -> bool:
+    return partition.topic in member.topics and 0 <= partition.partition < group.partitions(partition.topic)
