@@ -9,12 +9,14 @@ question itself.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
+from penstock.cli.failures import Misuse
 from penstock.client.admin.calls import AdminCalls
+from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient
-from penstock.client.settings import AdminSettings
+from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from penstock.runtime.loop import run
 
 Family = TypeVar("Family", bound=AdminCalls)
@@ -33,11 +35,39 @@ def ask(
 async def _ask(
     settings: Mapping[str, str], family: type[Family], work: Callable[[Family], Awaitable[Result]]
 ) -> Result:
-    known = {name: value for name, value in settings.items() if name in AdminSettings.table()}
-    client = ClusterClient(AdminSettings.of(known))
+    client = ClusterClient(AdminSettings.of(_of_admin(settings)))
     try:
         admin = family(client)
         await admin.connect(timeout_ms=min(CONNECT_MS, client.api_timeout_ms))
         return await work(admin)
     finally:
         await client.close(timeout_ms=0)
+
+
+def _of_admin(settings: Mapping[str, str]) -> dict[str, str]:
+    """Without what is a setting of producers or consumers only: people share one file among all their clients."""
+    own = AdminSettings.table()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in own or not (name in ProducerSettings.table() or name in ConsumerSettings.table())
+    }
+
+
+def read_pairs(texts: Iterable[str], *, option: str) -> dict[str, str]:
+    """`key=value` each; a value may have commas and further equals signs in it."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise Misuse(f"{option} {text}: must be key=value, such as {option} retention.ms=86400000")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def read_partition(text: str) -> TopicPartition:
+    """`topic:0`, as Kafka's tools write a partition; the topic itself may have no colon."""
+    topic, separator, index = text.rpartition(":")
+    if not separator or not topic or not index.isdecimal():
+        raise Misuse(f"{text} is not a partition: write it as topic:0")
+    return TopicPartition(topic, int(index))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
-    "Server": ("serve", "settings", "storage", "demo"),
+    "Cluster": ("topics",),
+    "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }
 

@@ -52,6 +52,10 @@ class AdminCalls:
         self._fresh_topics: set[str] = set()
         """Topics made here that not every broker may have heard of yet."""
 
+    async def connect(self, *, timeout_ms: int | None = None) -> None:
+        """Reach the cluster now rather than with the first call: `NoBrokersAvailable` if nobody answers in that time."""
+        await self._client.refresh(deadline_ms=self._client.deadline(timeout_ms))
+
     def _begin(self, what: str, timeout_ms: int | None) -> Call:
         """`what` completes the sentence "could not ..."."""
         return Call(self._client, what, timeout_ms, self._fresh_topics)

@@ -89,6 +89,8 @@ class Admin:
 
         return self._background.call(run())
 
+    connect = blocking(aio.Admin.connect)
+
     create_topic = blocking(aio.Admin.create_topic)
     create_topics = blocking(aio.Admin.create_topics)
     delete_topic = blocking(aio.Admin.delete_topic)

@@ -48,7 +48,7 @@ class PenstockError(Exception):
         told = self.words or self._own_words()
         if self.about is not None:
             told = f"{self.about}: {told}"
-        return f"{told}; {self.advice}" if self.advice else told
+        return f"{told.rstrip('.')}; {self.advice}" if self.advice else told
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

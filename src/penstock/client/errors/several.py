@@ -48,11 +48,14 @@ class ItemsFailed(PenstockError, ExceptionGroup[PenstockError]):
     @classmethod
     def of(cls, what: str, failures: Mapping[K, PenstockError], results: Mapping[K, Any]) -> ItemsFailed:
         """`what` is what was to be done, as in "delete topics"."""
-        words = f"could not {what}: {len(failures)} of {len(failures) + len(results)} failed"
+        count = len(failures) + len(results)
+        words = f"could not {what}" if count == 1 else f"could not {what}: {len(failures)} of {count} failed"
         return cls(words, list(failures.values()), failures, results)
 
     def __str__(self) -> str:
-        return f"{self.message}: {'; '.join(map(str, self.exceptions))}"
+        """All of them: one after the colon, several on lines of their own."""
+        told = [str(error) for error in self.exceptions]
+        return f"{self.message}: {told[0]}" if len(told) == 1 else "\n  ".join([f"{self.message}:", *told])
 
     def derive(self, errors: Sequence[PenstockError], /) -> ItemsFailed:  # type: ignore[override]
         """The part of it that `except*` takes; what succeeded stays with every part."""
