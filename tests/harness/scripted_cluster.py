@@ -40,7 +40,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from penstock.protocol.types import ZERO_UUID, Uuid
-from penstock.runtime.network import Stream
+from penstock.runtime.network import Listening, Stream
 from penstock.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from penstock.testing.network import SimulatedNetwork
 
@@ -103,7 +103,7 @@ class ScriptedCluster:
             MetadataRequest: self._metadata,
             FindCoordinatorRequest: self._find_coordinator,
         }
-        self._listening: dict[int, Any] = {}
+        self._listening: dict[int, list[Listening]] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -111,22 +111,24 @@ class ScriptedCluster:
 
     def run(self, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def main() -> None:
-            for node_id in self.nodes:
+            for node_id in list(self.nodes):
                 await self.start(node_id)
             await test()
 
         run_virtual(self.loop, main())
 
-    async def start(self, node_id: int) -> None:
+    async def start(self, node_id: int, *, also_as: str | None = None) -> None:
+        """Have the node listen under its own name, and under another that metadata does not tell."""
         node = self.nodes[node_id]
-        self._listening[node_id] = await self.network.listen(
-            node.host, node.port, lambda stream: _Served(self, node, stream)
-        )
-        self._listening[node_id].start()
+        for host in filter(None, [node.host, also_as]):
+            listening = await self.network.listen(host, node.port, lambda stream: _Served(self, node, stream))
+            listening.start()
+            self._listening.setdefault(node_id, []).append(listening)
 
     def kill(self, node_id: int) -> None:
         """Nobody listens there any more, and all its connections end."""
-        self._listening.pop(node_id).close()
+        for listening in self._listening.pop(node_id):
+            listening.close()
         self.nodes[node_id].hang_up()
 
     def answer(self, kind: type[Any], script: Script) -> None:

@@ -298,20 +298,22 @@ class ClusterClient:
     async def ask_for_metadata(self, request: Any) -> Any:
         connection = await self._any_connection()
         response = await connection.ask(request, timeout_s=self._request_timeout_ms / 1000)
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            self.return_to_bootstrap()
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.return_to_bootstrap():
+            raise errors.Disconnected(f"{connection.peer} sent the client back to its bootstrap servers")
         if response.error_code != ErrorCode.NONE:
             raise errors.of(response.error_code)
         self._bootstrap.answered()
         self._bootstrap.adopt(response.brokers, self._transport)
         return response
 
-    def return_to_bootstrap(self) -> None:
-        """The nodes that are known have been of no use for long: begin again where the client began."""
-        if self._bootstrap.return_to():
-            for node_id in self.cluster.nodes:
-                self._transport.drop(node_id)
-            self._metadata.begin_anew()
+    def return_to_bootstrap(self) -> bool:
+        """Begin again where the client began, unless it is told not to: the nodes that are known are of no use."""
+        if not self._bootstrap.return_to():
+            return False
+        for node_id in self.cluster.nodes:
+            self._transport.drop(node_id)
+        self._metadata.begin_anew()
+        return True
 
     # -- helpers
 

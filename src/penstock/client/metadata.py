@@ -17,7 +17,7 @@ from typing import Protocol
 
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, LeaderChange, Node, Topic
-from penstock.client.errors import PenstockError
+from penstock.client.errors import ClientClosed, PenstockError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -34,8 +34,8 @@ class Source(Protocol):
         """The answer of any node; raises where none could be had. One attempt."""
         ...
 
-    def return_to_bootstrap(self) -> None:
-        """Nobody has answered for long."""
+    def return_to_bootstrap(self) -> bool:
+        """Nobody has answered for long: ask those whom the client was told of first, if it may."""
         ...
 
 
@@ -134,6 +134,7 @@ class MetadataUpdater:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self._fail_waiters(ClientClosed())
 
     def start(self) -> None:
         if self._task is None:
@@ -176,14 +177,12 @@ class MetadataUpdater:
         self._requests += 1
         number = self._requests
         self._is_stale = False
-        begins_anew, self._begins_anew = self._begins_anew, False
         to_create, self._to_create = self._to_create, set()
         self._asked_at = loop.time()
         try:
             names = self._names()
             response = await self._source.ask_for_metadata(_request(names, may_create=False))
-            before = Cluster() if begins_anew else self.cluster
-            cluster = before.merged(response)
+            cluster = (Cluster() if self._begins_anew else self.cluster).merged(response)
             # Topics that may be created are asked for apart, so that no other comes into being by the way.
             missing = sorted(name for name in to_create if not _is_known(cluster, name))
             if missing:
@@ -191,10 +190,10 @@ class MetadataUpdater:
                 cluster = cluster.merged(created, keep=cluster.topics.keys())
         except PenstockError as error:
             self._failed(error)
-            self._begins_anew |= begins_anew
             self._to_create |= to_create
             return
         self.failure = None
+        self._begins_anew = False
         self._failing_since = None
         self._updated_at = loop.time()
         self._in_vain = self._in_vain + 1 if cluster == self.cluster else 1
