@@ -1,4 +1,14 @@
 """What makes bytes of keys and values, and keys and values of bytes: see `penstock.client.serializers`."""
 
-from penstock.client.serializers import *  # noqa: F403
-from penstock.client.serializers import __all__ as __all__
+from penstock.client import serializers as _serializers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from penstock.client.serializers import *  # noqa: F403
+
+__all__ = _serializers.__all__
+
+if not TYPE_CHECKING:  # a star would import all of them, with their libraries
+
+    def __getattr__(name: str) -> object:
+        return getattr(_serializers, name)

@@ -123,7 +123,14 @@ class ClientOptions(TlsOptions, SaslOptions, total=False):
     config_providers: Strings | None
 
 
-class ProducerOptions(ClientOptions, total=False):
+class RegistryOptions(TypedDict, total=False):
+    """Where serializers that are named find their schemas."""
+
+    schema_registry_url: Strings | None
+    basic_auth_user_info: str | Secret | None
+
+
+class ProducerOptions(ClientOptions, RegistryOptions, total=False):
     """What can be said of a producer; `serializer` is short for `value_serializer`."""
 
     serializer: SerializerSpec | None
@@ -159,7 +166,7 @@ class ProducerOptions(ClientOptions, total=False):
     transaction_two_phase_commit_enable: bool | None
 
 
-class ConsumerOptions(ClientOptions, total=False):
+class ConsumerOptions(ClientOptions, RegistryOptions, total=False):
     """What can be said of a consumer; `deserializer` and `group` are short for `value_deserializer` and `group_id`."""
 
     deserializer: DeserializerSpec | None

@@ -255,11 +255,11 @@ class TestFiles:
 
     def test_what_is_meant_for_others_is_told_apart(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
-        file.write_text("group.id=billing\nschema.registry.url=http://localhost:8081\nclient.id=x\n")
+        file.write_text("group.id=billing\nmy.plugin.url=http://localhost:8081\nclient.id=x\n")
 
         settings = AdminSettings.of_file(str(file))
 
-        assert settings.ignored == ("group.id", "schema.registry.url")
+        assert settings.ignored == ("group.id", "my.plugin.url")
         assert settings.client_id == "x"
 
     def test_what_is_said_over_a_file_is_checked_together_with_it(self, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """Keys and values as programs have them, and as bytes; public as `penstock.serializers`.
 
 `serializer_of` and `deserializer_of` find what a program means by a name, a type, an object or a function (`resolve`).
-`base` says what a serializer is, `plain` has those that need no library; Arrow, models, and Avro, Protobuf and JSON
-Schema with a registry stand in modules of their own, which import their library when they are used.
+`base` says what a serializer is, `plain` has those that need no library. Arrow, models, and Avro, Protobuf and JSON
+Schema with a registry stand in modules of their own, which are imported when one of their names is asked for.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.serializers.base import (
     Deserialize,
@@ -17,10 +20,29 @@ from penstock.client.serializers.base import (
 )
 from penstock.client.serializers.resolve import Context, deserializer_of, serializer_of
 
+if TYPE_CHECKING:
+    from penstock.client.serializers.arrow import ArrowDeserializer, ArrowSerializer
+    from penstock.client.serializers.avro import AvroDeserializer, AvroSerializer
+    from penstock.client.serializers.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
+    from penstock.client.serializers.protobuf import ProtobufDeserializer, ProtobufSerializer
+    from penstock.client.serializers.registry import Reference, Registered, Registry, Schema
+
 __all__ = [
+    "ArrowDeserializer",
+    "ArrowSerializer",
+    "AvroDeserializer",
+    "AvroSerializer",
     "Context",
     "Deserialize",
     "Deserializer",
+    "JsonSchemaDeserializer",
+    "JsonSchemaSerializer",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
+    "Reference",
+    "Registered",
+    "Registry",
+    "Schema",
     "Serialize",
     "Serializer",
     "deserialization_failed",
@@ -28,3 +50,25 @@ __all__ = [
     "serialization_failed",
     "serializer_of",
 ]
+
+_HOMES: Final = {
+    "ArrowDeserializer": "arrow",
+    "ArrowSerializer": "arrow",
+    "AvroDeserializer": "avro",
+    "AvroSerializer": "avro",
+    "JsonSchemaDeserializer": "json_schema",
+    "JsonSchemaSerializer": "json_schema",
+    "ProtobufDeserializer": "protobuf",
+    "ProtobufSerializer": "protobuf",
+    "Reference": "registry",
+    "Registered": "registry",
+    "Registry": "registry",
+    "Schema": "registry",
+}
+
+if not TYPE_CHECKING:  # to type checkers it would make every name one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

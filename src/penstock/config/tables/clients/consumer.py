@@ -24,7 +24,7 @@ from penstock.config.declare import (
     string,
 )
 from penstock.config.durations import is_by_duration
-from penstock.config.tables.clients import common
+from penstock.config.tables.clients import common, registry
 
 
 def _is_reset(text: str) -> bool:
@@ -153,4 +153,4 @@ RECORDS = (
     ).no_meaning("Refuse brokers that cannot wait for transactional offset commits."),
 )
 
-SETTINGS = CONNECTION + GROUP + FETCHING + RECORDS + common.SETTINGS
+SETTINGS = CONNECTION + GROUP + FETCHING + RECORDS + registry.SETTINGS + common.SETTINGS

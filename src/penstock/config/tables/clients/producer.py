@@ -23,7 +23,7 @@ from penstock.config.declare import (
     one_of,
     string,
 )
-from penstock.config.tables.clients import common
+from penstock.config.tables.clients import common, registry
 from penstock.config.values import INT_MAX
 
 CONNECTION = (
@@ -125,4 +125,4 @@ DELIVERY = (
     ),
 )
 
-SETTINGS = CONNECTION + RECORDS + BATCHES + DELIVERY + common.SETTINGS
+SETTINGS = CONNECTION + RECORDS + BATCHES + DELIVERY + registry.SETTINGS + common.SETTINGS

@@ -1,0 +1,149 @@
+"""Avro with a registry: values of a schema, each with the schema's id before it.
+
+A value may be a dict, a dataclass, a pydantic model or a msgspec struct; a reader gets dicts, or objects of the type
+that it names as `into`. Schemas may change under their registry's rules: a reader resolves what was written by the
+schema that it was written with, and by its own on top where it has one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.serializers.base import Deserialize, Serialize
+from penstock.client.serializers.framing import HEAD_BYTES, head, read_head
+from penstock.client.serializers.libraries import need
+from penstock.client.serializers.objects import as_data, reader_into
+from penstock.client.serializers.registry import (
+    Registry,
+    Schema,
+    registry_by_settings,
+    registry_of,
+)
+from penstock.client.serializers.subjects import SubjectRule, subject_rule
+
+if TYPE_CHECKING:
+    from penstock.client.settings import ClientSettings
+
+
+class AvroSerializer:
+    """Writes values of one schema, or with `use_latest` of the newest one that the subject has."""
+
+    def __init__(
+        self,
+        registry: Registry | str | Sequence[str],
+        schema: str | dict[str, Any] | Schema | None = None,
+        *,
+        subject: SubjectRule = "topic",
+        auto_register: bool = True,
+        use_latest: bool = False,
+    ) -> None:
+        self._avro = need("fastavro", extra="serializers")
+        self._registry = registry_of(registry)
+        self._schema = _schema_of(schema)
+        if self._schema is None and not use_latest:
+            raise BadConfiguration("Avro is written by a schema: give one, or say use_latest=True")
+        self._subject = subject_rule(subject)
+        self._auto_register = auto_register
+        self._use_latest = use_latest
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
+        write = self._avro.schemaless_writer
+        prepared: tuple[bytes, Any] | None = None
+
+        def serialize(value: Any) -> bytes:
+            nonlocal prepared
+            if prepared is None:
+                prepared = self._prepare(topic, is_key)
+            begun, schema = prepared
+            out = io.BytesIO()
+            out.write(begun)
+            write(out, schema, as_data(value))
+            return out.getvalue()
+
+        return serialize
+
+    def _prepare(self, topic: str, is_key: bool) -> tuple[bytes, Any]:
+        """The head of each value and the schema, once they are known to the registry."""
+        schema = self._schema
+        name = "" if schema is None else _name_of(schema)
+        subject = self._subject(topic, is_key, name)
+        if self._use_latest:
+            found = self._registry.latest(subject)
+            return head(found.id), _parsed(self._avro, self._registry, found.schema)
+        assert schema is not None
+        ask = self._registry.register if self._auto_register else self._registry.find
+        return head(ask(subject, schema)), _parsed(self._avro, self._registry, schema)
+
+
+class AvroDeserializer:
+    """Reads values of any schema that the registry has; with `schema`, as that one sees them."""
+
+    def __init__(
+        self,
+        registry: Registry | str | Sequence[str],
+        schema: str | dict[str, Any] | Schema | None = None,
+        *,
+        into: Any = None,
+    ) -> None:
+        self._avro = need("fastavro", extra="serializers")
+        self._registry = registry_of(registry)
+        own = _schema_of(schema)
+        self._own = own and _parsed(self._avro, self._registry, own)
+        self._into = reader_into(into)
+        self._writers: dict[int, Any] = {}
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Deserialize:
+        return self._deserialize
+
+    def _deserialize(self, data: bytes) -> Any:
+        schema_id = read_head(data)
+        writer = self._writers.get(schema_id)
+        if writer is None:
+            written = self._registry.schema(schema_id)
+            writer = self._writers[schema_id] = _parsed(self._avro, self._registry, written)
+        value = self._avro.schemaless_reader(io.BytesIO(data[HEAD_BYTES:]), writer, self._own)
+        return value if self._into is None else self._into(value)
+
+
+def serializer_by_settings(settings: ClientSettings | None) -> AvroSerializer:
+    """By name, where no schema can be given: the newest one of the subject is written."""
+    return AvroSerializer(registry_by_settings(settings), use_latest=True)
+
+
+def deserializer_by_settings(settings: ClientSettings | None) -> AvroDeserializer:
+    return AvroDeserializer(registry_by_settings(settings))
+
+
+def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
+    if given is None or isinstance(given, Schema):
+        return given
+    # The shortest form, so that one schema written in two ways is not two.
+    parsed = json.loads(given) if isinstance(given, str) and given.lstrip()[:1] in ("{", "[", '"') else given
+    return Schema(json.dumps(parsed, separators=(",", ":")))
+
+
+def _name_of(schema: Schema) -> str:
+    parsed = json.loads(schema.text)
+    if not isinstance(parsed, dict) or "name" not in parsed:
+        return str(parsed.get("type") if isinstance(parsed, dict) else parsed)
+    name: str = parsed["name"]
+    space = parsed.get("namespace")
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _parsed(avro: Any, registry: Registry, schema: Schema) -> Any:
+    """The schema as the library wants it, with all that it refers to."""
+    named: dict[str, Any] = {}
+    _name_references(avro, registry, schema, named)
+    return avro.parse_schema(json.loads(schema.text), named_schemas=named)
+
+
+def _name_references(avro: Any, registry: Registry, schema: Schema, named: dict[str, Any]) -> None:
+    for reference in schema.references:
+        referred = registry.schema_at(reference)
+        _name_references(avro, registry, referred, named)
+        avro.parse_schema(json.loads(referred.text), named_schemas=named)

@@ -1,0 +1,146 @@
+"""JSON with a schema in a registry: text that is checked before it is written, with the schema's id before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.serializers.base import Deserialize, Serialize
+from penstock.client.serializers.framing import HEAD_BYTES, head, read_head
+from penstock.client.serializers.libraries import need
+from penstock.client.serializers.objects import as_data, reader_into
+from penstock.client.serializers.plain import JSON
+from penstock.client.serializers.registry import Registry, Schema, registry_by_settings, registry_of
+from penstock.client.serializers.subjects import SubjectRule, subject_rule
+
+if TYPE_CHECKING:
+    from penstock.client.settings import ClientSettings
+
+Validate = Callable[[Any], object]
+
+
+class JsonSchemaSerializer:
+    """Writes values that the schema allows, or with `use_latest` the newest one that the subject has."""
+
+    def __init__(
+        self,
+        registry: Registry | str | Sequence[str],
+        schema: str | dict[str, Any] | Schema | None = None,
+        *,
+        subject: SubjectRule = "topic",
+        auto_register: bool = True,
+        use_latest: bool = False,
+        validate: bool = True,
+    ) -> None:
+        self._registry = registry_of(registry)
+        self._schema = _schema_of(schema)
+        if self._schema is None and not use_latest:
+            raise BadConfiguration("JSON is checked by a schema: give one, or say use_latest=True")
+        self._subject = subject_rule(subject)
+        self._auto_register = auto_register
+        self._use_latest = use_latest
+        self._validates = validate
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
+        encode: Any = JSON.encode
+        prepared: tuple[bytes, Validate | None] | None = None
+
+        def serialize(value: Any) -> bytes:
+            nonlocal prepared
+            if prepared is None:
+                prepared = self._prepare(topic, is_key)
+            begun, validate = prepared
+            plain = as_data(value)
+            if validate is not None:
+                validate(plain)
+            data: bytes = begun + encode(plain)
+            return data
+
+        return serialize
+
+    def _prepare(self, topic: str, is_key: bool) -> tuple[bytes, Validate | None]:
+        schema = self._schema
+        title = "" if schema is None else str(json.loads(schema.text).get("title", ""))
+        subject = self._subject(topic, is_key, title)
+        if self._use_latest:
+            found = self._registry.latest(subject)
+            schema_id, schema = found.id, found.schema
+        else:
+            assert schema is not None
+            ask = self._registry.register if self._auto_register else self._registry.find
+            schema_id = ask(subject, schema)
+        return head(schema_id), _validator(self._registry, schema) if self._validates else None
+
+
+class JsonSchemaDeserializer:
+    """Reads values of any schema that the registry has, and with `validate` checks each against the one it names."""
+
+    def __init__(
+        self,
+        registry: Registry | str | Sequence[str] | None = None,
+        *,
+        validate: bool = True,
+        into: Any = None,
+    ) -> None:
+        if validate and registry is None:
+            raise BadConfiguration(
+                "schemas to check by are kept in a registry: say where it is, or validate=False"
+            )
+        self._registry = None if registry is None or not validate else registry_of(registry)
+        self._into = reader_into(into)
+        self._validators: dict[int, Validate] = {}
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Deserialize:
+        return self._deserialize
+
+    def _deserialize(self, data: bytes) -> Any:
+        schema_id = read_head(data)
+        value = json.loads(data[HEAD_BYTES:])
+        if self._registry is not None:
+            validate = self._validators.get(schema_id)
+            if validate is None:
+                schema = self._registry.schema(schema_id)
+                validate = self._validators[schema_id] = _validator(self._registry, schema)
+            validate(value)
+        return value if self._into is None else self._into(value)
+
+
+def serializer_by_settings(settings: ClientSettings | None) -> JsonSchemaSerializer:
+    """By name, where no schema can be given: the newest one of the subject is obeyed."""
+    return JsonSchemaSerializer(registry_by_settings(settings), use_latest=True)
+
+
+def deserializer_by_settings(settings: ClientSettings | None) -> JsonSchemaDeserializer:
+    return JsonSchemaDeserializer(registry_by_settings(settings))
+
+
+def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
+    if given is None or isinstance(given, Schema):
+        return given
+    parsed = json.loads(given) if isinstance(given, str) else given
+    return Schema(json.dumps(parsed, separators=(",", ":")), "JSON")
+
+
+def _validator(registry: Registry, schema: Schema) -> Validate:
+    """What refuses a value that the schema does not allow. Schemas that it refers to come from the registry alone."""
+    library = need("jsonschema_rs", extra="serializers")
+    referred: dict[str, Any] = {}
+    _collect_references(registry, schema, referred)
+
+    def retrieve(uri: str) -> Any:
+        for name, text in referred.items():
+            if uri == name or uri.endswith(f"/{name}"):
+                return text
+        raise ValueError(f"{uri} is not among the schema's references")
+
+    validate: Validate = library.validator_for(json.loads(schema.text), retriever=retrieve).validate
+    return validate
+
+
+def _collect_references(registry: Registry, schema: Schema, referred: dict[str, Any]) -> None:
+    for reference in schema.references:
+        found = registry.schema_at(reference)
+        referred[reference.name] = json.loads(found.text)
+        _collect_references(registry, found, referred)

@@ -1,0 +1,195 @@
+"""Protobuf with a registry: messages, each with its schema's id and its place in that schema before it.
+
+A schema is the file that declares the message, in its binary form, with the files that it imports registered before it
+under their own names. A reader that names a message class needs no registry; without one, messages are made by the
+schema that each value names.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.serializers.base import Deserialize, Serialize
+from penstock.client.serializers.framing import HEAD_BYTES, head, read_head, read_indexes, write_indexes
+from penstock.client.serializers.libraries import need
+from penstock.client.serializers.registry import (
+    Reference,
+    Registry,
+    Schema,
+    registry_by_settings,
+    registry_of,
+)
+from penstock.client.serializers.subjects import SubjectRule, subject_rule
+
+if TYPE_CHECKING:
+    from penstock.client.settings import ClientSettings
+
+WELL_KNOWN = "google/protobuf/"  # files that every Protobuf library brings, so that no registry needs them
+
+
+class ProtobufSerializer:
+    """Writes messages of one class; with `auto_register=False` the registry must have its schema already."""
+
+    def __init__(
+        self,
+        registry: Registry | str | Sequence[str],
+        message: type[Any],
+        *,
+        subject: SubjectRule = "topic",
+        auto_register: bool = True,
+        use_latest: bool = False,
+    ) -> None:
+        need("google.protobuf", extra="serializers")
+        if not hasattr(message, "DESCRIPTOR"):
+            raise BadConfiguration(f"{message!r} is no class of a Protobuf message")
+        self._registry = registry_of(registry)
+        self._message = message
+        self._subject = subject_rule(subject)
+        self._auto_register = auto_register
+        self._use_latest = use_latest
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
+        kind = self._message
+        begun = b""
+
+        def serialize(value: Any) -> bytes:
+            nonlocal begun
+            if not isinstance(value, kind):
+                raise TypeError(f"must be a message of type {kind.DESCRIPTOR.full_name}")
+            if not begun:
+                begun = self._begin(topic, is_key)
+            data: bytes = begun + value.SerializeToString()
+            return data
+
+        return serialize
+
+    def _begin(self, topic: str, is_key: bool) -> bytes:
+        descriptor = self._message.DESCRIPTOR
+        subject = self._subject(topic, is_key, descriptor.full_name)
+        if self._use_latest:
+            schema_id = self._registry.latest(subject).id
+        else:
+            ask = self._registry.register if self._auto_register else self._registry.find
+            schema_id = ask(subject, self._schema_of(descriptor.file))
+        return head(schema_id) + write_indexes(_path_of(descriptor))
+
+    def _schema_of(self, file: Any) -> Schema:
+        references = tuple(
+            self._refer_to(imported)
+            for imported in file.dependencies
+            if not imported.name.startswith(WELL_KNOWN)
+        )
+        return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", references)
+
+    def _refer_to(self, file: Any) -> Reference:
+        schema = self._schema_of(file)
+        if self._auto_register:
+            self._registry.register(file.name, schema)
+        return Reference(file.name, file.name, self._registry.version_of(file.name, schema))
+
+
+class ProtobufDeserializer:
+    """Reads messages into a class of the program, or into classes that are made by the registry's schemas."""
+
+    def __init__(
+        self, message: type[Any] | None = None, *, registry: Registry | str | Sequence[str] | None = None
+    ) -> None:
+        need("google.protobuf", extra="serializers")
+        if message is None and registry is None:
+            raise BadConfiguration(
+                "Protobuf is read into a message class, or by the schemas of a registry: name one"
+            )
+        self._message = message
+        self._registry = None if registry is None else registry_of(registry)
+        self._classes: dict[tuple[int, tuple[int, ...]], type[Any]] = {}
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Deserialize:
+        return self._deserialize
+
+    def _deserialize(self, data: bytes) -> Any:
+        schema_id = read_head(data)
+        path, position = read_indexes(data, HEAD_BYTES)
+        kind = self._message
+        if kind is None:
+            place = (schema_id, tuple(path))
+            kind = self._classes.get(place) or self._classes.setdefault(
+                place, self._class_at(schema_id, path)
+            )
+        message = kind()
+        message.ParseFromString(data[position:])
+        return message
+
+    def _class_at(self, schema_id: int, path: Sequence[int]) -> type[Any]:
+        """The class of a message that only the registry knows."""
+        assert self._registry is not None
+        pools = need("google.protobuf.descriptor_pool", extra="serializers")
+        factory = need("google.protobuf.message_factory", extra="serializers")
+        pool = pools.DescriptorPool()
+        file = self._add(pool, self._registry.schema(schema_id), lambda: self._serialized(schema_id))
+        types, descriptor = file.message_types_by_name.values(), None
+        for index in path:
+            if not 0 <= index < len(types):
+                raise ValueError(f"schema {schema_id} has no message at {list(path)}")
+            descriptor = list(types)[index]
+            types = descriptor.nested_types
+        kind: type[Any] = factory.GetMessageClass(descriptor)
+        return kind
+
+    def _add(self, pool: Any, schema: Schema, in_binary: Callable[[], str]) -> Any:
+        """Put the file of a schema into the pool, after all that it imports."""
+        registry = self._registry
+        assert registry is not None
+        for reference in schema.references:
+            referred = registry.schema_at(reference)
+            self._add(pool, referred, lambda text=referred.text: text)  # type: ignore[misc]
+        descriptors = need("google.protobuf.descriptor_pb2", extra="serializers")
+        file = _read_file(descriptors, schema.text) or _read_file(descriptors, in_binary())
+        if file is None:
+            raise ValueError(
+                "the registry gives the schema in no form that can be read without a Protobuf compiler"
+            )
+        default = need("google.protobuf.descriptor_pool", extra="serializers").Default()
+        for name in file.dependency:
+            if name.startswith(WELL_KNOWN):
+                importable = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+                need(importable, extra="serializers")
+                pool.AddSerializedFile(default.FindFileByName(name).serialized_pb)
+        pool.Add(file)
+        return pool.FindFileByName(file.name)
+
+    def _serialized(self, schema_id: int) -> str:
+        assert self._registry is not None
+        return self._registry.serialized(schema_id)
+
+
+def serializer_by_settings(settings: ClientSettings | None) -> ProtobufSerializer:
+    raise BadConfiguration(
+        "Protobuf is written from a message class: give ProtobufSerializer(registry, Message)"
+    )
+
+
+def deserializer_by_settings(settings: ClientSettings | None) -> ProtobufDeserializer:
+    return ProtobufDeserializer(registry=registry_by_settings(settings))
+
+
+def _path_of(descriptor: Any) -> list[int]:
+    """Where in its file a message is declared: indexes from the outermost message inwards."""
+    path: list[int] = []
+    while descriptor is not None:
+        outer = descriptor.containing_type
+        siblings = outer.nested_types if outer is not None else descriptor.file.message_types_by_name.values()
+        path.append([each.name for each in siblings].index(descriptor.name))
+        descriptor = outer
+    return path[::-1]
+
+
+def _read_file(descriptors: Any, text: str) -> Any:
+    """A file in its binary form; None for source text, which only a compiler can read."""
+    try:
+        file = descriptors.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except Exception:  # the library's own exceptions differ by implementation; either way it is not that form
+        return None
+    return file if file.name else None

@@ -1,0 +1,226 @@
+"""A schema registry, asked over HTTP by the REST API that Confluent's registry made common.
+
+Schemas never change once they have an id, so whatever was learnt is kept for good; each schema is asked for once in the
+life of a `Registry`, whichever thread comes first. The question itself blocks its caller, within `timeout_s`: it comes
+with the first record of a schema, not with every one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.client.errors import BadConfiguration, RegistryError
+from penstock.config.values import Secret
+
+if TYPE_CHECKING:
+    import ssl
+
+    from penstock.client.settings import ClientSettings
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+ANSWER_BYTES_MAX = 16 * 1024 * 1024  # what claims to be a larger schema is no schema
+
+
+class Reference(NamedTuple):
+    """Another schema that this one speaks of by a name."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Schema(NamedTuple):
+    """A schema as a registry keeps it."""
+
+    text: str
+    type: str = "AVRO"
+    """AVRO, PROTOBUF or JSON."""
+    references: tuple[Reference, ...] = ()
+
+
+class Registered(NamedTuple):
+    """A schema in its place under a subject."""
+
+    id: int
+    schema: Schema
+    version: int | None = None
+
+
+class Registry:
+    """Where schemas are kept. Several addresses are tried in turn; a user and password may stand in the address."""
+
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        *,
+        user: str | None = None,
+        password: str | Secret | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        urls = url.split(",") if isinstance(url, str) else list(url)
+        self._servers = [_Server.at(each.strip(), user, password) for each in urls if each.strip()]
+        if not self._servers:
+            raise BadConfiguration("a registry needs an address, such as http://localhost:8081")
+        self._ssl_context = ssl_context
+        self._timeout_s = timeout_s
+        self._by_id: dict[int, Schema] = {}
+        self._ids: dict[tuple[str, Schema], int] = {}
+        self._versions: dict[tuple[str, Schema], int] = {}
+        self._by_version: dict[tuple[str, int], Schema] = {}
+        self._asking = threading.Lock()
+
+    def schema(self, schema_id: int) -> Schema:
+        """The schema of an id."""
+        known = self._by_id.get(schema_id)
+        if known is None:
+            with self._asking:
+                known = self._by_id.get(schema_id) or _schema_in(
+                    self._ask("GET", f"/schemas/ids/{schema_id}")
+                )
+                self._by_id[schema_id] = known
+        return known
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """The id of a schema under a subject, which gets it if it has it not yet."""
+        return self._id_of(subject, schema, f"/subjects/{_quoted(subject)}/versions")
+
+    def find(self, subject: str, schema: Schema) -> int:
+        """The id of a schema that the subject must have already."""
+        return self._id_of(subject, schema, f"/subjects/{_quoted(subject)}")
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        """Which version of the subject the schema is."""
+        version = self._versions.get((subject, schema))
+        if version is None:
+            with self._asking:
+                answer = self._ask("POST", f"/subjects/{_quoted(subject)}", _body(schema))
+                version = self._versions[subject, schema] = int(answer["version"])
+        return version
+
+    def latest(self, subject: str) -> Registered:
+        """The newest schema of a subject. It may change, so it is asked for each time."""
+        answer = self._ask("GET", f"/subjects/{_quoted(subject)}/versions/latest")
+        return Registered(int(answer["id"]), _schema_in(answer), int(answer["version"]))
+
+    def schema_at(self, reference: Reference) -> Schema:
+        """The schema that another one refers to."""
+        place = (reference.subject, reference.version)
+        known = self._by_version.get(place)
+        if known is None:
+            with self._asking:
+                path = f"/subjects/{_quoted(reference.subject)}/versions/{reference.version}"
+                known = self._by_version[place] = _schema_in(self._ask("GET", path))
+        return known
+
+    def serialized(self, schema_id: int) -> str:
+        """A Protobuf schema in its binary form, as base64, however it was registered."""
+        text: str = self._ask("GET", f"/schemas/ids/{schema_id}?format=serialized")["schema"]
+        return text
+
+    def _id_of(self, subject: str, schema: Schema, path: str) -> int:
+        schema_id = self._ids.get((subject, schema))
+        if schema_id is None:
+            with self._asking:
+                schema_id = self._ids.get((subject, schema)) or int(
+                    self._ask("POST", path, _body(schema))["id"]
+                )
+                self._ids[subject, schema] = schema_id
+        return schema_id
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The answer of the first server that gives one; a refusal is an answer."""
+        failures = []
+        for server in self._servers:
+            request = urllib.request.Request(
+                server.url + path,
+                method=method,
+                data=None if body is None else json.dumps(body).encode(),
+                headers={
+                    "Accept": f"{CONTENT_TYPE}, application/json",
+                    "Content-Type": CONTENT_TYPE,
+                    **server.login,
+                },
+            )
+            try:
+                with urllib.request.urlopen(
+                    request, timeout=self._timeout_s, context=self._ssl_context
+                ) as answer:
+                    return json.loads(answer.read(ANSWER_BYTES_MAX))
+            except urllib.error.HTTPError as refusal:
+                with refusal:
+                    raise _refused(refusal, f"{method} {path}") from None
+            except (OSError, ValueError) as failure:
+                failures.append(f"{server.url}: {getattr(failure, 'reason', None) or failure}")
+        raise RegistryError("no registry answers: " + "; ".join(failures))
+
+
+class _Server(NamedTuple):
+    url: str
+    login: dict[str, str]
+
+    @classmethod
+    def at(cls, url: str, user: str | None, password: str | Secret | None) -> _Server:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadConfiguration(f"{url!r} is no address of a registry, such as http://localhost:8081")
+        user = user or urllib.parse.unquote(parts.username or "")
+        secret = password.reveal() if isinstance(password, Secret) else password
+        secret = secret or urllib.parse.unquote(parts.password or "")
+        place = parts.netloc.rpartition("@")[2]
+        login = {}
+        if user:
+            login["Authorization"] = "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
+        return cls(f"{parts.scheme}://{place}{parts.path.rstrip('/')}", login)
+
+
+def registry_of(given: Registry | str | Sequence[str]) -> Registry:
+    """A registry, by itself or by its address."""
+    return given if isinstance(given, Registry) else Registry(given)
+
+
+def registry_by_settings(settings: ClientSettings | None) -> Registry:
+    """The registry that a client's settings name."""
+    urls = settings.get("schema.registry.url") if settings is not None else ()
+    if not urls:
+        raise BadConfiguration("schemas are kept in a registry: say where by schema.registry.url")
+    assert settings is not None
+    login: Secret | None = settings.get("basic.auth.user.info")
+    user, _, password = login.reveal().partition(":") if login else ("", "", "")
+    return Registry(urls, user=user or None, password=Secret(password) if password else None)
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.type != "AVRO":  # registries of the first days know no types
+        body["schemaType"] = schema.type
+    if schema.references:
+        body["references"] = [reference._asdict() for reference in schema.references]
+    return body
+
+
+def _schema_in(answer: Any) -> Schema:
+    references = tuple(
+        Reference(each["name"], each["subject"], int(each["version"]))
+        for each in answer.get("references") or ()
+    )
+    return Schema(answer["schema"], answer.get("schemaType", "AVRO"), references)
+
+
+def _refused(refusal: urllib.error.HTTPError, question: str) -> RegistryError:
+    try:
+        words = json.loads(refusal.read(ANSWER_BYTES_MAX))["message"]
+    except (ValueError, KeyError, TypeError):
+        words = refusal.reason
+    return RegistryError(f"{words} (HTTP {refusal.code})", about=question, status=refusal.code)
+
+
+def _quoted(subject: str) -> str:
+    return urllib.parse.quote(subject, safe="")

@@ -1,0 +1,203 @@
+"""What a program may name as a serializer, and what it gets for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import pickle
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+
+from penstock.client.errors import BadConfiguration, DeserializationFailed, SerializationFailed
+from penstock.client.serializers import (
+    Context,
+    deserialization_failed,
+    deserializer_of,
+    serialization_failed,
+    serializer_of,
+)
+from penstock.client.serializers.resolve import FORMATS
+from penstock.client.setting_values import JAVA_NAMES
+
+
+@dataclasses.dataclass
+class Line:
+    article: str
+    count: int = 1
+
+
+@dataclasses.dataclass
+class Order:
+    id: int
+    day: datetime.date
+    lines: list[Line] = dataclasses.field(default_factory=list)
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    day: datetime.date
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    id: int
+
+
+class Struct(msgspec.Struct):
+    id: int
+    tags: list[str] = []
+
+
+class Shouting:
+    """A serializer that knows its topic."""
+
+    def for_topic(self, topic: str, /, *, is_key: bool) -> Any:
+        return lambda value: f"{topic}{'?' if is_key else '!'}{value}".encode()
+
+
+def write(spec: object, value: Any, *, topic: str = "orders", is_key: bool = False) -> Any:
+    serializer = serializer_of(spec)
+    assert serializer is not None
+    return serializer.for_topic(topic, is_key=is_key)(value)
+
+
+def read(spec: object, data: bytes) -> Any:
+    deserializer = deserializer_of(spec)
+    assert deserializer is not None
+    return deserializer.for_topic("orders", is_key=False)(data)
+
+
+@pytest.mark.parametrize(
+    "spec", [None, "bytes", bytes, "org.apache.kafka.common.serialization.ByteArraySerializer"]
+)
+def test_bytes_pass_without_a_call(spec: object) -> None:
+    assert serializer_of(spec) is None
+    assert deserializer_of(spec) is None
+
+
+def test_every_java_class_of_kafka_has_a_serializer_here() -> None:
+    names = {name for java, name in JAVA_NAMES.items() if ".serialization." in java}
+
+    assert names - set(FORMATS) == {"bytes"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(str, "a"), (int, 5), (float, 2.5), (bool, True), (UUID, UUID(int=5)), (dict, {"a": 1})],
+)
+def test_a_type_of_python_names_its_format(kind: type, value: Any) -> None:
+    assert read(kind, write(kind, value)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Order(1, datetime.date(2026, 1, 2), [Line("tea", 2)]),
+        Model(id=1, day=datetime.date(2026, 1, 2)),
+        Checked(id=1),
+        Struct(id=1, tags=["a"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_model_is_written_as_json_and_comes_back_as_itself(value: Any) -> None:
+    data = write(type(value), value)
+
+    assert json.loads(data)["id"] == 1
+    assert read(type(value), data) == value
+
+
+@pytest.mark.parametrize("kind", [Order, Model, Struct])
+def test_a_value_of_another_type_than_the_model_is_refused(kind: type) -> None:
+    with pytest.raises(TypeError, match=f"must be of type {kind.__name__}"):
+        write(kind, {"id": 1})
+
+
+@pytest.mark.parametrize("kind", [Order, Model, Struct])
+def test_json_that_does_not_fit_the_model_is_refused(kind: type) -> None:
+    with pytest.raises(Exception):  # noqa: B017  each library has its own
+        read(kind, b'{"id":"x"}')
+
+
+def test_any_function_of_one_value_will_do() -> None:
+    assert write(lambda value: value.upper().encode(), "tea") == b"TEA"
+    assert write(json.dumps, [1]) == "[1]"
+    assert read(len, b"abc") == 3
+
+
+def test_a_function_with_a_context_is_told_topic_and_part() -> None:
+    told: list[Context] = []
+
+    def serialize(value: bytes, ctx: Any = None) -> bytes:
+        told.append(ctx)
+        return value
+
+    write(serialize, b"x", topic="orders", is_key=True)
+
+    assert (told[0].topic, told[0].field) == ("orders", "key")
+
+
+def test_an_object_is_asked_once_for_each_topic() -> None:
+    assert write(Shouting(), 1, topic="orders") == b"orders!1"
+    assert write(Shouting, 1, topic="orders", is_key=True) == b"orders?1"
+
+
+@pytest.mark.parametrize("place", ["json:dumps", "json.dumps"])
+def test_anything_importable_is_found_by_its_place(place: str) -> None:
+    assert write(place, [1]) == "[1]"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("jsn", "there is no serializer called jsn; there are bytes, string"),
+        ("no.such.module", "the serializer no.such.module cannot be imported"),
+        ("json:no_such", "cannot be imported"),
+        (5, "is none of them"),
+        (complex, "complex is no serializer"),
+        ("avro", "say where by schema.registry.url"),
+        ("protobuf", "written from a message class"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(spec: object, words: str) -> None:
+    with pytest.raises(BadConfiguration) as refusal:
+        serializer_of(spec)
+
+    assert words in str(refusal.value)
+
+
+class TestFailures:
+    def test_a_failure_names_topic_part_and_what_was_given(self) -> None:
+        cause = ValueError("no")
+
+        failure = serialization_failed(cause, "orders", {"id": 1}, is_key=True)
+
+        assert isinstance(failure, SerializationFailed)
+        assert str(failure) == "orders: the key {'id': 1} of type dict cannot be serialized: ValueError: no"
+        assert failure.__cause__ is cause
+
+    def test_a_failed_read_holds_its_place_and_bytes(self) -> None:
+        failure = deserialization_failed(
+            ValueError("no"), "orders", b"\xff", is_key=False, partition=3, offset=7
+        )
+
+        assert isinstance(failure, DeserializationFailed)
+        assert str(failure) == r"orders-3 at offset 7: the value b'\xff' cannot be read: ValueError: no"
+        assert (failure.topic, failure.partition, failure.offset, failure.data) == ("orders", 3, 7, b"\xff")
+        assert pickle.loads(pickle.dumps(failure)).offset == 7
+
+    def test_a_long_value_is_cut(self) -> None:
+        assert len(str(serialization_failed(ValueError("no"), "t", "x" * 10_000, is_key=False))) < 200
+
+    def test_a_value_that_cannot_be_shown_does_not_hide_the_failure(self) -> None:
+        class Broken:
+            def __repr__(self) -> str:
+                raise RuntimeError("broken")
+
+        assert "(RuntimeError in its repr)" in str(
+            serialization_failed(ValueError("no"), "t", Broken(), is_key=False)
+        )
