@@ -33,6 +33,7 @@ TOOLS = {
     "kafka-e2e-latency": "e2e_latency",
     "kafka-features": "features",
     "kafka-get-offsets": "get_offsets",
+    "kafka-groups": "groups",
     "kafka-leader-election": "leader_election",
     "kafka-log-dirs": "log_dirs",
     "kafka-metadata-quorum": "metadata_quorum",

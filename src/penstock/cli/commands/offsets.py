@@ -1,0 +1,140 @@
+"""`penstock offsets`: where partitions begin and end, offsets by time, and deleting records before an offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from penstock.cli.connection import Connection
+from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.output import Column, Output, show_time
+
+if TYPE_CHECKING:
+    from penstock.client.admin.offsets import ListedOffset
+    from penstock.client.cluster import TopicPartition
+
+command = Group(
+    help="Tell where partitions begin and end, and delete records before an offset.",
+    kafka="kafka-get-offsets",
+)
+
+
+@command.command(
+    "get",
+    examples=[
+        "penstock offsets get orders",
+        "penstock offsets get orders --time earliest",
+        "penstock offsets get orders --time 2026-01-31T12:00:00Z --json",
+    ],
+)
+def get(
+    topics: Annotated[
+        tuple[str, ...],
+        Argument(metavar="TOPIC...", help="Topics; all where none is named.", complete="topic"),
+    ] = (),
+    *,
+    connection: Connection,
+    output: Output,
+    time: Annotated[
+        str,
+        Option(
+            "--time",
+            "-t",
+            metavar="WHEN",
+            help="latest, earliest, max-timestamp, a time (ISO 8601) or milliseconds since 1970.",
+        ),
+    ] = "latest",
+    committed: Annotated[
+        bool, Option("--read-committed", help="The latest is where an open transaction begins.")
+    ] = False,
+) -> None:
+    """Tell the offset that belongs to an end or a time, for every partition of topics."""
+    from penstock.cli.asking import ask
+    from penstock.client.admin.offsets import OffsetsAdmin
+    from penstock.client.admin.topics import TopicsAdmin
+
+    class Looking(OffsetsAdmin, TopicsAdmin):
+        pass
+
+    when = read_time(time)
+
+    async def work(admin: Looking) -> dict[TopicPartition, ListedOffset]:
+        names = topics or [topic.name for topic in await admin.list_topics()]
+        return await admin.topic_offsets(names, when, read_committed=committed) if names else {}
+
+    found = ask(connection.settings(), Looking, work)
+    output.table(
+        ["topic", "partition", "offset", Column("timestamp_ms", "time", show_time), "epoch"],
+        [
+            (
+                partition.topic,
+                partition.partition,
+                None if listed.offset < 0 else listed.offset,
+                listed.timestamp_ms,
+                listed.leader_epoch,
+            )
+            for partition, listed in sorted(found.items())
+        ],
+        empty="There are no such partitions.",
+    )
+
+
+def read_time(text: str) -> str | int:
+    """A name of `OFFSET_NAMES`, or milliseconds since 1970."""
+    from datetime import UTC, datetime
+
+    from penstock.cli.failures import Misuse
+    from penstock.client.admin.offsets import OFFSET_NAMES
+
+    if text in OFFSET_NAMES:
+        return text
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        names = ", ".join(OFFSET_NAMES)
+        raise Misuse(
+            f"--time {text}: must be one of {names}, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+@command.command(
+    "delete-records",
+    examples=[
+        "penstock offsets delete-records orders:0=1500",
+        "penstock offsets delete-records orders:0=end",
+    ],
+)
+def delete_records(
+    before: Annotated[
+        list[str],
+        Argument(metavar="TOPIC:PARTITION=OFFSET...", help="The first record to keep; `end` keeps none."),
+    ],
+    *,
+    connection: Connection,
+    output: Output,
+) -> None:
+    """Delete the records of partitions before an offset. This cannot be undone."""
+    from penstock.cli.asking import ask
+    from penstock.client.admin.offsets import OffsetsAdmin
+
+    wanted = dict(map(_read_cut, before))
+    starts = ask(connection.settings(), OffsetsAdmin, lambda admin: admin.delete_records(wanted))
+    output.table(
+        ["topic", "partition", Column("start_offset", "begins at")],
+        [(*partition, start) for partition, start in sorted(starts.items())],
+    )
+
+
+def _read_cut(text: str) -> tuple[TopicPartition, int]:
+    from penstock.cli.asking import read_partition
+    from penstock.cli.failures import Misuse
+    from penstock.client.admin.offsets import TO_THE_END
+
+    partition, separator, offset = text.rpartition("=")
+    if not separator or not (offset == "end" or offset.isdecimal()):
+        raise Misuse(f"{text}: must be topic:partition=offset, such as orders:0=1500 or orders:0=end")
+    return read_partition(partition), TO_THE_END if offset == "end" else int(offset)
