@@ -20,6 +20,7 @@ from penstock.cli.declare import Option
 if TYPE_CHECKING:
     from penstock.cli.progress import Progress
 
+WHOLE_CELL_MAX = 32
 NOTHING = "-"  # how a value that is not there looks in a table
 
 
@@ -198,11 +199,16 @@ def _print_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[object]
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    lines = _cells(columns, rows)
     for index, column in enumerate(columns):
         table.add_column(
-            column.heading, justify="right" if _are_numbers(rows, index) else "left", overflow="fold"
+            column.heading,
+            justify="right" if _are_numbers(rows, index) else "left",
+            overflow="fold",
+            # What is short (numbers, times, names) stays in one piece; what is long makes room for it.
+            no_wrap=max(len(cells[index]) for cells in lines) <= WHOLE_CELL_MAX,
         )
-    for cells in _cells(columns, rows):
+    for cells in lines:
         table.add_row(*map(Text, cells))
     Console().print(table)
 

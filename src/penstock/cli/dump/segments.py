@@ -10,6 +10,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -53,9 +54,10 @@ class SegmentFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._view.release()
-        if self._map is not None:
-            self._map.close()
+        with suppress(BufferError):  # a walk that was broken off holds it still; then it goes with the walk
+            self._view.release()
+            if self._map is not None:
+                self._map.close()
 
     def batches(self, position: int = 0) -> Iterator[DumpedBatch]:
         """From a position on which a batch begins."""

@@ -1,0 +1,87 @@
+"""What a shell is told when Tab is pressed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from penstock.cli.completion import SHELLS, candidates, format_for, script_for
+from penstock.cli.failures import Misuse
+from penstock.cli.main import main
+
+
+def names(line: str) -> list[str]:
+    """Candidates for the last word; the line ends with a blank for a new one."""
+    words = line.split(" ")
+    known = {"topic": ["orders", "other"], "group": ["billing"]}
+    return [found.value for found in candidates(words, lambda kind: known.get(kind, []))]
+
+
+def test_commands_are_completed() -> None:
+    assert names("penstock se") == ["serve", "settings"]
+    assert "complete" not in names("penstock ")
+
+
+def test_commands_of_a_group_are_completed() -> None:
+    assert names("penstock storage f") == ["format"]
+
+
+def test_options_are_completed_but_not_those_that_were_said() -> None:
+    assert names("penstock settings --t") == ["--topic"]
+    assert names("penstock settings --topic --t") == []
+    assert "--set" in names("penstock serve --set a=b --")
+
+
+def test_values_of_an_option_are_completed() -> None:
+    assert names("penstock serve --log-level w") == ["warning"]
+
+
+def test_arguments_are_completed_by_their_kind() -> None:
+    assert names("penstock completion ") == ["bash", "zsh", "fish"]
+    assert names("penstock completion bash ") == []
+
+
+def test_kafkas_scripts_are_completed() -> None:
+    assert "--offsets-decoder" in names("bin/kafka-dump-log.sh --o")
+    assert names("kafka-nothing.sh --o") == []
+
+
+def test_each_shell_reads_its_own_form(capsys: pytest.CaptureFixture[str]) -> None:
+    found = candidates(["penstock", "serv"], lambda kind: [])
+
+    assert format_for("bash", found) == "serve\n"
+    assert format_for("zsh", found).startswith("serve:Run a node")
+    assert format_for("fish", found).startswith("serve\tRun a node")
+    assert main(["complete", "bash", "--", "penstock", "serv"]) == 0
+    assert capsys.readouterr().out == "serve\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_one_that_the_shell_can_read(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert script == script_for(shell)
+    if found := shutil.which(shell):
+        subprocess.run([found, "-n"], input=script, text=True, check=True)
+
+
+def test_the_users_shell_is_meant_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert script_for(None) == script_for("fish")
+    monkeypatch.setenv("SHELL", "/bin/csh")
+    with pytest.raises(Misuse, match="say which shell"):
+        script_for(None)
+
+
+def test_bash_completes_in_earnest() -> None:
+    """The function that the script defines, called as bash calls it."""
+    script = script_for("bash") + (
+        'penstock() { shift 3; echo "${*: -1}-completed"; }\n'
+        'COMP_WORDS=(penstock topics or); COMP_CWORD=2; _penstock_complete; echo "${COMPREPLY[@]}"\n'
+    )
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "or-completed\n"

@@ -1,0 +1,89 @@
+"""Whatever goes wrong is one sentence and an exit status; a fault of ours is a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+
+import pytest
+
+from penstock import errors
+from penstock.cli.failures import Misuse, Refusal, account, guard
+
+
+def failing(problem: BaseException) -> Callable[[], int]:
+    def fail() -> int:
+        raise problem
+
+    return fail
+
+
+def named_not_found() -> OSError:
+    try:
+        open("/no/such/file")  # noqa: SIM115
+    except OSError as problem:
+        return problem
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "words"),
+    [
+        (Refusal("no"), 1, "penstock: no"),
+        (Misuse("not so"), 2, "penstock: not so"),
+        (
+            errors.NoBrokersAvailable(attempts={"h:1": "refused"}),
+            1,
+            "no broker answers: h:1: refused; see that",
+        ),
+        (errors.of(3, about="orders"), 1, "[UNKNOWN_TOPIC_OR_PARTITION]"),
+        (named_not_found(), 1, "/no/such/file: No such file or directory; see that the name is right"),
+        (ConnectionResetError("gone"), 1, "gone"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 1, "this is not text in UTF-8"),
+    ],
+)
+def test_what_can_be_expected_is_one_sentence(
+    problem: Exception, status: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guard(failing(problem)) == status
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        guard(failing(ZeroDivisionError()))
+
+
+def test_tracebacks_of_failures_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DEBUG", "1")
+
+    with pytest.raises(Refusal):
+        guard(failing(Refusal("no")))
+
+
+def test_ctrl_c_ends_with_130_and_says_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> int:
+        with account(lambda: "7 records were written"), account(lambda: "the outer one has nothing to add"):
+            raise KeyboardInterrupt
+
+    assert guard(work) == 130
+    assert capsys.readouterr().err == "\npenstock: stopped: the outer one has nothing to add\n"
+    assert guard(failing(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "\npenstock: stopped\n"
+
+
+def test_a_reader_who_has_gone_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = io.TextIOWrapper(io.FileIO(writer, "w"))
+    monkeypatch.setattr("sys.stdout", stream)
+
+    def work() -> int:
+        print("x" * 10)
+        return 0
+
+    assert guard(work) == 0
+    stream.close()
