@@ -13,7 +13,7 @@ modules = [
         extra_compile_args=["-O3"],
         optional=True,
     )
-    for name in ("_kernel", "_builder", "_messages", "_columns", "_fetched")
+    for name in ("_kernel", "_builder", "_messages", "_columns", "_fetched", "_appender", "_intake")
 ]
 
 # The C code goes to the build folder: sources hold only what people wrote.

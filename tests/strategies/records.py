@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from penstock.records import column_twin, message_twin, twin
+from penstock.records import append_twin, column_twin, intake_twin, message_twin, twin
 from penstock.records.batch import (
     CRC_AT,
     CRC_START,
@@ -142,6 +142,19 @@ def compiled() -> SimpleNamespace:
             raise
         modules = [twin, twin, message_twin, column_twin]
     return collect(*modules)
+
+
+def producing_modules() -> tuple[ModuleType, ModuleType]:
+    """The compiled appender and intake, or their twins where there is no compiler."""
+    try:
+        return (
+            importlib.import_module("penstock.records._appender"),
+            importlib.import_module("penstock.records._intake"),
+        )
+    except ImportError:
+        if os.environ.get("CI"):
+            raise
+        return append_twin, intake_twin
 
 
 def collect(*modules: ModuleType) -> SimpleNamespace:

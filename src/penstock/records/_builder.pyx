@@ -28,6 +28,7 @@ from penstock.records._layout cimport (
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
 )
+from penstock.records._writing cimport field_size, varint_size, write_field, write_varint
 
 from penstock.records.batch import Compression, RecordRows, TimestampType
 from penstock.records.compression import compress
@@ -38,24 +39,6 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     object PyMemoryView_FromMemory(char* data, Py_ssize_t size, int flags)
     int PyBUF_READ
-
-
-cdef inline Py_ssize_t varint_size(int64_t value) noexcept:
-    cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-    cdef Py_ssize_t size = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline Py_ssize_t field_size(object data, const char** start) noexcept:
-    """The bytes that a key, a value or a header's value takes, and where its own bytes start."""
-    if data is None:
-        start[0] = NULL
-        return 1
-    start[0] = PyBytes_AS_STRING(data)
-    return varint_size(PyBytes_GET_SIZE(data)) + PyBytes_GET_SIZE(data)
 
 
 cdef class BatchWriter:
@@ -85,21 +68,10 @@ cdef class BatchWriter:
         return 0
 
     cdef inline void put_varint(self, int64_t value) noexcept:
-        cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-        while raw >= 0x80:
-            self.at[0] = <uint8_t>(raw | 0x80)
-            self.at += 1
-            raw >>= 7
-        self.at[0] = <uint8_t>raw
-        self.at += 1
+        self.at = write_varint(self.at, value)
 
     cdef inline void put_bytes(self, const char* data, Py_ssize_t size) noexcept:
-        if data is NULL:
-            self.put_varint(-1)
-        else:
-            self.put_varint(size)
-            memcpy(self.at, data, size)
-            self.at += size
+        self.at = write_field(self.at, data, size)
 
     cdef int put_record(
         self, int64_t timestamp_delta, int32_t offset_delta, object key, object value, object headers
@@ -123,7 +95,7 @@ cdef class BatchWriter:
         self.put_bytes(value_start, 0 if value is None else PyBytes_GET_SIZE(value))
         self.put_varint(header_count)
         if header_count:
-            self.put_headers(headers)
+            self.at = write_headers(self.at, headers)
         return 0
 
     cdef int put_rows(self, int64_t timestamp_delta, int64_t offset_delta, object rows) except -1:
@@ -171,16 +143,6 @@ cdef class BatchWriter:
         memcpy(self.at, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
         self.at += PyBytes_GET_SIZE(data)
 
-    cdef int put_headers(self, list headers) except -1:
-        cdef Py_ssize_t size
-        cdef const char* start
-        for name, content in headers:
-            start = PyUnicode_AsUTF8AndSize(name, &size)
-            self.put_bytes(start, size)
-            field_size(content, &start)
-            self.put_bytes(start, 0 if content is None else PyBytes_GET_SIZE(content))
-        return 0
-
     cdef object finish(self):
         PyByteArray_Resize(self.out, self.at - <uint8_t*>PyByteArray_AS_STRING(self.out))
         return self.out
@@ -193,6 +155,51 @@ cdef Py_ssize_t headers_size(list headers) except -1:
         PyUnicode_AsUTF8AndSize(name, &size)
         total += varint_size(size) + size + field_size(content, &start)
     return total
+
+
+cdef uint8_t* write_headers(uint8_t* at, list headers) except NULL:
+    """Pairs of text and bytes or None, whose number has been written."""
+    cdef Py_ssize_t size
+    cdef const char* start
+    for name, content in headers:
+        start = PyUnicode_AsUTF8AndSize(name, &size)
+        at = write_field(at, start, size)
+        field_size(content, &start)
+        at = write_field(at, start, 0 if content is None else PyBytes_GET_SIZE(content))
+    return at
+
+
+cdef int write_batch_header(
+    uint8_t* at,
+    Py_ssize_t size,
+    int64_t base_offset,
+    int32_t leader_epoch,
+    int attributes,
+    int32_t last_delta,
+    int64_t base_timestamp,
+    int64_t max_timestamp,
+    int64_t producer_id,
+    int16_t producer_epoch,
+    int32_t base_sequence,
+    int32_t count,
+) except -1:
+    """The header of a batch of `size` bytes, whose records stand behind it already, and the CRC over both."""
+    store64(at, base_offset)
+    store32(at + LENGTH_AT, size - LENGTH_BYTES)
+    store32(at + LEADER_EPOCH_AT, leader_epoch)
+    at[MAGIC_AT] = MAGIC
+    store16(at + ATTRIBUTES_AT, attributes)
+    store32(at + LAST_OFFSET_DELTA_AT, last_delta)
+    store64(at + BASE_TIMESTAMP_AT, base_timestamp)
+    store64(at + MAX_TIMESTAMP_AT, max_timestamp)
+    store64(at + PRODUCER_ID_AT, producer_id)
+    store16(at + PRODUCER_EPOCH_AT, producer_epoch)
+    store32(at + BASE_SEQUENCE_AT, base_sequence)
+    store32(at + RECORD_COUNT_AT, count)
+    store32(at + CRC_AT, <int64_t>crc32c(
+        PyMemoryView_FromMemory(<char*>at + ATTRIBUTES_AT, size - ATTRIBUTES_AT, PyBUF_READ)
+    ))
+    return 0
 
 
 def build_batch(
@@ -263,30 +270,28 @@ def build_batch(
         raise ValueError("a batch has one record at least")
     out = writer.finish()
     if compression:
-        out = compressed(out, compression, level)
-    cdef uint8_t* at = <uint8_t*>PyByteArray_AS_STRING(out)
-    cdef Py_ssize_t size = len(out)
-    store64(at, base)
-    store32(at + LENGTH_AT, size - LENGTH_BYTES)
-    store32(at + LEADER_EPOCH_AT, leader_epoch)
-    at[MAGIC_AT] = MAGIC
-    store16(at + ATTRIBUTES_AT, <int>compression | <int>timestamp_type << 3 | is_transactional << 4 | is_control << 5)
-    store32(at + LAST_OFFSET_DELTA_AT, last_delta)
-    store64(at + BASE_TIMESTAMP_AT, base_timestamp)
-    store64(at + MAX_TIMESTAMP_AT, max_timestamp)
-    store64(at + PRODUCER_ID_AT, producer_id)
-    store16(at + PRODUCER_EPOCH_AT, producer_epoch)
-    store32(at + BASE_SEQUENCE_AT, base_sequence)
-    store32(at + RECORD_COUNT_AT, count)
-    store32(at + CRC_AT, <int64_t>crc32c(
-        PyMemoryView_FromMemory(<char*>at + ATTRIBUTES_AT, size - ATTRIBUTES_AT, PyBUF_READ)
-    ))
+        with memoryview(out) as view:
+            out = compressed(view, compression, level)
+    write_batch_header(
+        <uint8_t*>PyByteArray_AS_STRING(out),
+        len(out),
+        base,
+        leader_epoch,
+        <int>compression | <int>timestamp_type << 3 | is_transactional << 4 | is_control << 5,
+        <int32_t>last_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        <int32_t>count,
+    )
     return out
 
 
-cdef object compressed(object out, object codec, object level):
-    with memoryview(out) as view:
-        payload = compress(codec, view[HEADER_BYTES:], level)
+cdef object compressed(object view, object codec, object level):
+    """Room for a header, and behind it the records of `view` compressed; `view` has room for a header too."""
+    payload = compress(codec, view[HEADER_BYTES:], level)
     result = bytearray(HEADER_BYTES)
     result += payload
     if len(result) > INT32_MAX:

@@ -236,6 +236,12 @@ def finish_batch(out: bytearray, header: BatchHeader, level: int | None) -> byte
             payload = compress(header.compression, view[HEADER_BYTES:], level)
         out = bytearray(HEADER_BYTES)
         out += payload
+    stamp_header(out, header)
+    return out
+
+
+def stamp_header(out: bytearray, header: BatchHeader) -> None:
+    """Write the header, with length and CRC, before records that stand in `out` as they will be sent."""
     if len(out) > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {len(out)} bytes is too large")
     fields = header._replace(size_bytes=len(out) - LENGTH_BYTES)
@@ -243,7 +249,6 @@ def finish_batch(out: bytearray, header: BatchHeader, level: int | None) -> byte
     with memoryview(out) as view:
         crc = crc32c(view[CRC_START:])
     HEADER.pack_into(out, 0, *fields._replace(crc=crc))
-    return out
 
 
 def append_record(

@@ -1,0 +1,354 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Where an application's records come in: `intake_twin`, in C, so that a record costs one compiled call.
+
+A `send` finds the topic, takes bytes and text as they are, chooses the partition by key or stays with the current one,
+appends to the open batch and makes a receipt, all without another thread in between. Whatever is out of the ordinary (an
+unknown topic, a full buffer, a record too large, interceptors, a partitioner of the user's own, a wrong type) is left
+to `host.send_otherwise`. Python code runs only before a record is looked at (serializers, `host.choose`) and after it
+was appended (`host.opened`, `host.filled`).
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+from posix.types cimport clockid_t
+
+from penstock.records._appender cimport ProducerBatch, Receipt, murmur2_of
+from penstock.records._builder cimport headers_size
+from penstock.records._bytes cimport plain_bytes
+from penstock.records._layout cimport HEADER_BYTES
+from penstock.records._writing cimport varint_size
+
+from collections import deque
+
+from penstock.records.delivery import plain_headers
+
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
+    void PyErr_Clear()
+
+
+cdef enum:
+    FIRST_CAPACITY = 1024
+    RECORD_OVERHEAD = 31  # its length 5, attributes 1, timestamp 10, offset 5, the lengths of key and value 5 each
+    SPARE_BUFFERS_MAX = 32
+    ORDINARY = 0
+    ODD = 1
+
+
+cdef class PartitionQueue:
+    """The batches of one partition that have not been sent: one that is open, behind those that are closed."""
+
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly ProducerBatch open
+    cdef readonly object closed
+    cdef public object line
+    cdef bint is_told
+    cdef Py_ssize_t usual_bytes
+
+    def __init__(self, topic, partition):
+        self.topic = topic
+        self.partition = partition
+        self.closed = deque()
+        self.usual_bytes = FIRST_CAPACITY
+
+    def close_open(self):
+        """Let no more records into the open batch."""
+        self.close_batch()
+
+    def take(self):
+        """The first batch, the open one where it is the only one; None where there is none."""
+        cdef ProducerBatch batch = self.open
+        if self.closed:
+            return self.closed.popleft()
+        if batch is not None:
+            self.usual_bytes = batch.used
+            self.open = None
+        return batch
+
+    def forget(self):
+        """Nothing is left to look after: tell again when a record comes. False where one came meanwhile."""
+        if self.open is not None or self.closed:
+            return False
+        self.is_told = False
+        return True
+
+    cdef int close_batch(self) except -1:
+        if self.open is not None:
+            self.closed.append(self.open)
+            self.usual_bytes = self.open.used
+            self.open = None
+        return 0
+
+
+cdef class TopicQueues:
+    """The partitions of one topic, and the one that records without a key go to at present."""
+
+    cdef readonly str name
+    cdef readonly list queues
+    cdef public PartitionQueue sticky
+    cdef public object serialize_key
+    cdef public object serialize_value
+    cdef Py_ssize_t sticky_bytes
+
+    def __init__(self, name, count, serialize_key=None, serialize_value=None):
+        self.name = name
+        self.queues = []
+        self.serialize_key = serialize_key
+        self.serialize_value = serialize_value
+        self.grow(count)
+
+    def grow(self, count):
+        """Have at least so many partitions."""
+        while len(self.queues) < count:
+            self.queues.append(PartitionQueue(self.name, len(self.queues)))
+
+
+cdef class Intake:
+    cdef readonly dict topics
+    cdef public bint is_plain
+    cdef readonly Py_ssize_t room_bytes
+    cdef readonly Py_ssize_t batch_bytes_max
+    cdef readonly Py_ssize_t record_bytes_max
+    cdef object host
+    cdef object now_ms
+    cdef object wall_ms
+    cdef bint ignores_keys
+    cdef list news
+    cdef list spare_buffers
+
+    def __init__(
+        self, host, *, batch_bytes_max, buffer_bytes, record_bytes_max, now_ms=None, wall_ms=None, ignores_keys=False
+    ):
+        self.host = host
+        self.batch_bytes_max = max(batch_bytes_max, 1)
+        self.room_bytes = buffer_bytes
+        self.record_bytes_max = record_bytes_max
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
+        self.ignores_keys = ignores_keys
+        self.is_plain = True
+        self.topics = {}
+        self.news = []
+        self.spare_buffers = []
+
+    def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None):
+        return self.put(topic, value, key, headers, partition, timestamp_ms)
+
+    def append(self, TopicQueues topic, int32_t partition, timestamp_ms, key, value, headers):
+        """Add a record of bytes or None and of plain headers to a partition; None where there is no room for it.
+
+        A negative partition stands for the current one of records without a key.
+        """
+        cdef bytes key_bytes = plain_bytes(key)
+        cdef bytes value_bytes = plain_bytes(value)
+        cdef list pairs = plain_headers(headers) if headers else None
+        return self.add(
+            topic,
+            None if partition < 0 else topic.queues[partition],
+            self.wall() if timestamp_ms is None else timestamp_ms,
+            NULL if key_bytes is None else PyBytes_AS_STRING(key_bytes),
+            0 if key_bytes is None else PyBytes_GET_SIZE(key_bytes),
+            NULL if value_bytes is None else PyBytes_AS_STRING(value_bytes),
+            0 if value_bytes is None else PyBytes_GET_SIZE(value_bytes),
+            pairs,
+        )
+
+    def take_news(self):
+        """Partitions that got a record since they were last forgotten, once each."""
+        news, self.news = self.news, []
+        return news
+
+    def give_back(self, ProducerBatch batch):
+        """The batch is done: its bytes are free for other records."""
+        self.room_bytes += batch.charged_bytes
+        batch.charged_bytes = 0
+        buffer = batch.take_buffer()
+        # Memory that the system has given once is not asked for again: a fresh megabyte costs its pages, 0.1 ms.
+        if buffer is not None and len(buffer) == self.batch_bytes_max:
+            if len(self.spare_buffers) < SPARE_BUFFERS_MAX:
+                self.spare_buffers.append(buffer)
+
+    def charge(self, ProducerBatch batch):
+        """Count a batch that came by splitting another."""
+        batch.charged_bytes = batch.used
+        self.room_bytes -= batch.used
+
+    cdef object put(
+        self, object name, object value, object key, object headers, object partition, object timestamp_ms
+    ):
+        cdef TopicQueues topic
+        cdef PartitionQueue queue = None
+        cdef PyObject* found
+        cdef const char* key_start = NULL
+        cdef const char* value_start = NULL
+        cdef Py_ssize_t key_size = 0
+        cdef Py_ssize_t value_size = 0
+        cdef int64_t timestamp
+        cdef int32_t index
+        cdef object key_data = key
+        cdef object value_data = value
+        if not self.is_plain or not PyUnicode_CheckExact(name):
+            return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        found = PyDict_GetItem(self.topics, name)
+        if found is NULL:
+            return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        topic = <TopicQueues>found
+        if key is not None:
+            if topic.serialize_key is not None:
+                key_data = self.serialized(topic, topic.serialize_key, key, True)
+            if read_field(key_data, &key_start, &key_size) == ODD:
+                return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        if value is not None:
+            if topic.serialize_value is not None:
+                value_data = self.serialized(topic, topic.serialize_value, value, False)
+            if read_field(value_data, &value_start, &value_size) == ODD:
+                return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        if partition is not None:
+            index = partition if type(partition) is int else -1
+            if not 0 <= index < len(topic.queues):
+                return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+            queue = <PartitionQueue>PyList_GET_ITEM(topic.queues, index)
+        elif key_start is not NULL and not self.ignores_keys:
+            index = (murmur2_of(<const uint8_t*>key_start, key_size) & 0x7FFFFFFF) % <int32_t>len(topic.queues)
+            queue = <PartitionQueue>PyList_GET_ITEM(topic.queues, index)
+        timestamp = self.wall() if timestamp_ms is None else timestamp_ms
+        receipt = self.add(
+            topic, queue, timestamp, key_start, key_size, value_start, value_size,
+            None if headers is None else plain_headers(headers),
+        )
+        if receipt is None:
+            return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        return receipt
+
+    cdef Receipt add(
+        self, TopicQueues topic, PartitionQueue queue, int64_t timestamp, const char* key, Py_ssize_t key_size,
+        const char* value, Py_ssize_t value_size, list headers
+    ):
+        """Append to the queue, or to the topic's current one where there is none; None where there is no room."""
+        cdef bint is_sticky = queue is None
+        cdef bint is_opened = False
+        cdef bint is_filled = False
+        cdef Py_ssize_t header_count = 0
+        cdef Py_ssize_t headers_bytes = 0
+        cdef Py_ssize_t size, whole_size
+        cdef ProducerBatch batch
+        cdef Receipt receipt
+        if headers is not None:
+            header_count = len(headers)
+            headers_bytes = headers_size(headers)
+        size = self.largest_size(key_size, value_size, header_count, headers_bytes)
+        if is_sticky:
+            queue = topic.sticky
+            if queue is None or topic.sticky_bytes + HEADER_BYTES + size > self.batch_bytes_max:
+                # Not before a batch ends: half a batch left behind would have to wait for its time.
+                if queue is not None and queue.open is not None and queue.open.used + size > self.batch_bytes_max:
+                    queue.close_batch()
+                    is_filled = True
+                if queue is None or queue.open is None:
+                    topic.sticky_bytes = 0
+                    queue = topic.sticky = self.host.choose(topic)
+        # From here on no Python code runs, so no other thread does.
+        batch = queue.open
+        if size + HEADER_BYTES > self.record_bytes_max or size + HEADER_BYTES > self.room_bytes:
+            return None
+        if batch is not None and batch.used + size > self.batch_bytes_max:
+            queue.close_batch()
+            batch = None
+            is_filled = True
+        if batch is None:
+            self.open_batch(queue)
+            batch = queue.open
+            is_opened = True
+        size = batch.record_size(
+            timestamp, key_size, key is not NULL, value_size, value is not NULL, header_count, headers_bytes
+        )
+        whole_size = size + varint_size(size)
+        batch.put(size, timestamp, key, key_size, value, value_size, headers, self.batch_bytes_max)
+        batch.charged_bytes += whole_size
+        self.room_bytes -= whole_size
+        if is_sticky:
+            topic.sticky_bytes += whole_size
+        receipt = Receipt.__new__(Receipt)
+        receipt.batch = batch
+        receipt.index = batch.count - 1
+        receipt.timestamp = timestamp
+        if not queue.is_told:
+            queue.is_told = True
+            self.news.append(queue)
+        if is_filled:
+            self.host.filled()
+        elif is_opened:
+            self.host.opened()
+        return receipt
+
+    cdef int open_batch(self, PartitionQueue queue) except -1:
+        cdef ProducerBatch batch = ProducerBatch(queue.topic, queue.partition, self.host)
+        cdef Py_ssize_t capacity = min(self.batch_bytes_max, queue.usual_bytes)
+        batch.created_ms = clock_ms(CLOCK_MONOTONIC) if self.now_ms is None else self.now_ms()
+        batch.charged_bytes = HEADER_BYTES
+        self.room_bytes -= HEADER_BYTES
+        if 2 * capacity > self.batch_bytes_max:
+            # The last one was about full, and this one will be too.
+            batch.open(self.batch_bytes_max, self.spare_buffers.pop() if self.spare_buffers else None)
+        else:
+            batch.open(max(capacity, FIRST_CAPACITY), None)
+        queue.open = batch
+        return 0
+
+    cdef inline Py_ssize_t largest_size(
+        self, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
+    ) noexcept:
+        """What a record takes at most, wherever in a batch it stands."""
+        return RECORD_OVERHEAD + key_size + value_size + headers_bytes + varint_size(header_count)
+
+    cdef inline int64_t wall(self) except? -1:
+        return clock_ms(CLOCK_REALTIME) if self.wall_ms is None else self.wall_ms()
+
+    cdef object serialized(self, TopicQueues topic, object serialize, object value, bint is_key):
+        try:
+            return serialize(value)
+        except Exception as error:
+            raise self.host.serialization_failed(error, topic.name, value, is_key)
+
+
+cdef inline int64_t clock_ms(clockid_t clock) noexcept:
+    cdef timespec now
+    clock_gettime(clock, &now)
+    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1_000_000
+
+
+cdef inline int read_field(object data, const char** start, Py_ssize_t* size) noexcept:
+    """Where the bytes of a key or value are: those of bytes, of text in UTF-8, or none for None."""
+    if PyBytes_CheckExact(data):
+        start[0] = PyBytes_AS_STRING(data)
+        size[0] = PyBytes_GET_SIZE(data)
+    elif data is None:
+        start[0] = NULL
+    elif PyUnicode_CheckExact(data):
+        start[0] = PyUnicode_AsUTF8AndSize(data, size)
+        if start[0] is NULL:
+            PyErr_Clear()
+            return ODD
+    else:
+        return ODD
+    return ORDINARY
+
+
+cdef class Sending:
+    """The base of a sync producer: its `send` is the intake's, compiled, and not a Python call that makes another."""
+
+    cdef Intake intake
+
+    def _begin_sending(self, Intake intake):
+        self.intake = intake
+
+    def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None):
+        return self.intake.put(topic, value, key, headers, partition, timestamp_ms)

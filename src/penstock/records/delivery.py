@@ -1,0 +1,62 @@
+"""What became of a record that was sent, and who is told: plain things that the appender and its twin share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+logger = logging.getLogger("penstock.producer")
+
+NO_OFFSET = -1
+
+HeaderValue = bytes | bytearray | memoryview | str | None
+AnyHeaders = Mapping[str, HeaderValue] | Iterable[tuple[str, HeaderValue]]
+"""Headers as programs have them."""
+
+
+class Delivery(NamedTuple):
+    """Where a record was written."""
+
+    topic: str
+    partition: int
+    offset: int
+    """-1 where the broker does not tell: with acks=0, and for a batch that it had already."""
+    timestamp_ms: int
+    """The record's own, or the broker's where the topic stamps what is appended."""
+
+
+class Waiting(Protocol):
+    """How a program waits for a batch; the sync client blocks, the async one refuses."""
+
+    def wait_for(self, batch: Any, timeout: float | None) -> None:
+        """Return when the batch is done, or raise."""
+        ...
+
+
+def tell(callback: Callable[[Any], object], receipt: Any) -> None:
+    """A callback that fails must not keep others from being told, so what it raises is logged."""
+    try:
+        callback(receipt)
+    except Exception:
+        logger.exception("a callback of a receipt raised")
+
+
+def plain_headers(headers: AnyHeaders) -> list[tuple[str, bytes | None]]:
+    """Headers as they are written: text and bytes or None; everything else is a TypeError."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    plain = []
+    try:
+        for name, content in pairs:
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+            if isinstance(content, str):
+                content = content.encode()
+            elif content is not None and not isinstance(content, bytes):
+                if not isinstance(content, bytearray | memoryview):
+                    raise TypeError(f"the header {name} is bytes, text or None, not {type(content).__name__}")
+                content = bytes(content)
+            plain.append((name, content))
+    except ValueError as error:
+        raise TypeError(f"headers are a mapping, or pairs of name and value: {error}") from error
+    return plain

@@ -1,0 +1,228 @@
+"""Batches of producers and receipts: the compiled ones do what the plain ones do, and both what a producer needs."""
+
+from __future__ import annotations
+
+import asyncio
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.records import append_twin, twin
+from penstock.records.batch import Compression
+from penstock.records.delivery import Delivery
+from strategies.records import CODECS, NEW_RECORDS, outcome, producing_modules
+
+APPENDERS = [pytest.param(append_twin, id="twin"), pytest.param(producing_modules()[0], id="compiled")]
+NUMBERS = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1))
+
+# What Kafka's own Utils.murmur2 answers.
+KAFKA_HASHES = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.fixture(params=APPENDERS)
+def appender(request: pytest.FixtureRequest) -> ModuleType:
+    module: ModuleType = request.param
+    return module
+
+
+def filled(appender: ModuleType, records: list[Any], numbers: tuple[int, int, int] = (-1, -1, -1)) -> Any:
+    batch = appender.ProducerBatch("orders", 3)
+    batch.producer_id, batch.producer_epoch, batch.base_sequence = numbers
+    for record in records:
+        batch.append(*record)
+    return batch
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, NUMBERS, st.booleans())
+def test_a_sealed_batch_is_what_the_builder_builds(
+    records: list[Any], codec: Compression, numbers: tuple[int, int, int], is_transactional: bool
+) -> None:
+    expected = twin.build_batch(
+        records,
+        compression=codec,
+        producer_id=numbers[0],
+        producer_epoch=numbers[1],
+        base_sequence=numbers[2],
+        is_transactional=is_transactional,
+    )
+    for module in (append_twin, producing_modules()[0]):
+        batch = filled(module, records, numbers)
+        assert bytes(batch.seal(codec, None, is_transactional)) == bytes(expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, st.integers(0, 500))
+def test_both_split_alike_and_keep_every_record(records: list[Any], codec: Compression, limit: int) -> None:
+    found = []
+    for module in (append_twin, producing_modules()[0]):
+        batch = filled(module, records)
+        batch.seal(codec)
+        found.append([bytes(part.seal()) for part in batch.split(limit)])
+
+    assert found[0] == found[1]
+    kept = [tuple(record[1:]) for part in found[0] for record in twin.iterate_records(part)]
+    assert kept == [tuple(record) for record in records]
+
+
+@given(st.binary(max_size=40))
+def test_both_hash_alike(key: bytes) -> None:
+    assert append_twin.murmur2(key) == producing_modules()[0].murmur2(key)
+
+
+def test_keys_are_hashed_as_by_kafka(appender: ModuleType) -> None:
+    assert {key: appender.murmur2(key) for key in KAFKA_HASHES} == KAFKA_HASHES
+
+
+def test_a_batch_is_stamped_anew_without_being_built_anew(appender: ModuleType) -> None:
+    batch = filled(appender, [(5, b"k", b"v")] * 3)
+    first = bytes(batch.seal(Compression.LZ4))
+    batch.producer_id, batch.producer_epoch, batch.base_sequence = 7, 1, 30
+    header = twin.check_batch(batch.seal(Compression.LZ4))
+
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 30)
+    assert twin.read_payload(first) == twin.read_payload(batch.seal())
+
+
+def test_a_sealed_batch_takes_no_more(appender: ModuleType) -> None:
+    batch = filled(appender, [(5, b"k", b"v")])
+    batch.seal()
+
+    with pytest.raises(ValueError, match="sealed"):
+        batch.append(5, b"k", b"v")
+
+
+@pytest.mark.parametrize("bad", [1, {"a": 1}, [("a",)], [(1, b"x")], [("a", 1.5)]])
+def test_headers_of_a_wrong_kind_are_refused_alike(bad: Any) -> None:
+    refusals = [
+        outcome(module.ProducerBatch("orders", 0).append, 1, None, b"v", bad)
+        for module in (append_twin, producing_modules()[0])
+    ]
+
+    assert refusals[0] == refusals[1]
+    assert refusals[0][0] is TypeError
+
+
+def test_receipts_tell_where_each_record_is(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipts = [batch.append(100 + number, None, b"v") for number in range(3)]
+    assert not receipts[0].done()
+    assert "pending" in repr(receipts[0])
+
+    batch.complete(40)
+
+    assert [receipt.result() for receipt in receipts] == [
+        Delivery("orders", 3, 40 + number, 100 + number) for number in range(3)
+    ]
+    assert receipts[0].exception() is None
+    assert (receipts[0].topic, receipts[0].partition) == ("orders", 3)
+
+
+def test_a_topic_that_stamps_tells_its_own_time(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipt = batch.append(100, None, b"v")
+    batch.complete(40, 999)
+
+    assert receipt.result().timestamp_ms == 999
+
+
+def test_without_an_offset_no_receipt_has_one(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipts = [batch.append(100, None, b"v") for _ in range(2)]
+    batch.complete(-1)
+
+    assert [receipt.result().offset for receipt in receipts] == [-1, -1]
+
+
+def test_a_failure_is_raised_for_every_record_with_its_own_words(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipts = [batch.append(100, None, b"v") for _ in range(2)]
+    batch.fail(ValueError("the batch"), {1: ValueError("this one")})
+
+    with pytest.raises(ValueError, match="the batch"):
+        receipts[0].result()
+    assert str(receipts[1].exception()) == "this one"
+    assert "failed" in repr(receipts[1])
+
+
+def test_a_failure_that_nobody_asked_for_is_known(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipts = [batch.append(100, None, b"v") for _ in range(2)]
+    batch.fail(ValueError("no"))
+
+    asked = []
+    for receipt in receipts:
+        asked.append(batch.has_unasked_failure)
+        receipt.exception()
+        receipt.exception()
+
+    assert [*asked, batch.has_unasked_failure] == [True, True, False]
+
+
+def test_callbacks_are_told_before_or_after(appender: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Any] = []
+    batch = appender.ProducerBatch("orders", 3)
+    receipt = batch.append(100, None, b"v")
+    receipt.add_done_callback(lambda each: 1 / 0)
+    receipt.add_done_callback(told.append)
+    batch.complete(40)
+    receipt.add_done_callback(told.append)
+
+    assert told == [receipt, receipt]
+    assert "a callback of a receipt raised" in caplog.text
+
+
+def test_a_wait_goes_on_in_the_part_that_has_the_record(appender: ModuleType) -> None:
+    waited: list[Any] = []
+
+    class Waiting:
+        def wait_for(self, batch: Any, timeout: float | None) -> None:
+            assert not batch.event_of_change().is_set()
+            waited.append(batch)
+            if len(waited) == 1:
+                parts.extend(batch.split(0))
+                assert batch.event_of_change().is_set()
+            else:
+                batch.complete(50 + parts.index(batch))
+
+    parts: list[Any] = []
+    told: list[Any] = []
+    batch = appender.ProducerBatch("orders", 3, Waiting())
+    receipts = [batch.append(100 + number, None, b"v") for number in range(3)]
+    receipts[1].add_done_callback(told.append)
+    batch.seal()
+
+    assert receipts[2].result(5).offset == 52
+    assert waited == [batch, parts[2]]
+    assert not receipts[1].done()
+    parts[1].fail(ValueError("no"))
+    assert told == [receipts[1]]
+    assert not parts[1].has_unasked_failure
+
+
+async def test_a_receipt_can_be_awaited(appender: ModuleType) -> None:
+    async def deliver(receipt: Any) -> Delivery:
+        delivered: Delivery = await receipt
+        return delivered
+
+    batch = appender.ProducerBatch("orders", 3)
+    receipts = [batch.append(100, None, b"v") for _ in range(3)]
+    waiting = [asyncio.create_task(deliver(receipt)) for receipt in receipts[:2]]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    batch.complete(40)
+
+    assert (await waiting[1]).offset == 41
+    assert (await receipts[2]).offset == 42
+    assert waiting[0].cancelled()

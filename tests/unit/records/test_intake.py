@@ -1,0 +1,296 @@
+"""The way of a `send` into a batch: the compiled intake and the plain one against the same expectations."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.records import intake_twin, twin
+from penstock.records.append_twin import murmur2
+from strategies.records import producing_modules
+
+MODULES = [pytest.param(intake_twin, id="twin"), pytest.param(producing_modules()[1], id="compiled")]
+
+
+class Host:
+    """Remembers what it was asked; chooses partitions in turn."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.otherwise: list[Any] = []
+        self.chosen = 0
+
+    def send_otherwise(self, *arguments: Any) -> Any:
+        self.otherwise.append(arguments)
+        return None
+
+    def choose(self, topic: Any) -> Any:
+        self.chosen += 1
+        return topic.queues[(self.chosen - 1) % len(topic.queues)]
+
+    def opened(self) -> None:
+        self.calls.append("opened")
+
+    def filled(self) -> None:
+        self.calls.append("filled")
+
+    def serialization_failed(self, error: Exception, topic: str, value: object, is_key: bool) -> Exception:
+        return LookupError(f"{topic} {value} {is_key} {error}")
+
+
+def intake(module: ModuleType, host: Host, **changed: Any) -> Any:
+    settings = {
+        "batch_bytes_max": 300,
+        "buffer_bytes": 10_000,
+        "record_bytes_max": 1_000,
+        "now_ms": lambda: 5,
+        "wall_ms": lambda: 1000,
+    }
+    made = module.Intake(host, **{**settings, **changed})
+    made.topics["orders"] = module.TopicQueues("orders", 4)
+    return made
+
+
+def records_of(batch: Any) -> list[Any]:
+    return [tuple(record) for record in twin.iterate_records(bytes(batch.seal()))]
+
+
+@pytest.fixture(params=MODULES)
+def module(request: pytest.FixtureRequest) -> ModuleType:
+    found: ModuleType = request.param
+    return found
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_bytes_and_text_are_taken_as_they_are(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    made.send("orders", "väl", key=b"k", headers={"a": "x", "b": None}, partition=2, timestamp_ms=7)
+    made.send("orders", partition=2, headers=[("c", bytearray(b"y"))])
+    queue = made.topics["orders"].queues[2]
+
+    assert host.calls == ["opened"]
+    assert queue.open.created_ms == 5
+    assert records_of(queue.take()) == [
+        (0, 7, b"k", "väl".encode(), (("a", b"x"), ("b", None))),
+        (1, 1000, None, None, (("c", b"y"),)),
+    ]
+    assert queue.open is None
+
+
+@given(st.binary(max_size=20), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_keys_choose_the_partition_as_in_kafka(key: bytes, ignores_keys: bool) -> None:
+    for each in (intake_twin, producing_modules()[1]):
+        made = intake(each, Host(), ignores_keys=ignores_keys)
+        receipt = made.send("orders", b"v", key=key)
+
+        assert receipt.partition == (0 if ignores_keys else (murmur2(key) & 0x7FFFFFFF) % 4)
+
+
+def test_records_without_key_stay_until_a_batch_is_full(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    partitions = [made.send("orders", b"v" * 60).partition for _ in range(16)]
+
+    # Three fit a batch, and at its end they move on.
+    assert partitions == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0, 0, 0, 1]
+    assert [len(queue.closed) for queue in made.topics["orders"].queues] == [2, 1, 1, 1]
+    assert host.calls == ["opened"] + ["filled"] * 5
+
+
+def test_records_without_key_move_on_after_a_batchs_worth_in_small_batches(
+    module: ModuleType, host: Host
+) -> None:
+    made = intake(module, host)
+    partitions = []
+    for _ in range(8):
+        receipt = made.send("orders", b"v" * 60)
+        partitions.append(receipt.partition)
+        made.topics["orders"].queues[receipt.partition].take()
+
+    assert partitions == [0, 0, 0, 1, 1, 1, 2, 2]
+
+
+def test_a_batch_that_is_full_is_closed_and_the_next_one_opened(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    for _ in range(4):
+        made.send("orders", b"v" * 60, partition=1)
+    queue = made.topics["orders"].queues[1]
+
+    assert host.calls == ["opened", "filled"]
+    assert [batch.record_count for batch in queue.closed] == [3]
+    assert queue.open.record_count == 1
+    queue.close_open()
+    queue.close_open()
+    assert [batch.record_count for batch in queue.closed] == [3, 1]
+
+
+def test_a_record_larger_than_a_batch_has_one_of_its_own(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    for size in (10, 800, 10):
+        made.send("orders", b"v" * size, partition=1)
+    queue = made.topics["orders"].queues[1]
+
+    assert [batch.record_count for batch in [*queue.closed, queue.open]] == [1, 1, 1]
+
+
+def test_what_is_out_of_the_ordinary_is_left_to_the_host(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    odd = [
+        {"topic": "unknown", "value": b"v"},
+        {"topic": b"orders", "value": b"v"},
+        {"topic": "orders", "value": 5},
+        {"topic": "orders", "value": bytearray(b"v")},
+        {"topic": "orders", "value": b"v", "key": 5},
+        {"topic": "orders", "value": "\ud800"},
+        {"topic": "orders", "value": b"v", "partition": 4},
+        {"topic": "orders", "value": b"v", "partition": -1},
+        {"topic": "orders", "value": b"v", "partition": "0"},
+        {"topic": "orders", "value": b"v" * 1000},
+    ]
+    for each in odd:
+        assert made.send(**each) is None
+    made.is_plain = False
+    made.send("orders", b"v")
+
+    assert [call[0] for call in host.otherwise] == [each["topic"] for each in odd] + ["orders"]
+    assert host.otherwise[2] == ("orders", 5, None, None, None, None)
+
+
+def test_room_is_taken_and_given_back(module: ModuleType, host: Host) -> None:
+    made = intake(module, host, buffer_bytes=600)
+    while made.send("orders", b"v" * 60, partition=0) is not None:
+        pass
+    queue = made.topics["orders"].queues[0]
+    assert len(host.otherwise) == 1
+    left = made.room_bytes
+    batch = queue.closed.popleft()
+    size = batch.charged_bytes
+    assert size == batch.size_bytes
+    batch.complete(0)
+    made.give_back(batch)
+    made.give_back(batch)
+
+    assert made.room_bytes == left + size
+    assert made.send("orders", b"v" * 60, partition=0) is not None
+
+
+def test_buffers_are_used_again_only_when_nobody_looks_at_them(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    kept = []
+    for number in range(6):
+        made.send("orders", bytes([number]) * 200, partition=0)
+        batch = made.topics["orders"].queues[0].take()
+        sealed = batch.seal()
+        if number % 2:
+            kept.append((number, sealed))
+        del sealed
+        batch.complete(0)
+        made.give_back(batch)
+
+    for number, sealed in kept:
+        assert next(iter(twin.iterate_records(bytes(sealed)))).value == bytes([number]) * 200
+
+
+def test_queues_are_told_of_once_until_they_are_forgotten(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    for partition in (2, 1, 2):
+        made.send("orders", b"v", partition=partition)
+    queues = made.topics["orders"].queues
+
+    assert made.take_news() == [queues[2], queues[1]]
+    made.send("orders", b"v", partition=2)
+    assert made.take_news() == []
+    assert not queues[2].forget()
+    queues[2].take()
+    assert queues[2].forget()
+    made.send("orders", b"v", partition=2)
+    assert made.take_news() == [queues[2]]
+
+
+def test_serializers_are_called_and_what_they_raise_is_told(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    made.topics["typed"] = module.TopicQueues("typed", 1, lambda key: None, lambda value: value.upper())
+    made.send("typed", "a", key=1)
+    made.send("typed", None)
+
+    assert [record[2:4] for record in records_of(made.topics["typed"].queues[0].take())] == [
+        (None, b"A"),
+        (None, None),
+    ]
+    with pytest.raises(LookupError, match="typed 5 False 'int' object"):
+        made.send("typed", 5)
+
+
+def test_slow_sends_append_where_they_say(module: ModuleType, host: Host) -> None:
+    made = intake(module, host)
+    topic = made.topics["orders"]
+    made.append(topic, 3, None, None, memoryview(b"v"), [("h", b"1")])
+    made.append(topic, -1, 9, b"k", b"w", None)
+
+    assert records_of(topic.queues[3].take()) == [(0, 1000, None, b"v", (("h", b"1"),))]
+    assert records_of(topic.queues[0].take()) == [(0, 9, b"k", b"w", ())]
+
+
+def test_a_topic_grows(module: ModuleType) -> None:
+    topic = module.TopicQueues("orders", 1)
+    first = topic.queues[0]
+    topic.grow(3)
+    topic.grow(2)
+
+    assert [queue.partition for queue in topic.queues] == [0, 1, 2]
+    assert topic.queues[0] is first
+
+
+def test_a_producers_send_is_the_intakes(module: ModuleType, host: Host) -> None:
+    class Producer(module.Sending):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            self._begin_sending(intake(module, host))
+
+    assert Producer().send("orders", b"v", key="k", headers={}, timestamp_ms=1).topic == "orders"
+    with pytest.raises(TypeError):
+        Producer().send("orders", b"v", b"k")
+
+
+def test_threads_lose_nothing_and_repeat_nothing(module: ModuleType, host: Host) -> None:
+    made = intake(module, host, buffer_bytes=1 << 30)
+    per_thread, senders = 2_000, 3
+    done: list[Any] = []
+    is_over = threading.Event()
+
+    def send(number: int) -> None:
+        for count in range(per_thread):
+            made.send("orders", f"{number}:{count}", partition=0)
+
+    def drain() -> None:
+        queue = made.topics["orders"].queues[0]
+        while True:
+            is_last = is_over.is_set()
+            if (batch := queue.take()) is not None:
+                done.append(batch)
+            elif is_last:
+                return
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(senders)]
+    drainer = threading.Thread(target=drain)
+    for thread in [*threads, drainer]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    is_over.set()
+    drainer.join()
+
+    values = [record[3] for batch in done for record in records_of(batch)]
+    by_sender = {number: [] for number in range(senders)}  # type: dict[int, list[int]]
+    for value in values:
+        sender, count = value.decode().split(":")
+        by_sender[int(sender)].append(int(count))
+    assert by_sender == {number: list(range(per_thread)) for number in range(senders)}
