@@ -78,11 +78,11 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, a client of 2019, and
-# the clients of Node and Go.
+# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, a client of 2019, the
+# clients of Node and Go; and the type checker of editors, for programs that use the client.
 .PHONY: test-tools
 test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed \
-  $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members
+  $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members $(PROGRAMS)/pyright/.installed
 	@.ci/need kcat:kcat
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
@@ -104,7 +104,10 @@ $(CACHE)/kafka-python-1.4.7/.installed: Makefile
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check kafka-python==1.4.7 python-snappy lz4 xxhash six
 	@touch $@
 
-$(PROGRAMS)/kafkajs/.installed: tests/compat/programs/kafkajs/package.json tests/compat/programs/kafkajs/package-lock.json
+$(PROGRAMS)/kafkajs/.installed: $(wildcard tests/compat/programs/kafkajs/package*.json)
+$(PROGRAMS)/pyright/.installed: $(wildcard tests/typing/pyright/package*.json)
+
+$(PROGRAMS)/%/.installed:
 	@.ci/need node:nodejs npm:npm
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
