@@ -1,7 +1,8 @@
 """`penstock settings`: what there is to set, from the same declarations that validate it.
 
 On a terminal it is a table, or a page for a single setting; into a pipe goes one line a setting, with tabs;
-`--json` is for programs."""
+`--json` is for programs.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +15,17 @@ from penstock.config.declare import Dynamic, Setting
 from penstock.config.tables import BROKER_DYNAMIC, GROUP, TOPIC
 from penstock.config.tables import group as group_table
 from penstock.config.tables import topic as topic_table
+from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
+
+TABLES: Mapping[str, Mapping[str, Setting]] = {
+    "broker": BROKER_DYNAMIC,
+    "topic": TOPIC,
+    "group": GROUP,
+    "producer": PRODUCER,
+    "consumer": CONSUMER,
+    "admin": ADMIN,
+}
+CLIENTS = ("producer", "consumer", "admin")
 
 FAILED = 1
 COLUMNS = ("name", "default", "allowed", "changes", "documentation")
@@ -22,24 +34,24 @@ COLUMNS = ("name", "default", "allowed", "changes", "documentation")
 def show_settings(
     name: str | None,
     *,
-    of_topics: bool,
-    of_groups: bool,
+    of: str = "broker",
     in_force: bool,
     on_terminal: bool,
     as_json: bool = False,
 ) -> int:
-    """Print the settings whose name contains `name`; the exit status."""
-    table: Mapping[str, Setting] = TOPIC if of_topics else GROUP if of_groups else BROKER_DYNAMIC
-    chosen = choose(table, name, in_force=in_force)
+    """Print the settings whose name contains `name`, of one of `TABLES`; the exit status."""
+    chosen = choose(TABLES[of], name, in_force=in_force)
     if not chosen:
-        print(f"penstock: no setting is called {name}, nor has it in its name", file=sys.stderr)
+        print(f"penstock: {_not_found(name, of)}", file=sys.stderr)
         return FAILED
+    rows = [_row(setting, of) for setting in chosen]
     if as_json:
-        Output(as_json=True).table(COLUMNS, map(_row, chosen))
+        Output(as_json=True).table(COLUMNS, rows)
     elif not on_terminal:
-        print_plain(chosen)
+        for row in rows:
+            print(*row, sep="\t")
     elif len(chosen) == 1:
-        _print_page(chosen[0])
+        _print_page(chosen[0], of)
     else:
         _print_table(chosen)
     return 0
@@ -56,16 +68,20 @@ def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) ->
     ]
 
 
-def print_plain(settings: Iterable[Setting]) -> None:
-    for setting in settings:
-        print(*_row(setting), sep="\t")
+def _not_found(name: str | None, of: str) -> str:
+    others = [
+        f"--{other}" for other, table in TABLES.items() if other not in (of, "broker") and name in table
+    ]
+    if others:
+        return f"no setting of a {of} is called {name}; try {' or '.join(others)}"
+    return f"no setting is called {name}, nor has it in its name"
 
 
-def _row(setting: Setting) -> tuple[str, ...]:
-    return setting.name, _default(setting), setting.allowed, _changes(setting), setting.documentation
+def _row(setting: Setting, of: str) -> tuple[str, ...]:
+    return setting.name, _default(setting), setting.allowed, _changes(setting, of), setting.documentation
 
 
-def _print_page(setting: Setting) -> None:
+def _print_page(setting: Setting, of: str) -> None:
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
@@ -75,8 +91,10 @@ def _print_page(setting: Setting) -> None:
     facts.add_column()
     facts.add_row("allowed", setting.allowed)
     facts.add_row("default", _default(setting))
-    facts.add_row("changes", _changes(setting))
-    for name in _elsewhere(setting.name):
+    facts.add_row("changes", _changes(setting, of))
+    if of in CLIENTS:
+        facts.add_row("keyword", setting.name.replace(".", "_"))
+    for name in () if of in CLIENTS else _elsewhere(setting.name):
         facts.add_row("see also", name)
     console = Console()
     console.print(f"[bold]{setting.name}[/bold]\n")
@@ -107,9 +125,9 @@ def _default(setting: Setting) -> str:
     return "none" if text is None else text or "empty"
 
 
-def _changes(setting: Setting) -> str:
-    if setting is not BROKER_DYNAMIC.get(setting.name):
-        return "at run time"
+def _changes(setting: Setting, of: str) -> str:
+    if of != "broker":
+        return f"with a new {of}" if of in CLIENTS else "at run time"
     match setting.dynamic:
         case Dynamic.READ_ONLY:
             return "at the start"

@@ -51,6 +51,25 @@ def test_topics_and_groups_have_their_own(kind: str, capsys: pytest.CaptureFixtu
     assert "\tat run time\t" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("producer", "linger.ms"), ("consumer", "group.id"), ("admin", "bootstrap.controllers")],
+)
+def test_clients_have_their_own(kind: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", f"--{kind}", name]) == 0
+    assert f"\twith a new {kind}\t" in capsys.readouterr().out
+
+
+def test_a_setting_of_something_else_is_told_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "enable.idempotence"]) == 1
+    assert "no setting of a broker is called enable.idempotence; try --producer" in capsys.readouterr().err
+
+
+def test_one_kind_is_shown_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "--producer", "--admin"]) != 0
+    assert "say one of --producer and --admin" in capsys.readouterr().err
+
+
 def test_an_unknown_name_is_told_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "no.such"]) == 1
     assert "no setting is called no.such" in capsys.readouterr().err
@@ -72,7 +91,7 @@ class TestOnATerminal:
         monkeypatch.setenv("COLUMNS", "100")
 
     def test_one_setting_has_a_page(self, capsys: pytest.CaptureFixture[str]) -> None:
-        show_settings("retention.ms", of_topics=True, of_groups=False, in_force=False, on_terminal=True)
+        show_settings("retention.ms", of="topic", in_force=False, on_terminal=True)
 
         page = capsys.readouterr().out
         assert re.search(r"default +604800000", page)
@@ -80,7 +99,7 @@ class TestOnATerminal:
         assert re.search(r"changes +at run time", page)
 
     def test_several_stand_in_a_table(self, capsys: pytest.CaptureFixture[str]) -> None:
-        show_settings("log.roll", of_topics=False, of_groups=False, in_force=False, on_terminal=True)
+        show_settings("log.roll", in_force=False, on_terminal=True)
 
         table = capsys.readouterr().out
         assert re.search(r"setting +default +meaning", table)

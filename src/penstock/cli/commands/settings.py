@@ -6,6 +6,7 @@ import sys
 from typing import Annotated
 
 from penstock.cli.declare import Argument, Command, Option
+from penstock.cli.failures import Misuse
 
 
 def settings(
@@ -15,16 +16,22 @@ def settings(
     *,
     topic: Annotated[bool, Option("--topic", help="What can be said of one topic.")] = False,
     group: Annotated[bool, Option("--group", help="What can be said of one group.")] = False,
+    producer: Annotated[bool, Option("--producer", help="What can be said to a producer.")] = False,
+    consumer: Annotated[bool, Option("--consumer", help="What can be said to a consumer.")] = False,
+    admin: Annotated[bool, Option("--admin", help="What can be said to an admin.")] = False,
     in_force: Annotated[bool, Option("--in-force", help="Only what has an effect today.")] = False,
     json: Annotated[bool, Option("--json", help="Print JSON, for programs.")] = False,
 ) -> int:
     """Tell what can be set, what it means and what is allowed."""
     from penstock.cli.settings import show_settings
 
+    kinds = {"topic": topic, "group": group, "producer": producer, "consumer": consumer, "admin": admin}
+    chosen = [kind for kind, is_chosen in kinds.items() if is_chosen]
+    if len(chosen) > 1:
+        raise Misuse(f"say one of {' and '.join(f'--{kind}' for kind in chosen)}")
     return show_settings(
         name,
-        of_topics=topic,
-        of_groups=group,
+        of=chosen[0] if chosen else "broker",
         in_force=in_force,
         on_terminal=sys.stdout.isatty(),
         as_json=json,
@@ -36,6 +43,7 @@ command = Command(
     examples=[
         "penstock settings log.retention",
         "penstock settings segment.bytes --topic",
+        "penstock settings linger.ms --producer",
         "penstock settings --in-force | cut -f 1,2",
     ],
 )
