@@ -12,3 +12,6 @@ if not TYPE_CHECKING:  # a star would import all of them, with their libraries
 
     def __getattr__(name: str) -> object:
         return getattr(_serializers, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

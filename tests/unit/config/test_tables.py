@@ -12,6 +12,7 @@ from penstock.config.declare import Setting
 from penstock.config.tables import BROKER, BROKER_DYNAMIC, CLIENT_METRICS, GROUP, IP, TOPIC, USER
 from penstock.config.tables import group as group_table
 from penstock.config.tables import topic as topic_table
+from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER, admin, consumer, producer
 
 ALL = [
     *BROKER_DYNAMIC.values(),
@@ -21,14 +22,22 @@ ALL = [
     *USER.values(),
     *IP.values(),
 ]
-NAMES = {setting.name for setting in ALL}
+CLIENTS = [*PRODUCER.values(), *CONSUMER.values(), *ADMIN.values()]
+NAMES = {setting.name for setting in ALL + CLIENTS}
 
 
 def test_no_name_stands_twice_in_a_table() -> None:
     assert len(BROKER_DYNAMIC) == len(BROKER) + 3
 
 
-@pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.name)
+def test_no_name_stands_twice_in_a_table_of_clients() -> None:
+    for module, table in ((producer, PRODUCER), (consumer, CONSUMER), (admin, ADMIN)):
+        assert len(table) == len(module.SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "setting", {s.doc: s for s in ALL + CLIENTS}.values(), ids=lambda setting: setting.name
+)
 def test_a_setting_is_documented_in_sentences(setting: Setting) -> None:
     assert re.fullmatch(r"[A-Z`].*\.", setting.doc), setting.doc
     assert "  " not in setting.doc
@@ -38,13 +47,15 @@ def test_a_setting_is_documented_in_sentences(setting: Setting) -> None:
 
 
 def test_documentation_speaks_of_settings_that_exist() -> None:
-    mentioned = {name for setting in ALL for name in re.findall(r"`([a-z]+(?:\.[a-z.]+)+)`", setting.doc)}
+    mentioned = {
+        name for setting in ALL + CLIENTS for name in re.findall(r"`([a-z]+(?:\.[a-z.]+)+)`", setting.doc)
+    }
 
     assert mentioned - NAMES == set()
 
 
 def test_a_default_is_of_its_type_and_obeys_its_rule() -> None:
-    for setting in ALL:
+    for setting in ALL + CLIENTS:
         if (
             setting.default is None or setting.name == "controller.listener.names"
         ):  # empty, which nobody may say
