@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.client.errors import BadConfiguration
+from penstock.client.importing import find
 from penstock.client.serializers import plain
 from penstock.client.serializers.base import Deserializer, Serializer
 from penstock.client.setting_values import JAVA_NAMES
@@ -151,17 +152,10 @@ def _is_model(kind: type) -> bool:
 
 
 def _import(place: str, side: str) -> Any:
-    module, _, name = place.rpartition(":") if ":" in place else place.rpartition(".")
-    if not module:
+    if ":" not in place and "." not in place:
         known = ", ".join(["bytes", *FORMATS, *LAZY])
         raise BadConfiguration(f"there is no {side} called {place}; there are {known}")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise BadConfiguration(f"the {side} {place} cannot be imported: {error}") from error
-    return found
+    return find(place, what=side)
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
