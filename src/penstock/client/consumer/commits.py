@@ -1,0 +1,120 @@
+"""What a consumer commits: what it was told to, in any of the forms that programs have it, or what it was given."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from penstock.client import errors
+from penstock.client.cluster import NO_EPOCH, TopicPartition
+from penstock.client.consumer.positions import Positions
+from penstock.client.group.nouns import Offset
+from penstock.records.kernel import Message
+
+logger = logging.getLogger(__name__)
+
+Committable = Mapping[TopicPartition, "int | Offset"] | Message | Iterable[Message]
+"""Offsets by partition, a message that was processed, or many."""
+
+
+class Interceptor(Protocol):
+    """Sees messages before the application does, and commits; any of the methods may be missing."""
+
+    def on_consume(self, messages: list[Message]) -> list[Message]:
+        """The messages to give instead."""
+        ...
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def offsets_of(what: Committable) -> dict[TopicPartition, Offset]:
+    """The offset to read next, by partition; a message stands for the offset behind it."""
+    if isinstance(what, Message):
+        what = (what,)
+    if isinstance(what, Mapping):
+        return {_partition(partition): _offset(offset, partition) for partition, offset in what.items()}
+    offsets: dict[TopicPartition, Offset] = {}
+    for message in what:
+        if not isinstance(message, Message):
+            raise errors.BadArgument(
+                f"what can be committed is offsets by partition or messages, and {message!r} is neither"
+            )
+        partition = TopicPartition(message.topic, message.partition)
+        if partition not in offsets or offsets[partition].offset <= message.offset:
+            epoch = NO_EPOCH if message.leader_epoch is None else message.leader_epoch
+            offsets[partition] = Offset(message.offset + 1, epoch)
+    return offsets
+
+
+def consumed(positions: Positions) -> dict[TopicPartition, Offset]:
+    """What the application has been given, of all partitions that have a place."""
+    return {state.partition: Offset(state.offset, state.epoch) for state in positions if state.has_position}
+
+
+def _partition(partition: object) -> TopicPartition:
+    if isinstance(partition, TopicPartition):
+        return partition
+    match partition:
+        case (str() as topic, int() as index):
+            return TopicPartition(topic, index)
+    raise errors.BadArgument(f"{partition!r} is no partition; say TopicPartition(topic, index)")
+
+
+def _offset(offset: object, partition: object) -> Offset:
+    if isinstance(offset, int) and not isinstance(offset, bool):
+        offset = Offset(offset)
+    if not isinstance(offset, Offset):
+        raise errors.BadArgument(f"{offset!r} is no offset", about=partition)
+    if offset.offset < 0:
+        raise errors.BadArgument(f"offset {offset.offset} is negative", about=partition)
+    return offset
+
+
+class Interceptors:
+    """Those of `interceptor.classes`, one after another. One that fails is passed over: it must not stop the work."""
+
+    def __init__(self, interceptors: Sequence[Any]) -> None:
+        self._interceptors = [_interceptor(each) for each in interceptors]
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_consume(self, messages: list[Message]) -> list[Message]:
+        for interceptor in self._interceptors:
+            on_consume = getattr(interceptor, "on_consume", None)
+            if on_consume is not None:
+                try:
+                    messages = on_consume(messages)
+                except Exception:
+                    logger.warning("the interceptor %r failed", interceptor, exc_info=True)
+        return messages
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        self._tell("on_commit", offsets)
+
+    def close(self) -> None:
+        self._tell("close")
+
+    def _tell(self, what: str, *arguments: object) -> None:
+        for interceptor in self._interceptors:
+            method = getattr(interceptor, what, None)
+            if method is not None:
+                try:
+                    method(*arguments)
+                except Exception:
+                    logger.warning("the interceptor %r failed", interceptor, exc_info=True)
+
+
+def _interceptor(spec: Any) -> Any:
+    """An object as it is, one of a class, or either by where it is found."""
+    if isinstance(spec, str):
+        module, _, name = spec.rpartition(":") if ":" in spec else spec.rpartition(".")
+        try:
+            spec = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise errors.BadConfiguration(f"the interceptor {spec} cannot be imported: {error}") from error
+    return spec() if isinstance(spec, type) else spec

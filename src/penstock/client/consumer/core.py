@@ -1,0 +1,575 @@
+"""The consumer itself, on one event loop: subscription, positions, fetching, the group, and what is owed to it.
+
+The faces (`aio`, `sync`) call it. A poll is: `attend` until nothing is owed (rebalances, errors, commits that are due),
+then take from `handout`, else `wait`. Nothing that concerns the application happens in between: an assignment changes
+only inside `attend`, which is called only when the application asks for more.
+
+Everything here runs on the loop, except `has_business`, which an application's thread may ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum, auto
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import NO_EPOCH, Cluster, PartitionInfo, TopicPartition
+from penstock.client.cluster_client import ClusterClient
+from penstock.client.consumer.commits import Interceptors, consumed
+from penstock.client.consumer.fetch_plan import Decoders, Fetched, FetchPlan, FetchSettings
+from penstock.client.consumer.fetcher import Fetcher
+from penstock.client.consumer.finder import Finder, list_offsets
+from penstock.client.consumer.handout import Handout
+from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
+from penstock.client.group.member import GroupMember
+from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Lost, Offset, Revoked, Subscription
+from penstock.client.serializers import Deserializer, deserialization_failed, deserializer_of
+from penstock.client.settings import ConsumerSettings
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.runtime.clock import Clock
+from penstock.runtime.network import Network
+
+logger = logging.getLogger(__name__)
+
+TOPIC_PATIENCE_MS = 5_000  # how long a topic that nobody knows is waited for: it may just have been made
+POLL_NOTES_MS = 1_000  # how often the group is told that the application is alive, at most
+
+
+class Mode(Enum):
+    """How the consumer came to its partitions."""
+
+    NONE = auto()
+    SUBSCRIBED = auto()
+    ASSIGNED = auto()
+
+
+class ConsumerCore:
+    def __init__(
+        self, settings: ConsumerSettings, *, network: Network | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings
+        self.client = ClusterClient(settings, network=network, clock=clock)
+        self.interceptors = Interceptors(settings.get("interceptor.classes"))
+        self.group_id: str | None = settings.get("group.id")
+        self.member: GroupMember | None = None
+        self.mode = Mode.NONE
+        self.subscription = Subscription()
+        self.has_listener = False
+        is_committed_only = settings.get("isolation.level") == "read_committed"
+        self._isolation_level = READ_COMMITTED if is_committed_only else READ_UNCOMMITTED
+        self.positions = Positions(
+            ResetPolicy(settings.get("auto.offset.reset"), self.client.clock.wall_ms),
+            has_group=self.group_id is not None,
+            backoff=Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms")),
+        )
+        self._key_deserializer = deserializer_of(settings.get("key.deserializer"), settings)
+        self._value_deserializer = deserializer_of(settings.get("value.deserializer"), settings)
+        self._decoders: dict[str, Decoders] = {}
+        self.plan = FetchPlan(
+            self.positions, _fetch_settings(settings, self._isolation_level), self._decoders_of
+        )
+        self.fetcher = Fetcher(
+            self.client, self.positions, self.plan, on_news=self._news, on_failure=self._fail
+        )
+        self.handout = Handout(self.fetcher.ready, self.progress)
+        self._finder = Finder(
+            self.client,
+            self.positions,
+            isolation_level=self._isolation_level,
+            committed=None if self.group_id is None else self._look_up_committed,
+            on_found=self._found,
+        )
+        self._commits_by_itself: bool = self.group_id is not None and settings.get("enable.auto.commit")
+        self._commit_interval_s: float = settings.get("auto.commit.interval.ms") / 1000
+        self._commit_at = 0.0
+        self._commit_task: asyncio.Task[None] | None = None
+        self._commits: set[asyncio.Task[None]] = set()
+        self._last_committed: dict[TopicPartition, Offset] = {}
+        self._note_poll_at = 0.0
+        self._has_news = True
+        """Something waits for `attend`."""
+        self._failure: errors.PenstockError | None = None
+        self._learning: asyncio.Task[None] | None = None
+        self._has_learned = False
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.is_started = False
+        self.is_closed = False
+
+    # Beginning and end
+
+    def start(self) -> None:
+        """Connect, when something first needs the cluster."""
+        if self.is_closed:
+            raise errors.ClientClosed
+        if not self.is_started:
+            self.is_started = True
+            self._commit_at = time.monotonic() + self._commit_interval_s
+            if self.group_id is not None:
+                self.member = GroupMember(self.client)
+                self.member.on_event = self._call_attention
+            self.client.on_update(self._cluster_changed)
+            if self.mode is Mode.SUBSCRIBED and self.member is not None:
+                self.member.subscribe(self.subscription.topics, pattern=self.subscription.pattern)
+        if self.mode is not Mode.NONE and not self._has_learned and self._learning is None:
+            self._learning = asyncio.get_running_loop().create_task(self._learn(), name="penstock-topics")
+
+    async def close(self, *, timeout_ms: int) -> None:
+        """Leave the group and end everything. The faces have committed and told the listener before."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._ring()
+        deadline_ms = self.client.deadline(timeout_ms)
+        if self._commits:
+            await asyncio.wait(self._commits, timeout=timeout_ms / 1000)
+        tasks = [each for each in (self._learning, self._commit_task, *self._commits) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._finder.close()
+        await self.fetcher.close()
+        if self.member is not None and self.mode is Mode.SUBSCRIBED:
+            left_ms = max(deadline_ms - self.client.now_ms(), 0)
+            await self.member.leave("the consumer was closed", timeout_ms=left_ms)
+        await self.client.close(timeout_ms=max(deadline_ms - self.client.now_ms(), 0))
+        self.interceptors.close()
+
+    async def let_go(self, *, timeout_ms: int) -> Event | None:
+        """Before the end: commit what was given, and what the listener has to be told."""
+        if not self.is_started or self.is_closed:
+            return None
+        if self._commits_by_itself:
+            await self._commit_quietly(consumed(self.positions), self.client.deadline(timeout_ms))
+        if self.member is None or self.mode is not Mode.SUBSCRIBED:
+            return None
+        return self.member.let_go()
+
+    # What is read
+
+    def subscribe(self, subscription: Subscription, *, has_listener: bool) -> None:
+        if self.mode is Mode.ASSIGNED:
+            raise errors.IllegalState(
+                "partitions were assigned by hand; unsubscribe() before topics are subscribed to"
+            )
+        self.mode = Mode.SUBSCRIBED
+        self.subscription = subscription
+        self.has_listener = has_listener
+        self._want_anew()
+        if self.is_started and self.member is not None:
+            self.member.subscribe(subscription.topics, pattern=subscription.pattern)
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        if self.mode is Mode.SUBSCRIBED:
+            raise errors.IllegalState(
+                "topics are subscribed to; unsubscribe() before partitions are assigned"
+            )
+        self.mode = Mode.ASSIGNED
+        self._reassign(partitions)
+        self._want_anew()
+
+    async def unsubscribe(self) -> None:
+        if self.member is not None and self.mode is Mode.SUBSCRIBED:
+            await self.member.leave("unsubscribed")
+        self.forget()
+
+    def forget(self) -> None:
+        """Read nothing."""
+        self.mode = Mode.NONE
+        self.subscription = Subscription()
+        self._reassign(())
+        self._want_anew()
+
+    def _want_anew(self) -> None:
+        self._has_learned = False
+        if self._learning is not None:
+            self._learning.cancel()
+            self._learning = None
+        if self.is_started and self.mode is not Mode.NONE:
+            self.start()
+
+    async def _learn(self) -> None:
+        """See to it that topics are known; what cannot be known is told by the next poll."""
+        client = self.client
+        try:
+            if self.mode is Mode.SUBSCRIBED and (self.member is not None or self.subscription.pattern):
+                if self.member is None:
+                    client.want(None)
+                await client.refresh()
+            else:
+                names = self.subscription.topics or {each.topic for each in self.positions.partitions}
+                client.want(names)
+                may_create = self.settings.get("allow.auto.create.topics")
+                await client.topics(names, may_create=may_create, patience_ms=TOPIC_PATIENCE_MS)
+                self._check_partitions(client.cluster)
+            self._has_learned = True
+        except errors.PenstockError as error:
+            self._fail(error)
+        finally:
+            self._learning = None
+        self._cluster_changed(client.cluster)
+
+    def _check_partitions(self, cluster: Cluster) -> None:
+        if self.mode is not Mode.ASSIGNED:
+            return
+        for partition in self.positions.partitions:
+            if cluster.partition(partition) is None:
+                count = len(cluster.topics[partition.topic].partitions)
+                words = f"the topic has {count} partition{'s' if count != 1 else ''}"
+                raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
+
+    def _cluster_changed(self, cluster: Cluster) -> None:
+        if self.is_closed:
+            return
+        if self.mode is Mode.SUBSCRIBED and self.group_id is None and self._has_learned:
+            self._take_all(cluster)
+        self._progressed()
+
+    def _take_all(self, cluster: Cluster) -> None:
+        """Without a group all partitions are this consumer's; new ones are read from their first record."""
+        with_internal = not self.settings.get("exclude.internal.topics")
+        names = self.subscription.matched(cluster, with_internal=with_internal)
+        found = {each for name in names for each in cluster.partitions_of(name)}
+        is_first = not len(self.positions)
+        kept = [each for each in self.positions.partitions if each in found or each.topic in names]
+        if found - set(kept):
+            added = self._reassign([*kept, *sorted(found - set(kept))])
+            if not is_first:
+                self.positions.reset(added, EARLIEST)
+
+    def _reassign(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
+        self.handout.drop([each for each in self.positions.partitions if each not in partitions])
+        added = self.positions.assign(partitions)
+        self.fetcher.purge()
+        if self.is_started:
+            self._progressed()
+        return added
+
+    # What is owed before messages are given
+
+    def has_business(self) -> bool:
+        """Whether `attend` has something to do. May be asked by any thread."""
+        if self._has_news or not self.is_started:
+            return True
+        if self.member is None:
+            return False
+        now = time.monotonic()
+        return now >= self._note_poll_at or (self._commits_by_itself and now >= self._commit_at)
+
+    async def attend(self) -> Event | None:
+        """Do what is owed. An event of the group is returned for the listener to hear of, and `settle` comes next."""
+        self.start()
+        self._has_news = False
+        failure, self._failure = self._failure, None
+        failure = failure or self.positions.take_error()
+        if failure is not None:
+            self._has_news = True
+            self._progressed()
+            raise failure
+        if self.mode is Mode.NONE:
+            raise errors.IllegalState("nothing is subscribed to and nothing is assigned")
+        if self.member is None:
+            return None
+        now = time.monotonic()
+        if self._commits_by_itself and now >= self._commit_at:
+            self._commit_at = now + self._commit_interval_s
+            self._commit_in_background()
+        if self.mode is Mode.ASSIGNED:
+            return None
+        self._note_poll_at = now + POLL_NOTES_MS / 1000
+        self.member.note_poll()
+        while (event := self.member.next_event()) is not None:
+            self._has_news = True
+            await self._prepare(event)
+            if self.has_listener:
+                return event
+            self.settle(event)
+        return None
+
+    async def _prepare(self, event: Event) -> None:
+        assert self.member is not None
+        if isinstance(event, Assigned):
+            self._reassign([*self.positions.partitions, *event.partitions])
+        elif isinstance(event, Revoked) and self._commits_by_itself:
+            self.handout.drop(event.partitions)
+            offsets = {each: at for each, at in consumed(self.positions).items() if each in event.partitions}
+            await self._commit_quietly(offsets, self.client.deadline())
+
+    def settle(self, event: Event) -> None:
+        """The listener has heard of it."""
+        assert self.member is not None
+        if isinstance(event, Revoked | Lost):
+            gone = set(event.partitions)
+            self._reassign([each for each in self.positions.partitions if each not in gone])
+            for partition in gone:
+                self._last_committed.pop(partition, None)
+        self.member.acknowledge(event)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Until there is something to take or to attend to, or the time is up."""
+        if self.handout_has_some() or self._has_news or self.is_closed:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        if self.member is not None:
+            # The group must hear of the application while it waits, and commits must go out.
+            quiet_s = min(POLL_NOTES_MS / 1000, max(self._commit_at - time.monotonic(), 0.001))
+            quiet_s = quiet_s if self._commits_by_itself else POLL_NOTES_MS / 1000
+            timeout_s = quiet_s if timeout_s is None else min(timeout_s, quiet_s)
+        try:
+            await asyncio.wait([waiter], timeout=timeout_s)
+        finally:
+            self._waiters.discard(waiter)
+            waiter.cancel()
+
+    def interrupt(self) -> None:
+        """Wake whoever waits: the consumer is about to be closed."""
+        self._call_attention()
+
+    def handout_has_some(self) -> bool:
+        return any(not fetched.state.is_paused for fetched in self.fetcher.ready)
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = NO_EPOCH) -> None:
+        self.positions.of(partition)
+        self.handout.drop([partition])
+        self.positions.seek(partition, offset, epoch)
+        self._moved()
+
+    def reset(self, partitions: Collection[TopicPartition], reset: Reset) -> None:
+        wanted = partitions or self.positions.partitions
+        self.handout.drop(wanted)
+        self.positions.reset(wanted, reset)
+        self._moved()
+
+    def pause(self, partitions: Collection[TopicPartition], *, is_paused: bool) -> None:
+        states = [self.positions.of(partition) for partition in partitions]
+        if is_paused and (dropped := self.handout.drop(partitions)) is not None:
+            dropped.fetch_again()  # what is left of it is wanted later
+        for state in states:
+            state.is_paused = is_paused
+        self._moved()
+
+    def _moved(self) -> None:
+        self.fetcher.purge()
+        if self.is_started:
+            self._progressed()
+
+    async def position(self, partition: TopicPartition, deadline_ms: int) -> int:
+        """Where the application goes on; found, where it is not known yet."""
+        self.start()
+        state = self.positions.of(partition)
+        await self.until(lambda: state.has_position, deadline_ms, f"position in {partition}")
+        return state.offset
+
+    async def until(self, is_done: Callable[[], bool], deadline_ms: int, what: str) -> None:
+        """Wait while others find out; raises what they find wrong."""
+        while not is_done():
+            failure, self._failure = self._failure, None
+            failure = failure or self.positions.take_error()
+            if failure is not None:
+                raise failure
+            left_ms = deadline_ms - self.client.now_ms()
+            if left_ms <= 0:
+                raise errors.TimedOut(f"no {what} in time")
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await asyncio.wait([waiter], timeout=left_ms / 1000)
+            finally:
+                self._waiters.discard(waiter)
+
+    async def partitions_for(self, topic: str, deadline_ms: int) -> tuple[PartitionInfo, ...]:
+        cluster = await self.client.topics([topic], deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
+        return cluster.topics[topic].partitions
+
+    async def topic_names(self, deadline_ms: int) -> frozenset[str]:
+        response = await self.client.ask_any(MetadataRequest(topics=None), deadline_ms=deadline_ms)
+        return frozenset(topic.name for topic in response.topics if topic.error_code == ErrorCode.NONE)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], deadline_ms: int
+    ) -> dict[TopicPartition, ListedOffset]:
+        if self.is_closed:
+            raise errors.ClientClosed
+        if not timestamps:
+            return {}
+        try:
+            async with asyncio.timeout_at(deadline_ms / 1000):
+                return await list_offsets(
+                    self.client, timestamps, isolation_level=self._isolation_level, deadline_ms=deadline_ms
+                )
+        except TimeoutError as error:
+            if isinstance(error, errors.PenstockError):
+                raise
+            raise errors.TimedOut("no offsets: leaders of some partitions did not answer in time") from error
+
+    # Commits
+
+    async def commit(self, offsets: Mapping[TopicPartition, Offset] | None, deadline_ms: int) -> None:
+        """These, or what the application has been given."""
+        member = self._grouped("offsets can be committed")
+        offsets = consumed(self.positions) if offsets is None else dict(offsets)
+        await member.commit(offsets, deadline_ms=deadline_ms)
+        self._last_committed.update(offsets)
+        self.interceptors.on_commit(offsets)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline_ms: int
+    ) -> dict[TopicPartition, Offset]:
+        member = self._grouped("committed offsets can be looked up")
+        await self.client.topics({each.topic for each in partitions}, deadline_ms=deadline_ms)
+        return await member.committed(partitions, deadline_ms=deadline_ms)
+
+    def commit_soon(
+        self,
+        offsets: Mapping[TopicPartition, Offset] | None,
+        on_done: Callable[[Mapping[TopicPartition, Offset], errors.PenstockError | None], object] | None,
+    ) -> None:
+        """Commit without anybody waiting; `on_done` hears how it went."""
+        self._grouped("offsets can be committed")
+        offsets = consumed(self.positions) if offsets is None else dict(offsets)
+        task = asyncio.get_running_loop().create_task(self._commit_and_tell(offsets, on_done))
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+
+    async def _commit_and_tell(
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        on_done: Callable[[Mapping[TopicPartition, Offset], errors.PenstockError | None], object] | None,
+    ) -> None:
+        failure: errors.PenstockError | None = None
+        try:
+            await self.commit(offsets, self.client.deadline())
+        except errors.PenstockError as error:
+            failure = error
+            if on_done is None:
+                logger.warning("group %s: offsets were not committed: %s", self.group_id, error)
+        if on_done is not None:
+            try:
+                on_done(offsets, failure)
+            except Exception:
+                logger.exception("what was to be told of a commit failed")
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        return self._grouped("there is a membership").metadata
+
+    def _grouped(self, what: str) -> GroupMember:
+        if self.group_id is None:
+            raise errors.IllegalState(f"{what} only by a consumer with a group", about="group.id")
+        self.start()
+        assert self.member is not None
+        return self.member
+
+    async def _look_up_committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        assert self.member is not None
+        return await self.member.committed(partitions)
+
+    def _commit_in_background(self) -> None:
+        if self._commit_task is not None and not self._commit_task.done():
+            return
+        offsets = {
+            partition: offset
+            for partition, offset in consumed(self.positions).items()
+            if self._last_committed.get(partition) != offset
+        }
+        if offsets:
+            self._commit_task = asyncio.get_running_loop().create_task(
+                self._commit_quietly(offsets, self.client.deadline()), name="penstock-auto-commit"
+            )
+
+    async def _commit_quietly(self, offsets: Mapping[TopicPartition, Offset], deadline_ms: int) -> None:
+        """A commit that nobody asked for: what fails is tried again with the next, or read again by others."""
+        news = {each: at for each, at in offsets.items() if self._last_committed.get(each) != at}
+        if not news:
+            return
+        try:
+            await self.commit(news, deadline_ms)
+        except errors.PenstockError as error:
+            logger.warning("group %s: offsets were not committed: %s", self.group_id, error)
+
+    # What others tell
+
+    def progress(self, finished: Fetched | None, taken: Fetched | None) -> None:
+        """From the handout: what is done with, and what was begun."""
+        if finished is not None:
+            self.plan.finished(finished)
+        if taken is not None:
+            self.plan.took(taken)
+        self.fetcher.wake()
+
+    def _progressed(self) -> None:
+        self.fetcher.wake()
+        self._finder.wake()
+
+    def _news(self, has_errors: bool) -> None:
+        self._has_news |= has_errors
+        if has_errors:
+            self._finder.wake()
+        self._ring()
+
+    def _found(self, has_errors: bool) -> None:
+        self._has_news |= has_errors
+        self._progressed()
+        self._ring()
+
+    def _fail(self, error: errors.PenstockError) -> None:
+        self._failure = error
+        self._call_attention()
+
+    def _call_attention(self) -> None:
+        self._has_news = True
+        self._ring()
+
+    def _ring(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # Decoding
+
+    def _decoders_of(self, topic: str) -> Decoders:
+        decoders = self._decoders.get(topic)
+        if decoders is None:
+            decoders = self._decoders[topic] = Decoders(
+                _decoder(self._key_deserializer, topic, is_key=True),
+                _decoder(self._value_deserializer, topic, is_key=False),
+                _explain,
+            )
+        return decoders
+
+
+def _decoder(deserializer: Deserializer | None, topic: str, *, is_key: bool) -> Callable[[bytes], Any] | None:
+    return None if deserializer is None else deserializer.for_topic(topic, is_key=is_key)
+
+
+def _explain(
+    partition: TopicPartition, error: Exception, offset: int, data: bytes | None, is_key: bool
+) -> BaseException:
+    if data is None:
+        return errors.CorruptRecords(str(error), about=f"{partition} at offset {offset}")
+    return deserialization_failed(
+        error, partition.topic, data, is_key=is_key, partition=partition.partition, offset=offset
+    )
+
+
+def _fetch_settings(settings: ConsumerSettings, isolation_level: int) -> FetchSettings:
+    return FetchSettings(
+        bytes_min=settings.get("fetch.min.bytes"),
+        bytes_max=settings.get("fetch.max.bytes"),
+        partition_bytes_max=settings.get("max.partition.fetch.bytes"),
+        wait_ms=settings.get("fetch.max.wait.ms"),
+        isolation_level=isolation_level,
+        rack=settings.get("client.rack"),
+        checks_crcs=settings.get("check.crcs"),
+    )

@@ -1,0 +1,363 @@
+"""What to fetch from which node, when, and what an answer means for the partitions in it. No I/O.
+
+One request is under way to a node at a time. A partition is asked for again while its last answer is being consumed,
+if the node said that there is more; an answer that nobody has begun to consume is enough, and so are `bytes_max` in
+memory.
+
+A node answers one request after another, so a request that waits for new records would hold up partitions whose
+records are consumed meanwhile. While some partition of a node has records in memory, requests to it are therefore
+hurried: they do not wait, and after one that brought nothing the node is left alone for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Leader, LeaderChange, Node, TopicPartition
+from penstock.client.consumer.fetch_session import FetchSession, Target, Wish
+from penstock.client.consumer.lookups import READ_COMMITTED
+from penstock.client.consumer.positions import READ_REPLICA_MS, PartitionState, Positions
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from penstock.protocol.types import ZERO_UUID
+from penstock.records import kernel
+
+HURRIED_PAUSE_MS = 50  # between two looks at idle partitions beside busy ones
+
+# The picture of the cluster is old, or will be right in a moment.
+STALE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    bytes_min: int = 1
+    bytes_max: int = 50 * 1024 * 1024
+    """Of one answer, and of what waits in memory."""
+    partition_bytes_max: int = 1024 * 1024
+    wait_ms: int = 500
+    isolation_level: int = 0
+    rack: str = ""
+    checks_crcs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decoders:
+    """What makes keys and values of one topic's bytes, and exceptions of failures."""
+
+    key: Callable[[bytes], Any] | None = None
+    value: Callable[[bytes], Any] | None = None
+    explain: Callable[[TopicPartition, Exception, int, bytes | None, bool], BaseException] | None = None
+
+
+class Fetched:
+    """Records of one partition that are here; `records` gives them."""
+
+    __slots__ = ("generation", "is_taken", "records", "state")
+
+    def __init__(self, state: PartitionState, records: kernel.FetchedRecords) -> None:
+        self.state = state
+        self.generation = state.generation
+        self.records = records
+        self.is_taken = False
+
+    @property
+    def is_current(self) -> bool:
+        """The reader has not gone elsewhere since."""
+        return self.generation == self.state.generation
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of a request, besides what it changed in positions."""
+
+    fetched: list[Fetched] = field(default_factory=list)
+    leaders: list[LeaderChange] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    is_stale: bool = False
+    """Metadata has to be refreshed."""
+    has_errors: bool = False
+    """Some partition has something to tell the application."""
+
+
+@dataclass(slots=True)
+class _Buffered:
+    """Answers of one partition that are in memory."""
+
+    waiting: int = 0
+    taken: int = 0
+
+
+class _NodePlan:
+    __slots__ = ("asked", "is_hurried", "rest_until_ms", "session")
+
+    def __init__(self) -> None:
+        self.session = FetchSession()
+        self.asked: dict[TopicPartition, tuple[int, int]] | None = None
+        """Generation and offset of what is under way; None: nothing is."""
+        self.is_hurried = False
+        self.rest_until_ms = 0
+
+
+class FetchPlan:
+    def __init__(
+        self,
+        positions: Positions,
+        settings: FetchSettings,
+        decoders: Callable[[str], Decoders] = lambda topic: Decoders(),
+    ) -> None:
+        self.settings = settings
+        self.buffered_bytes = 0
+        self._positions = positions
+        self._decoders = decoders
+        self._nodes: dict[int, _NodePlan] = {}
+        self._buffered: dict[TopicPartition, _Buffered] = {}
+
+    # What to ask
+
+    def nodes(self, cluster: Cluster, now_ms: int) -> set[int]:
+        """Those from which something is or may be fetched."""
+        wanted = {self._node_of(state, cluster, now_ms) for state in self._positions}
+        return {node_id for node_id in wanted if node_id != NO_NODE}
+
+    def next_request(
+        self, node_id: int, cluster: Cluster, now_ms: int, *, knows_ids: bool = True
+    ) -> tuple[FetchRequest, int | None] | None:
+        """The request and the version it may have at most; None while there is nothing to ask of this node."""
+        plan = self._nodes.setdefault(node_id, _NodePlan())
+        if plan.asked is not None or self.buffered_bytes >= self.settings.bytes_max:
+            return None
+        here = [state for state in self._positions if self._node_of(state, cluster, now_ms) == node_id]
+        is_hurried = any(not state.is_paused and state.partition in self._buffered for state in here)
+        if is_hurried and now_ms < plan.rest_until_ms:
+            return None
+        wanted = [state for state in here if state.is_fetchable(now_ms) and self._lacks(state)]
+        if not wanted:
+            return None
+        plan.is_hurried = is_hurried
+        plan.asked = {state.partition: (state.generation, state.fetch_offset) for state in wanted}
+        wish = plan.session.next(
+            {state.partition: self._target(state, cluster) for state in wanted}, knows_ids=knows_ids
+        )
+        return self._request(wish, 0 if is_hurried else self.settings.wait_ms), wish.version_max
+
+    def wake_at_ms(self, node_id: int, now_ms: int) -> int | None:
+        """When to ask again, if nothing else happens before."""
+        plan = self._nodes.get(node_id)
+        times = [state.retry_at_ms for state in self._positions]
+        if plan is not None:
+            times.append(plan.rest_until_ms)
+        return min((time for time in times if time > now_ms), default=None)
+
+    def last_request(self, node_id: int) -> tuple[FetchRequest, int | None] | None:
+        """How to end the session with a node."""
+        plan = self._nodes.pop(node_id, None)
+        if plan is None or not plan.session.is_open:
+            return None
+        wish = plan.session.last()
+        return self._request(wish, 0), wish.version_max
+
+    def _request(self, wish: Wish, wait_ms: int) -> FetchRequest:
+        settings = self.settings
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=settings.bytes_min,
+            max_bytes=settings.bytes_max,
+            isolation_level=settings.isolation_level,
+            session_id=wish.session_id,
+            session_epoch=wish.epoch,
+            topics=wish.topics,
+            forgotten_topics_data=wish.forgotten,
+            rack_id=settings.rack,
+        )
+
+    def _target(self, state: PartitionState, cluster: Cluster) -> Target:
+        topic = cluster.topics.get(state.partition.topic)
+        return Target(
+            topic.id if topic is not None else ZERO_UUID,
+            state.fetch_offset,
+            state.leader.epoch if state.leader is not None else NO_EPOCH,
+            self.settings.partition_bytes_max,
+        )
+
+    def _lacks(self, state: PartitionState) -> bool:
+        buffered = self._buffered.get(state.partition)
+        if buffered is None:
+            return True
+        return buffered.waiting == 0 and state.fetch_offset < state.end_offset
+
+    @staticmethod
+    def _node_of(state: PartitionState, cluster: Cluster, now_ms: int) -> int:
+        leader = state.leader
+        if leader is None:
+            return NO_NODE
+        if state.read_replica != NO_NODE:
+            if now_ms < state.read_replica_until_ms and state.read_replica in cluster.nodes:
+                return state.read_replica
+            state.read_replica = NO_NODE
+        return leader.node_id
+
+    # What was answered
+
+    def answered(self, node_id: int, response: FetchResponse, now_ms: int) -> Answer:
+        plan = self._nodes.get(node_id)
+        answer = Answer()
+        if plan is None or plan.asked is None:
+            return answer
+        asked, plan.asked = plan.asked, None
+        if not plan.session.answered(response):
+            answer.is_stale = response.error_code in STALE
+            if not response.error_code.is_retriable and not _is_of_session(response.error_code):
+                for partition, (generation, _) in asked.items():
+                    self._positions.fail(partition, generation, errors.of(response.error_code))
+                    answer.has_errors = True
+            elif answer.is_stale:
+                for partition, (generation, _) in asked.items():
+                    self._positions.retry(partition, generation, now_ms)
+            return answer
+        for topic in response.responses:
+            name = plan.session.name_of(topic.topic, topic.topic_id)
+            for told in topic.partitions:
+                partition = TopicPartition(name or "", told.partition_index)
+                if partition in asked:
+                    generation, offset = asked[partition]
+                    self._take(node_id, partition, generation, offset, told, answer, now_ms)
+        answer.nodes = [
+            Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints
+        ]
+        if plan.is_hurried and not answer.fetched:
+            plan.rest_until_ms = now_ms + HURRIED_PAUSE_MS
+        return answer
+
+    def failed(self, node_id: int, now_ms: int) -> None:
+        """There was no answer: try again later."""
+        plan = self._nodes.get(node_id)
+        if plan is None or plan.asked is None:
+            return
+        asked, plan.asked = plan.asked, None
+        plan.session.failed()
+        for partition, (generation, _) in asked.items():
+            self._positions.retry(partition, generation, now_ms)
+            state = self._positions.get(partition)
+            if state is not None:
+                state.read_replica = NO_NODE
+
+    def _take(
+        self,
+        node_id: int,
+        partition: TopicPartition,
+        generation: int,
+        offset: int,
+        told: PartitionData,
+        answer: Answer,
+        now_ms: int,
+    ) -> None:
+        positions = self._positions
+        state = positions.get(partition)
+        if state is None or state.generation != generation:
+            return
+        if told.error_code != ErrorCode.NONE:
+            self._take_error(node_id, state, told, answer, now_ms)
+            return
+        state.failures = state.retry_at_ms = 0
+        state.high_watermark = told.high_watermark
+        is_committed_only = self.settings.isolation_level == READ_COMMITTED
+        state.end_offset = told.last_stable_offset if is_committed_only else told.high_watermark
+        if told.log_start_offset >= 0:
+            state.log_start_offset = told.log_start_offset
+        if told.preferred_read_replica >= 0:
+            state.read_replica = told.preferred_read_replica
+            state.read_replica_until_ms = now_ms + READ_REPLICA_MS
+        if told.records:
+            self._keep(state, offset, told, answer)
+
+    def _keep(self, state: PartitionState, offset: int, told: PartitionData, answer: Answer) -> None:
+        partition, settings = state.partition, self.settings
+        aborted = None
+        if settings.isolation_level == READ_COMMITTED:
+            aborted = [(each.producer_id, each.first_offset) for each in told.aborted_transactions or ()]
+        decoders = self._decoders(partition.topic)
+        explain = decoders.explain
+        records = kernel.FetchedRecords(
+            partition.topic,
+            partition.partition,
+            told.records,  # type: ignore[arg-type]  # what was decoded is a view, not a slice of a file
+            offset,
+            aborted=aborted,
+            checks_crcs=settings.checks_crcs,
+            decode_key=decoders.key,
+            decode_value=decoders.value,
+            explain=None if explain is None else lambda *fault: explain(partition, *fault),
+        )
+        state.fetch_offset = records.end_offset
+        if records.end_epoch != NO_EPOCH:
+            state.fetch_epoch = records.end_epoch
+        answer.fetched.append(Fetched(state, records))
+        self._buffered.setdefault(partition, _Buffered()).waiting += 1
+        self.buffered_bytes += records.size_bytes
+
+    def _take_error(
+        self, node_id: int, state: PartitionState, told: PartitionData, answer: Answer, now_ms: int
+    ) -> None:
+        partition, generation, code = state.partition, state.generation, told.error_code
+        is_leader = state.read_replica == NO_NODE
+        state.read_replica = NO_NODE
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if is_leader:  # a follower may only be behind; the leader is asked next
+                self._positions.take_out_of_range(partition, generation, now_ms)
+        elif code in STALE:
+            answer.is_stale = True
+            if told.current_leader.leader_id >= 0:
+                leader = Leader(told.current_leader.leader_id, told.current_leader.leader_epoch)
+                answer.leaders.append(LeaderChange(partition, leader))
+            self._positions.retry(partition, generation, now_ms)
+        elif code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR):
+            self._positions.retry(partition, generation, now_ms)
+        else:
+            self._positions.fail(partition, generation, errors.of(code, about=partition))
+        answer.has_errors |= state.error is not None
+
+    # What becomes of what was fetched
+
+    def took(self, fetched: Fetched) -> None:
+        """The application begins to consume it."""
+        buffered = self._buffered.get(fetched.state.partition)
+        if buffered is not None and not fetched.is_taken:
+            fetched.is_taken = True
+            buffered.waiting -= 1
+            buffered.taken += 1
+
+    def finished(self, fetched: Fetched) -> None:
+        """It is consumed, or dropped."""
+        partition = fetched.state.partition
+        buffered = self._buffered.get(partition)
+        if buffered is None:
+            return
+        if fetched.is_taken:
+            buffered.taken -= 1
+        else:
+            buffered.waiting -= 1
+        if buffered.waiting + buffered.taken == 0:
+            del self._buffered[partition]
+        self.buffered_bytes -= fetched.records.size_bytes
+
+
+def _is_of_session(code: ErrorCode) -> bool:
+    return code in (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    )

@@ -1,0 +1,234 @@
+"""Finds places: committed offsets, the ends of logs, offsets of times, and whether a log was cut.
+
+`Finder` keeps looking for what `positions` lack, one task for each need, so that a group whose coordinator is away does
+not hold up partitions that need no group. `list_offsets` answers the application's own questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from penstock.client import errors
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import TopicPartition
+from penstock.client.cluster_client import ClusterClient
+from penstock.client.consumer import lookups
+from penstock.client.consumer.lookups import ListedOffset, ReadEpoch
+from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, PartitionState, Positions
+from penstock.client.group.nouns import Offset
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+FENCING_VERSION = 2  # of OffsetForLeaderEpoch: before, only brokers may ask
+
+LookUpCommitted = Callable[[Collection[TopicPartition]], Awaitable[dict[TopicPartition, Offset]]]
+
+
+class Finder:
+    def __init__(
+        self,
+        client: ClusterClient,
+        positions: Positions,
+        *,
+        isolation_level: int,
+        committed: LookUpCommitted | None,
+        on_found: Callable[[bool], None],
+    ) -> None:
+        """`on_found` is called when places were found; with True where there is an error for the application."""
+        self._client = client
+        self._positions = positions
+        self._isolation_level = isolation_level
+        self._committed = committed
+        self._on_found = on_found
+        self._bells = {need: asyncio.Event() for need in Need}
+        self._tasks: dict[Need, asyncio.Task[None]] = {}
+
+    def wake(self) -> None:
+        steps: dict[Need, Callable[[list[PartitionState]], Awaitable[None]]] = {
+            Need.RESET: self._reset,
+            Need.VALIDATION: self._validate,
+        }
+        if self._committed is not None:
+            steps[Need.COMMITTED] = self._look_up_committed
+        for need, step in steps.items():
+            wanted = self._positions.wanting(need, self._client.now_ms())
+            if wanted and need not in self._tasks:
+                self._tasks[need] = asyncio.get_running_loop().create_task(
+                    self._run(need, step), name=f"penstock-find-{need.name.lower()}"
+                )
+            self._bells[need].set()
+
+    async def close(self) -> None:
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, need: Need, step: Callable[[list[PartitionState]], Awaitable[None]]) -> None:
+        client, positions, bell = self._client, self._positions, self._bells[need]
+        while True:
+            bell.clear()
+            wanted = positions.wanting(need, client.now_ms())
+            if wanted:
+                asked = {state.partition: state.generation for state in wanted}
+                try:
+                    await step(wanted)
+                except errors.PenstockError as error:
+                    self._failed(asked, error)
+                self._on_found(any(state.error is not None for state in wanted))
+                continue
+            until_ms = positions.wake_at_ms(client.now_ms())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(None if until_ms is None else until_ms / 1000):
+                    await bell.wait()
+
+    def _failed(self, asked: Mapping[TopicPartition, int], error: errors.PenstockError) -> None:
+        """No answer at all."""
+        logger.debug("no position for %s: %s", ", ".join(map(str, asked)), error)
+        if error.retriable:
+            self._client.mark_stale()
+        for partition, generation in asked.items():
+            if error.retriable:
+                self._positions.retry(partition, generation, self._client.now_ms())
+            else:
+                self._positions.fail(partition, generation, error)
+
+    # The three needs
+
+    async def _look_up_committed(self, wanted: list[PartitionState]) -> None:
+        assert self._committed is not None
+        asked = {state.partition: state.generation for state in wanted}
+        self._positions.take_committed(asked, await self._committed(list(asked)))
+
+    async def _reset(self, wanted: list[PartitionState]) -> None:
+        client, positions = self._client, self._positions
+        generations = {state.partition: state.generation for state in wanted}
+        timestamps = {state.partition: state.reset.timestamp for state in wanted if state.reset is not None}
+        listed = await list_once(client, timestamps, isolation_level=self._isolation_level)
+        for partition, generation in generations.items():
+            told = listed.get(partition)
+            if told is None or told.error.is_retriable or told.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                client.mark_stale()
+                positions.retry(partition, generation, client.now_ms())
+            elif told.error != ErrorCode.NONE:
+                positions.fail(partition, generation, errors.of(told.error, about=partition))
+            elif told.offset < 0 and timestamps[partition] != LATEST_TIMESTAMP:
+                # Nothing is as young as that: what comes next will be (KIP-1106).
+                state = positions.get(partition)
+                if state is not None and state.generation == generation:
+                    state.find(Need.RESET, LATEST)
+            else:
+                positions.take_reset(partition, generation, told.offset, told.leader_epoch)
+
+    async def _validate(self, wanted: list[PartitionState]) -> None:
+        client, positions = self._client, self._positions
+        generations = {state.partition: state.generation for state in wanted}
+        asked = [
+            ReadEpoch(state.partition, state.fetch_epoch, state.leader.node_id, state.leader.epoch)
+            for state in wanted
+            if state.leader is not None
+        ]
+        told = set()
+        for node_id, request in lookups.epoch_end_requests(asked).items():
+            await client.connect(node_id)
+            _, last = client.versions(node_id).get(ApiKey.OFFSET_FOR_LEADER_EPOCH, (0, 0))
+            if last < FENCING_VERSION:
+                for topic in request.topics:
+                    for each in topic.partitions:
+                        self._believe(TopicPartition(topic.topic, each.partition))
+                continue
+            response = await client.ask(node_id, request)
+            for partition, error, epoch, end_offset in lookups.read_epoch_ends(response):
+                generation = generations.get(partition, -1)
+                if error == ErrorCode.NONE:
+                    told.add(partition)
+                    positions.take_validation(partition, generation, end_offset=end_offset, epoch=epoch)
+                elif not error.is_retriable:
+                    told.add(partition)
+                    positions.fail(partition, generation, errors.of(error, about=partition))
+        for partition in generations.keys() - told:
+            state = positions.get(partition)
+            if state is not None and state.need is Need.VALIDATION:
+                client.mark_stale()
+                positions.retry(partition, generations[partition], client.now_ms())
+
+    def _believe(self, partition: TopicPartition) -> None:
+        """Old brokers cannot be asked."""
+        state = self._positions.get(partition)
+        if state is not None and state.need is Need.VALIDATION:
+            state.need = Need.NOTHING
+
+
+async def list_once(
+    client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int
+) -> dict[TopicPartition, ListedOffset]:
+    """One attempt; partitions whose leader is not known or did not answer are left out."""
+    requests = lookups.list_offsets_requests(
+        timestamps,
+        client.cluster,
+        isolation_level=isolation_level,
+        timeout_ms=client.settings.get("request.timeout.ms"),
+    )
+    answers = await asyncio.gather(
+        *(client.ask(node_id, request) for node_id, request in requests.items()), return_exceptions=True
+    )
+    listed: dict[TopicPartition, ListedOffset] = {}
+    for answer in answers:
+        if isinstance(answer, errors.PenstockError) and answer.retriable:
+            client.mark_stale()
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            listed.update({each.partition: each for each in lookups.read_list_offsets(answer)})
+    return listed
+
+
+async def list_offsets(
+    client: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int,
+    deadline_ms: int,
+) -> dict[TopicPartition, ListedOffset]:
+    """All of them, or the reason why not when the time is up."""
+    settings = client.settings
+    backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
+    found: dict[TopicPartition, ListedOffset] = {}
+    failures = 0
+    await client.topics({partition.topic for partition in timestamps}, deadline_ms=deadline_ms)
+    while True:
+        left = {partition: at for partition, at in timestamps.items() if partition not in found}
+        _check_known(client, left)
+        refused: ListedOffset | None = None
+        for told in (await list_once(client, left, isolation_level=isolation_level)).values():
+            if told.error == ErrorCode.NONE:
+                found[told.partition] = told
+            elif told.error == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                found[told.partition] = told._replace(offset=-1)  # its records have no times
+            elif told.error.is_retriable:
+                refused = told
+            else:
+                raise errors.of(told.error, about=told.partition)
+        if len(found) == len(timestamps):
+            return found
+        if client.now_ms() >= deadline_ms:
+            if refused is not None:
+                raise errors.of(refused.error, about=refused.partition)
+            raise errors.TimedOut("no offsets: leaders of some partitions did not answer in time")
+        client.mark_stale()
+        failures += 1
+        await asyncio.sleep(min(backoff.wait_ms(failures), max(deadline_ms - client.now_ms(), 0)) / 1000)
+
+
+def _check_known(client: ClusterClient, partitions: Collection[TopicPartition]) -> None:
+    for partition in partitions:
+        topic = client.cluster.topics.get(partition.topic)
+        if topic is not None and topic.partitions and client.cluster.partition(partition) is None:
+            count = len(topic.partitions)
+            words = f"the topic has {count} partition{'s' if count != 1 else ''}"
+            raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)

@@ -1,0 +1,389 @@
+"""The consumer for programs without asyncio.
+
+It runs the core on a thread of its own, and crosses to it only when something is owed or has to be waited for: messages
+are taken from what was fetched and decoded in the caller's thread, one compiled step for each (bench "consume as
+objects"). Listeners, deserializers and interceptors of messages run in the caller's thread too.
+
+One thread at a time uses it; another gets `ConcurrentUse`. Only `close` may come from anywhere: it ends what waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from penstock.client import errors
+from penstock.client.background import Background
+from penstock.client.cluster import PartitionInfo, TopicPartition
+from penstock.client.consumer import arguments
+from penstock.client.consumer.arguments import RebalanceListener
+from penstock.client.consumer.commits import Committable, offsets_of
+from penstock.client.consumer.core import ConsumerCore
+from penstock.client.consumer.fetch_plan import Fetched
+from penstock.client.consumer.lookups import OffsetAndTimestamp
+from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
+from penstock.client.consumer.views import offsets_and_times, only_offsets, tell_listener
+from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.options import ConsumerOptions
+from penstock.client.settings import ConsumerSettings
+from penstock.records import kernel
+from penstock.records.kernel import Message
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_MS = 30_000
+WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
+
+
+class Consumer:
+    """Reads topics: `for message in Consumer("orders", group="billing")`."""
+
+    def __init__(
+        self,
+        *topics: str | re.Pattern[str] | TopicPartition,
+        settings: Mapping[str, object] | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet."""
+        self._settings = ConsumerSettings.of(None, settings, options)
+        self._core = core = ConsumerCore(self._settings)
+        self._background = Background("penstock-consumer")
+        core.handout.post = self._post
+        self._lock = threading.RLock()
+        self._listener: RebalanceListener | None = None
+        self._max_poll_records: int = self._settings.get("max.poll.records")
+        self._is_closing = False
+        if topics:
+            partitions = [each for each in topics if isinstance(each, TopicPartition)]
+            if partitions and len(partitions) != len(topics):
+                raise errors.BadArgument("topics and partitions cannot be read by one consumer")
+            if partitions:
+                self.assign(partitions)
+            elif len(topics) == 1:
+                self.subscribe(topics[0])  # type: ignore[arg-type]  # partitions are dealt with above
+            else:
+                self.subscribe(topics)  # type: ignore[arg-type]
+
+    # What is read
+
+    def subscribe(
+        self,
+        topics: str | re.Pattern[str] | Iterable[str] | None = None,
+        *,
+        pattern: re.Pattern[str] | str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics: with a group its share of them, else all of them, with partitions that come later."""
+        subscription = arguments.subscription_of(topics, pattern)
+        with self._in_use():
+            self._listener = listener
+            self._do(lambda: self._core.subscribe(subscription, has_listener=listener is not None))
+
+    def unsubscribe(self) -> None:
+        with self._in_use():
+            if self._core.is_started:
+                self._tell_that_all_goes()
+                self._call(self._core.unsubscribe())
+            else:
+                self._core.forget()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that were subscribed to by name."""
+        return self._core.subscription.topics
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions; a group then only remembers offsets."""
+        wanted = arguments.partitions_of([partitions])
+        with self._in_use():
+            self._do(lambda: self._core.assign(wanted))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that this consumer reads now."""
+        return frozenset(self._core.positions.partitions)
+
+    # Messages
+
+    def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
+        """The next messages, as soon as there are some; none when the time is up."""
+        if max_records is None:
+            max_records = self._max_poll_records
+        elif max_records < 1:
+            raise errors.BadArgument(f"max_records is {max_records}, and must be at least 1")
+        deadline = time.monotonic() + timeout_ms / 1000
+        with self._in_use():
+            handout, interceptors = self._core.handout, self._core.interceptors
+            while True:
+                self._attend()
+                messages = handout.take(max_records)
+                if messages:
+                    return interceptors.on_consume(messages) if interceptors else messages
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return []
+                self._call(self._core.wait(left))
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages without end; the loop's `break` ends it, or `close` from elsewhere."""
+        stream = kernel.MessageStream(self._refill)
+        return self._intercepted(stream) if self._core.interceptors else stream
+
+    def _refill(self) -> tuple[kernel.FetchedRecords, int] | None:
+        try:
+            return self._next_source().records, self._max_poll_records
+        except errors.ClientClosed:
+            if self._is_closing:  # by another thread, or a signal, while this one was reading
+                return None
+            raise
+
+    def _next_source(self) -> Fetched:
+        with self._in_use():
+            while True:
+                self._attend()
+                source = self._core.handout.next_source()
+                if source is not None:
+                    return source
+                self._call(self._core.wait(WAIT_S))
+
+    def _intercepted(self, stream: Iterator[Message]) -> Generator[Message, None, None]:
+        for message in stream:
+            yield from self._core.interceptors.on_consume([message])
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: int | Offset | Message) -> None:
+        """Go on at `offset`, with the next message that is asked for."""
+        where = arguments.partition_of(partition)
+        place, epoch = arguments.place_of(offset, where)
+        with self._in_use():
+            self._do(lambda: self._core.seek(where, place, epoch))
+
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Of these, or of all that are assigned."""
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._reset(partitions, LATEST)
+
+    def seek_to_time(
+        self, at: int | datetime.datetime, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> None:
+        """To the first message that is not older; to the end where all are."""
+        self._reset(partitions, Reset(arguments.timestamp_of(at)))
+
+    def _reset(self, partitions: Iterable[object], reset: Reset) -> None:
+        wanted = arguments.partitions_of(partitions)
+        with self._in_use():
+            self._do(lambda: self._core.reset(wanted, reset))
+
+    def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """The offset of the next message that will be given."""
+        where = arguments.partition_of(partition)
+        with self._in_use():
+            self._core.handout.note_place()
+            return self._call_until(lambda deadline_ms: self._core.position(where, deadline_ms), timeout_ms)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Those that are known by now."""
+        with self._in_use():
+            self._core.handout.note_place()
+            return {state.partition: state.offset for state in self._core.positions if state.has_position}
+
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Give nothing of these until `resume`; they stay this consumer's."""
+        wanted = arguments.partitions_of(partitions)
+        with self._in_use():
+            self._do(lambda: self._core.pause(wanted, is_paused=True))
+
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        wanted = arguments.partitions_of(partitions)
+        with self._in_use():
+            self._do(lambda: self._core.pause(wanted, is_paused=False))
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(state.partition for state in self._core.positions if state.is_paused)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie between the position and the end of the log, as far as it is known."""
+        with self._in_use():
+            self._core.handout.note_place()
+            state = self._core.positions.of(arguments.partition_of(partition))
+            if not state.has_position or state.end_offset < 0:
+                return None
+            return max(state.end_offset - state.offset, 0)
+
+    # Commits
+
+    def commit(self, what: Committable | None = None, *, timeout_ms: int | None = None) -> None:
+        """Tell the group how far it has read: what was given so far, or what is named here. Returns when it is done."""
+        offsets = None if what is None else offsets_of(what)
+        with self._in_use():
+            self._core.handout.note_place()
+            self._call_until(lambda deadline_ms: self._core.commit(offsets, deadline_ms), timeout_ms)
+
+    def commit_async(
+        self,
+        what: Committable | None = None,
+        *,
+        on_done: Callable[[Mapping[TopicPartition, Offset], errors.PenstockError | None], object]
+        | None = None,
+    ) -> None:
+        """The same without waiting. `on_done` is called from the consumer's own thread, where it must not wait."""
+        offsets = None if what is None else offsets_of(what)
+        with self._in_use():
+            self._core.handout.note_place()
+            self._do(lambda: self._core.commit_soon(offsets, on_done))
+
+    def committed(
+        self,
+        *partitions: TopicPartition | Iterable[TopicPartition],
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, Offset]:
+        """What the group has committed, of these or of all that are assigned; nothing where it has not."""
+        wanted = arguments.partitions_of(partitions) or list(self._core.positions.partitions)
+        with self._in_use():
+            return self._call_until(lambda deadline_ms: self._core.committed(wanted, deadline_ms), timeout_ms)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is to its group, as a transaction has to know it."""
+        with self._in_use():
+            return self._do(lambda: self._core.group_metadata)
+
+    # Questions to the cluster
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first message of each partition that is not older; None where all are."""
+        wanted = arguments.timestamps_of(times)
+        with self._in_use():
+            return offsets_and_times(self._list_offsets(wanted, timeout_ms))
+
+    def beginning_offsets(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset that there is, of these or of all that are assigned."""
+        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+
+    def end_offsets(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last message that a reader of this isolation level sees."""
+        return self._ends(partitions, LATEST_TIMESTAMP, timeout_ms)
+
+    def _ends(
+        self, partitions: Iterable[object], timestamp: int, timeout_ms: int | None
+    ) -> dict[TopicPartition, int]:
+        wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
+        with self._in_use():
+            return only_offsets(self._list_offsets(dict.fromkeys(wanted, timestamp), timeout_ms))
+
+    def _list_offsets(self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None) -> Any:
+        return self._call_until(lambda deadline_ms: self._core.list_offsets(wanted, deadline_ms), timeout_ms)
+
+    def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
+        with self._in_use():
+            return self._call_until(
+                lambda deadline_ms: self._core.partitions_for(topic, deadline_ms), timeout_ms
+            )
+
+    def topics(self, *, timeout_ms: int | None = None) -> frozenset[str]:
+        """The names of all topics that this client may see."""
+        with self._in_use():
+            return self._call_until(lambda deadline_ms: self._core.topic_names(deadline_ms), timeout_ms)
+
+    # The end
+
+    def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Commit what was given, if commits are automatic, leave the group and end. May come from any thread."""
+        self._close(timeout_ms, is_certain=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(CLOSE_TIMEOUT_MS, is_certain=kind is None)
+
+    def _close(self, timeout_ms: int, *, is_certain: bool) -> None:
+        """`is_certain`: the application is done with the last messages that it was given."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if not self._core.is_started:
+            self._core.is_closed = True
+            self._background.close()
+            return
+        self._background.post(self._core.interrupt)  # whoever waits in another thread
+        with self._lock:
+            self._core.handout.note_place()
+            if not is_certain:
+                self._core.handout.unsettle()
+            try:
+                self._tell_that_all_goes(timeout_ms)
+            finally:
+                self._background.call(self._core.close(timeout_ms=timeout_ms))
+                self._background.close()
+
+    # Helpers
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise errors.ConcurrentUse
+        try:
+            if self._is_closing:
+                raise errors.ClientClosed
+            yield
+        finally:
+            self._lock.release()
+
+    def _attend(self) -> None:
+        core = self._core
+        while core.has_business():
+            core.handout.note_place()
+            event = self._call(core.attend())
+            if event is None:
+                return
+            try:
+                tell_listener(self._listener, event)
+            finally:
+                self._do(lambda: core.settle(event))  # noqa: B023  # called at once
+
+    def _tell_that_all_goes(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        event = self._background.call(self._core.let_go(timeout_ms=timeout_ms))
+        if event is not None:
+            try:
+                tell_listener(self._listener, event)
+            finally:
+                self._background.call(_as_coroutine(lambda: self._core.settle(event)))
+
+    def _post(self, finished: Fetched | None, taken: Fetched | None) -> None:
+        self._background.post(self._core.progress, finished, taken)
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        outcome = self._background.call(coroutine)
+        if self._is_closing:
+            raise errors.ClientClosed
+        return outcome
+
+    def _call_until(self, make: Callable[[int], Coroutine[Any, Any, T]], timeout_ms: int | None) -> T:
+        async def run() -> T:
+            return await make(self._core.client.deadline(timeout_ms))
+
+        return self._background.call(run())
+
+    def _do(self, step: Callable[[], T]) -> T:
+        """On the loop, once there is one."""
+        return self._background.call(_as_coroutine(step)) if self._core.is_started else step()
+
+
+async def _as_coroutine(step: Callable[[], T]) -> T:
+    return step()
