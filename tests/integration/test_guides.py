@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from harness.brokers import ROOT, PenstockBroker, penstock_environment
+from harness.registry import serve_registry
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCUMENTED_ADDRESSES = ("localhost:9092", "127.0.0.1:9092")
+DOCUMENTED_REGISTRY = "http://localhost:8081"
 WAIT_SECONDS = 120.0
 
 pytestmark = pytest.mark.penstock_only("its own documents")
@@ -46,7 +48,9 @@ def test_a_guide_does_as_shown(guide: Path, tmp_path: Path) -> None:
         program = "\n".join(blocks(guide, of_tests=False))
         for address in DOCUMENTED_ADDRESSES:
             program = program.replace(address, broker.bootstrap)
-        run([sys.executable, "-X", "dev", "-W", "error", "-c", program], tmp_path)
+        with serve_registry() as registry:
+            program = program.replace(DOCUMENTED_REGISTRY, registry.url)
+            run([sys.executable, "-X", "dev", "-W", "error", "-c", program], tmp_path)
     finally:
         broker.close()
     broker.check_output()
