@@ -58,7 +58,7 @@ torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, again and aga
 .PHONY: simulate
 simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000 FROM=0, or SEED=n for one)
 	@$(BIN)/python -m pytest $(if $(SEED),--seed $(SEED),-n $(WORKERS) --seeds $(SEEDS) --seed $(FROM)) \
-	  tests/simulation/test_promises.py $(PYTEST_OPTIONS)
+	  tests/simulation/test_promises.py::test_every_promise_is_kept $(PYTEST_OPTIONS)
 
 .PHONY: clean
 clean: ## remove what was installed, fetched and built

@@ -6,10 +6,28 @@ a failing directory takes nothing else with it; the node starts on whatever a po
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.testing.scenario import run_seed
 
 
 def test_every_promise_is_kept(seed: int) -> None:
+    keep_promises(seed)
+
+
+@pytest.mark.parametrize(
+    "known_seed",
+    [
+        pytest.param(310202, id="workers-that-work-longer-than-their-session"),
+        pytest.param(310215, id="static-member-replaced-by-one-that-was-held-up"),
+        pytest.param(311033, id="no-topic-before-the-last-fault"),
+    ],
+)
+def test_a_seed_that_failed_once_keeps_every_promise(known_seed: int) -> None:
+    keep_promises(known_seed)
+
+
+def keep_promises(seed: int) -> None:
     try:
         report = run_seed(seed)
     except Exception as error:
