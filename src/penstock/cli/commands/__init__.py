@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
-    "Cluster": ("topics", "offsets"),
+    "Cluster": ("topics", "groups", "offsets"),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from penstock.cli.failures import FAILED
 
@@ -30,6 +30,8 @@ class Flag(NamedTuple):
     default: str | None = None
     is_required: bool = False
     takes_rest: bool = False  # several words may follow: `--producer-props a=b c=d`
+    alone: str | None = None  # what is meant where no value follows: `--compression-codec` alone is gzip
+    may_be_alone: bool = False  # `--state`, or `--state Stable`
     is_hidden: bool = False
 
     @property
@@ -133,6 +135,10 @@ class Flags:
                 continue
             if separator:
                 taken.append(value)
+            elif flag.may_be_alone and (not rest or rest[0].startswith("-")):
+                continue
+            elif flag.alone is not None and (not rest or rest[0].startswith("-")):
+                taken.append(flag.alone)
             elif not rest:
                 raise BadFlags(f"Option {flag.name} requires an argument")
             else:
@@ -178,9 +184,6 @@ class Flags:
         return "\n".join(lines)
 
 
-AnyStatus = TypeVar("AnyStatus", bound=int | None)
-
-
 def run_tool(flags: Flags, arguments: Sequence[str], work: Callable[[Said], int | None]) -> int:
     """Read the arguments and do the work; what was said wrong, here or in `work`, is told with the flags."""
     width = shutil.get_terminal_size().columns
@@ -204,6 +207,30 @@ def run_tool(flags: Flags, arguments: Sequence[str], work: Callable[[Said], int 
 def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
     """`key=value` each; a key alone has an empty value."""
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def client_properties(
+    said: Said, *, files: Sequence[str], properties: Sequence[str], server: str = "bootstrap-server"
+) -> dict[str, str]:
+    """Settings of a producer or consumer: of files, then of single properties, then the servers to connect to.
+
+    Flags have been renamed over the years, and the old names still work; so there are several for the same thing.
+    """
+    import os
+
+    from penstock.cli.connection import DEFAULT_SERVERS, SERVERS_VARIABLE, read_properties
+
+    settings: dict[str, str] = {}
+    for name in files:
+        for file in said.all(name):
+            settings |= read_properties(file)
+    for name in properties:
+        settings |= parse_pairs(said.all(name))
+    servers = said.get(server) or os.environ.get(SERVERS_VARIABLE)
+    if servers:
+        settings["bootstrap.servers"] = servers
+    settings.setdefault("bootstrap.servers", DEFAULT_SERVERS)
+    return settings
 
 
 BOOTSTRAP_SERVER = Flag("bootstrap-server", "The server(s) to connect to.", "server to connect to")

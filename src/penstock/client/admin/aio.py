@@ -10,12 +10,11 @@ from penstock.client.admin.acls import AclsAdmin
 from penstock.client.admin.cluster import ClusterAdmin
 from penstock.client.admin.configs import ConfigsAdmin
 from penstock.client.admin.features import FeaturesAdmin
-from penstock.client.admin.group_offsets import GroupOffsetsAdmin
+from penstock.client.admin.lag import LagAdmin
 from penstock.client.admin.log_dirs import LogDirsAdmin
 from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.quotas import QuotasAdmin
 from penstock.client.admin.reassignment import ReassignmentAdmin
-from penstock.client.admin.share_groups import ShareGroupsAdmin
 from penstock.client.admin.tokens import TokensAdmin
 from penstock.client.admin.topics import TopicsAdmin
 from penstock.client.admin.transactions import TransactionsAdmin
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 class Admin(
     TopicsAdmin,
     ConfigsAdmin,
-    GroupOffsetsAdmin,
-    ShareGroupsAdmin,
+    LagAdmin,
     TransactionsAdmin,
     ClusterAdmin,
     QuorumAdmin,

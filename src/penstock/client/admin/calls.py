@@ -53,7 +53,7 @@ class AdminCalls:
         """Topics made here that not every broker may have heard of yet."""
 
     async def connect(self, *, timeout_ms: int | None = None) -> None:
-        """Reach the cluster now rather than with the first call: `NoBrokersAvailable` if nobody answers in that time."""
+        """Reach the cluster now rather than with the first call; `NoBrokersAvailable` if nobody answers in time."""
         await self._client.refresh(deadline_ms=self._client.deadline(timeout_ms))
 
     def _begin(self, what: str, timeout_ms: int | None) -> Call:
