@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict
 
-from penstock.client.serializers.base import Deserializer, Serialize, Serializer
+from penstock.client.serializers.base import Deserializer, Serializer
 from penstock.config.values import Secret
 
 Strings = str | Sequence[str]
 """Several, in a list or with commas between them."""
 Objects = str | Sequence[object]
 """Objects, their names, or one text of names with commas between them."""
-SerializerSpec = str | type | Serializer | Serialize | Callable[[Any, Any], Any]
-"""A name, a type, an object or a function: see `penstock.serializers`."""
-DeserializerSpec = str | type | Deserializer | Callable[[Any], Any] | Callable[[Any, Any], Any]
+SerializerSpec = str | type[object] | Serializer | Callable[[Any], object] | Callable[[Any, Any], object]
+"""A name, a type, an object, or a function of a value and perhaps a context: see `penstock.serializers`."""
+DeserializerSpec = str | type[object] | Deserializer | Callable[[Any], object] | Callable[[Any, Any], object]
 
 
 class TlsOptions(TypedDict, total=False):
