@@ -15,14 +15,16 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from penstock import aio, errors, serializers
+    from penstock.client.admin.sync import Admin
     from penstock.client.cluster import TopicPartition
 
 __version__ = "0.1.0"
 
-__all__ = ["TopicPartition", "aio", "errors", "serializers"]
+__all__ = ["Admin", "TopicPartition", "aio", "errors", "serializers"]
 
 _MODULES = ("aio", "errors", "serializers")
 _HOMES = {
+    "Admin": "penstock.client.admin.sync",
     "TopicPartition": "penstock.client.cluster",
 }
 

@@ -2,11 +2,13 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from penstock.client.admin.aio import Admin
     from penstock.client.cluster import TopicPartition
 
-__all__ = ["TopicPartition"]
+__all__ = ["Admin", "TopicPartition"]
 
 _HOMES = {
+    "Admin": "penstock.client.admin.aio",
     "TopicPartition": "penstock.client.cluster",
 }
 
@@ -17,8 +19,7 @@ if not TYPE_CHECKING:
 
         if name not in _HOMES:
             raise AttributeError(f"module 'penstock.aio' has no attribute {name!r}")
-        module, _, attribute = _HOMES[name].partition(":")
-        value = getattr(importlib.import_module(module), attribute or name)
+        value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
 
