@@ -51,7 +51,7 @@ def decode_columns(
     builder = kernel.ColumnBuilder(headers)
     for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
         pass
-    return _record_batch(builder.take(), headers)
+    return record_batch(builder.take(), headers)
 
 
 def iterate_columns(
@@ -73,9 +73,9 @@ def iterate_columns(
     builder = kernel.ColumnBuilder(headers)
     for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
         if builder.row_count >= rows_max:
-            yield from _pieces(_record_batch(builder.take(), headers), rows_max)
+            yield from _pieces(record_batch(builder.take(), headers), rows_max)
     if builder.row_count:
-        yield from _pieces(_record_batch(builder.take(), headers), rows_max)
+        yield from _pieces(record_batch(builder.take(), headers), rows_max)
 
 
 def _append_batches(
@@ -124,7 +124,8 @@ def column_schema(headers: HeaderColumn = HeaderColumn.LIST) -> pyarrow.Schema:
     return pa.schema(fields)
 
 
-def _record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch:
+def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch:
+    """What a `ColumnBuilder` collected, as Arrow has it; nothing is copied."""
     import pyarrow as pa
 
     schema = column_schema(headers)

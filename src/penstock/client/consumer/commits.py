@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from penstock.client import errors
 from penstock.client.cluster import NO_EPOCH, TopicPartition
 from penstock.client.consumer.positions import Positions
 from penstock.client.group.nouns import Offset
+from penstock.client.importing import find
 from penstock.records.kernel import Message
 
 logger = logging.getLogger(__name__)
@@ -112,9 +112,5 @@ class Interceptors:
 def _interceptor(spec: Any) -> Any:
     """An object as it is, one of a class, or either by where it is found."""
     if isinstance(spec, str):
-        module, _, name = spec.rpartition(":") if ":" in spec else spec.rpartition(".")
-        try:
-            spec = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise errors.BadConfiguration(f"the interceptor {spec} cannot be imported: {error}") from error
+        spec = find(spec, what="interceptor")
     return spec() if isinstance(spec, type) else spec

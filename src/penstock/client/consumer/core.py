@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
 
@@ -26,9 +27,10 @@ from penstock.client.consumer.fetcher import Fetcher
 from penstock.client.consumer.finder import Finder, list_offsets
 from penstock.client.consumer.handout import Handout
 from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
-from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
+from penstock.client.consumer.positions import EARLIEST, LATEST_TIMESTAMP, Positions, Reset, ResetPolicy
+from penstock.client.consumer.read import PARTITION_BYTES, Bounds, ReadPlan
 from penstock.client.group.member import GroupMember
-from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Lost, Offset, Revoked, Subscription
+from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Offset, Revoked, Subscription
 from penstock.client.serializers import Deserializer, deserialization_failed, deserializer_of
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
@@ -98,6 +100,7 @@ class ConsumerCore:
         self._failure: errors.PenstockError | None = None
         self._learning: asyncio.Task[None] | None = None
         self._has_learned = False
+        self._was_assigned = False
         self._waiters: set[asyncio.Future[None]] = set()
         self.is_started = False
         self.is_closed = False
@@ -187,7 +190,7 @@ class ConsumerCore:
         self._want_anew()
 
     def _want_anew(self) -> None:
-        self._has_learned = False
+        self._has_learned = self._was_assigned = False
         if self._learning is not None:
             self._learning.cancel()
             self._learning = None
@@ -304,7 +307,9 @@ class ConsumerCore:
     def settle(self, event: Event) -> None:
         """The listener has heard of it."""
         assert self.member is not None
-        if isinstance(event, Revoked | Lost):
+        if isinstance(event, Assigned):
+            self._was_assigned = True
+        else:
             gone = set(event.partitions)
             self._reassign([each for each in self.positions.partitions if each not in gone])
             for partition in gone:
@@ -333,7 +338,7 @@ class ConsumerCore:
         self._call_attention()
 
     def handout_has_some(self) -> bool:
-        return any(not fetched.state.is_paused for fetched in self.fetcher.ready)
+        return any(not fetched.state.is_held for fetched in self.fetcher.ready)
 
     # Positions
 
@@ -410,6 +415,46 @@ class ConsumerCore:
             if isinstance(error, errors.PenstockError):
                 raise
             raise errors.TimedOut("no offsets: leaders of some partitions did not answer in time") from error
+
+    # Bounded reads
+
+    @property
+    def has_assignment(self) -> bool:
+        """What this consumer reads has been decided, at least once."""
+        if self.mode is Mode.SUBSCRIBED and self.group_id is not None:
+            return self._was_assigned
+        return self._has_learned
+
+    async def begin_read(
+        self, bounds: Bounds, deadline_ms: int, *, limit: int | None, with_headers: bool
+    ) -> ReadPlan:
+        """Find where each partition stands and where it ends."""
+        positions = self.positions
+        for partition in bounds.offsets or ():
+            positions.of(partition)
+        wanted = list(positions.partitions if bounds.offsets is None else bounds.offsets)
+        states = [positions.of(partition) for partition in wanted]
+        await self.until(lambda: all(state.has_position for state in states), deadline_ms, "positions")
+        if bounds.offsets is not None:
+            ends = bounds.offsets
+        else:
+            latest = await self.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP), deadline_ms)
+            ends = {partition: told.offset for partition, told in latest.items()}
+            if bounds.timestamp is not None:
+                younger = await self.list_offsets(dict.fromkeys(wanted, bounds.timestamp), deadline_ms)
+                ends |= {each: told.offset for each, told in younger.items() if told.offset >= 0}
+        if not self.settings.is_set("max.partition.fetch.bytes"):
+            self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
+        plan = ReadPlan(positions, ends, limit=limit, with_headers=with_headers)
+        self._progressed()
+        return plan
+
+    def end_read(self, plan: ReadPlan) -> None:
+        plan.release()
+        bytes_max = self.settings.get("max.partition.fetch.bytes")
+        self.plan.settings = replace(self.plan.settings, partition_bytes_max=bytes_max)
+        if self.is_started and not self.is_closed:
+            self._progressed()
 
     # Commits
 

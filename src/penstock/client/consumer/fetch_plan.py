@@ -141,7 +141,7 @@ class FetchPlan:
         if plan.asked is not None or self.buffered_bytes >= self.settings.bytes_max:
             return None
         here = [state for state in self._positions if self._node_of(state, cluster, now_ms) == node_id]
-        is_hurried = any(not state.is_paused and state.partition in self._buffered for state in here)
+        is_hurried = any(not state.is_held and state.partition in self._buffered for state in here)
         if is_hurried and now_ms < plan.rest_until_ms:
             return None
         wanted = [state for state in here if state.is_fetchable(now_ms) and self._lacks(state)]

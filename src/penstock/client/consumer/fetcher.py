@@ -120,8 +120,6 @@ class Fetcher:
             timeout_ms=self._request_timeout_ms + request.max_wait_ms,
         )
         self._take(plan.answered(node_id, response, client.now_ms()))
-        if response.throttle_time_ms > 0:
-            await asyncio.sleep(response.throttle_time_ms / 1000)
 
     def _take(self, answer: Answer) -> None:
         client = self._client

@@ -38,9 +38,12 @@ class Handout:
         self._before.clear()
         current = self._current
         if current is not None:
-            if not current.records.is_exhausted and current.is_current and not current.state.is_paused:
-                self._given_from = current.records.next_offset
-                return current
+            if not current.records.is_exhausted and current.is_current:
+                if not current.state.is_held:
+                    self._given_from = current.records.next_offset
+                    return current
+                self._ready.appendleft(current)
+                current = None
             self._current = None
         following = self._next_ready()
         if current is not None or following is not None:
@@ -113,7 +116,7 @@ class Handout:
             fetched = ready.popleft()
             if not fetched.is_current:
                 self.post(fetched, None)
-            elif fetched.state.is_paused:
+            elif fetched.state.is_held:
                 parked.append(fetched)
             else:
                 found = fetched

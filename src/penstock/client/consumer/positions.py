@@ -80,6 +80,7 @@ class PartitionState:
         "fetch_offset",
         "generation",
         "high_watermark",
+        "is_parked",
         "is_paused",
         "leader",
         "log_start_offset",
@@ -106,6 +107,8 @@ class PartitionState:
         self.leader: Leader | None = None
         """For whom the place is known to be right."""
         self.is_paused = False
+        self.is_parked = False
+        """What is here of it is to stay here: a bounded read does not want it, or no more of it."""
         self.stop_offset: int | None = None
         """Nothing from here on is to be fetched: a bounded read does not want it."""
         self.end_offset = UNKNOWN
@@ -123,10 +126,15 @@ class PartitionState:
     def has_position(self) -> bool:
         return self.offset >= 0 and self.need in (Need.NOTHING, Need.VALIDATION)
 
+    @property
+    def is_held(self) -> bool:
+        """Nothing of it is to be given now."""
+        return self.is_paused or self.is_parked
+
     def is_fetchable(self, now_ms: int) -> bool:
         return (
             self.need is Need.NOTHING
-            and not self.is_paused
+            and not self.is_held
             and (self.stop_offset is None or self.fetch_offset < self.stop_offset)
             and self.error is None
             and self.retry_at_ms <= now_ms

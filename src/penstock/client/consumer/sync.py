@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from penstock.client import errors
 from penstock.client.background import Background
@@ -28,6 +28,16 @@ from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
+from penstock.client.consumer.read import (
+    Bounds,
+    Make,
+    ReadPlan,
+    Until,
+    bounds_of,
+    frame_of,
+    read_schema,
+    table_of,
+)
 from penstock.client.consumer.views import offsets_and_times, only_offsets, tell_listener
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
@@ -35,10 +45,42 @@ from penstock.client.settings import ConsumerSettings
 from penstock.records import kernel
 from penstock.records.kernel import Message
 
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_MS = 30_000
 WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
+
+
+class Reading:
+    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
+
+    def __init__(self, run: Callable[[Make], Iterator[Any]], with_headers: bool) -> None:
+        self._run: Callable[[Make], Iterator[Any]] | None = run
+        self._with_headers = with_headers
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        return self._begin(ReadPlan.columns)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        return table_of(list(self), read_schema(with_headers=self._with_headers))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return frame_of(self.to_arrow())
+
+    def to_messages(self) -> list[Message]:
+        """Objects, with keys and values as the deserializers make them."""
+        return [message for messages in self._begin(ReadPlan.messages) for message in messages]
+
+    def _begin(self, make: Make) -> Iterator[Any]:
+        run, self._run = self._run, None
+        if run is None:
+            raise errors.IllegalState("it was read already; call read() again to go on behind it")
+        return run(make)
 
 
 class Consumer:
@@ -153,6 +195,79 @@ class Consumer:
     def _intercepted(self, stream: Iterator[Message]) -> Generator[Message, None, None]:
         for message in stream:
             yield from self._core.interceptors.on_consume([message])
+
+    def read(
+        self,
+        until: Until = "end",
+        *,
+        limit: int | None = None,
+        headers: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Reading:
+        """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
+        `TimedOut` where nothing comes for `timeout_ms`, or `default.api.timeout.ms`."""
+        if limit is not None and limit < 1:
+            raise errors.BadArgument(f"limit is {limit}, and must be at least 1")
+        bounds = bounds_of(until)
+        return Reading(lambda make: self._read(bounds, limit, headers, timeout_ms, make), headers)
+
+    def _read(
+        self, bounds: Bounds, limit: int | None, with_headers: bool, timeout_ms: int | None, make: Make
+    ) -> Generator[Any, None, None]:
+        core = self._core
+        patience_s = (core.client.api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        with self._in_use():
+            self._until_assigned(patience_s)
+            plan: ReadPlan = self._call_until(
+                lambda deadline_ms: core.begin_read(
+                    bounds, deadline_ms, limit=limit, with_headers=with_headers
+                ),
+                timeout_ms,
+            )
+        try:
+            while (made := self._read_some(plan, make, patience_s)) is not None:
+                yield made
+        finally:
+            if not self._is_closing:
+                self._do(lambda: core.end_read(plan))
+
+    def _read_some(self, plan: ReadPlan, make: Make, patience_s: float) -> Any:
+        """What the next source has; None when all was read."""
+        core = self._core
+        deadline = time.monotonic() + patience_s
+        with self._in_use():
+            while not plan.is_done:
+                self._attend()
+                source = core.handout.next_source()
+                if source is None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise errors.TimedOut(f"nothing came for {patience_s * 1000:.0f} ms")
+                    self._call(core.wait(left))
+                    continue
+                made = make(plan, source)
+                core.handout.note_place()
+                if plan.rewind is not None:
+                    self._rewind(plan)
+                if made is not None and len(made):
+                    return made
+        return None
+
+    def _rewind(self, plan: ReadPlan) -> None:
+        assert plan.rewind is not None
+        partition, offset = plan.rewind
+        plan.rewind = None
+        self._do(lambda: self._core.seek(partition, offset))
+
+    def _until_assigned(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        self._attend()
+        while not self._core.has_assignment:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise errors.TimedOut(f"no partitions were assigned within {patience_s * 1000:.0f} ms")
+            self._call(self._core.wait(left))
+            self._attend()
 
     # Positions
 

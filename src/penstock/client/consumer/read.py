@@ -1,0 +1,184 @@
+"""Reading a bounded part of topics: up to the end, to given offsets or to a time, into Arrow, pandas or a list.
+
+`ReadPlan` decides, without I/O, what belongs to the read and makes columns of what was fetched; the faces bring what
+was fetched. With columns no Python runs for a record: bytes of an answer become Arrow's buffers in the kernel, and the
+columns `topic` and `partition` are made once for all rows of an answer.
+
+Invariant: what was read counts as given, exactly: after a read that ended at a limit, or in the midst, the consumer
+goes on with the first message that was not handed out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from penstock.client import errors
+from penstock.client.cluster import TopicPartition
+from penstock.client.consumer.arguments import partition_of, timestamp_of
+from penstock.client.consumer.fetch_plan import Fetched
+from penstock.client.consumer.positions import Positions
+from penstock.client.serializers.libraries import need
+from penstock.records import kernel
+from penstock.records.columns import HeaderColumn, column_schema, record_batch
+from penstock.records.kernel import Message
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Until = Literal["end"] | Mapping[TopicPartition, int] | int | datetime.datetime
+"""The end as it is now, offsets (exclusive) of some partitions, or a time: only what is older is read."""
+
+ROWS_MAX = 1 << 20  # of one batch of columns
+# What is fetched of a partition at a time, where nothing is said: bench "consume into Arrow".
+PARTITION_BYTES = 4 * 1024 * 1024
+
+
+class Bounds(NamedTuple):
+    """`until` as it was understood."""
+
+    offsets: dict[TopicPartition, int] | None = None
+    timestamp: int | None = None
+
+
+def bounds_of(until: object) -> Bounds:
+    if isinstance(until, str):
+        if until == "end":
+            return Bounds()
+    elif isinstance(until, Mapping):
+        offsets = {}
+        for partition, offset in until.items():
+            if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+                raise errors.BadArgument(f"{offset!r} is no offset", about=partition)
+            offsets[partition_of(partition)] = offset
+        return Bounds(offsets=offsets)
+    elif isinstance(until, int | datetime.datetime):
+        return Bounds(timestamp=timestamp_of(until))
+    raise errors.BadArgument(f"{until!r} is no bound: say 'end', offsets by partition, or a time")
+
+
+class ReadPlan:
+    """One read: which partitions up to which offset, and how many rows are left."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        ends: Mapping[TopicPartition, int],
+        *,
+        limit: int | None = None,
+        with_headers: bool = True,
+    ) -> None:
+        self._positions = positions
+        self._ends = dict(ends)
+        self._left = limit
+        self._headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
+        self._topics = sorted({partition.topic for partition in ends})
+        self._dictionary: Any = None
+        self.rewind: tuple[TopicPartition, int] | None = None
+        """Where to seek to, because more was decoded than the limit allows."""
+        self._apply()
+
+    def _apply(self) -> None:
+        """Have only that fetched and given which belongs to the read."""
+        for state in self._positions:
+            end = self._ends.get(state.partition)
+            state.stop_offset = end
+            state.is_parked = end is None or (state.has_position and state.offset >= end)
+
+    def release(self) -> None:
+        for state in self._positions:
+            state.stop_offset = None
+            state.is_parked = False
+
+    @property
+    def is_done(self) -> bool:
+        """All was given. Partitions that were taken away meanwhile are not waited for."""
+        if self._left == 0:
+            return True
+        is_done = True
+        for partition, end in self._ends.items():
+            state = self._positions.get(partition)
+            if state is None:
+                continue
+            if state.has_position and state.offset >= end:
+                state.is_parked = True
+            else:
+                is_done = False
+        return is_done
+
+    def columns(self, fetched: Fetched) -> pyarrow.RecordBatch | None:
+        """What this source has of the read, as one batch; None where that is nothing (an empty one is never made)."""
+        partition = fetched.state.partition
+        end = self._ends.get(partition, 0)
+        builder = kernel.ColumnBuilder(self._headers)
+        rows_max = ROWS_MAX if self._left is None else min(self._left, ROWS_MAX)
+        fetched.records.fill(builder, end_offset=end, rows_max=rows_max)
+        if not builder.row_count:
+            return None
+        batch = record_batch(builder.take(), self._headers)
+        if self._left is not None:
+            if batch.num_rows > self._left:
+                self.rewind = partition, batch.column("offset")[self._left].as_py()
+                batch = batch.slice(0, self._left)
+            self._left -= batch.num_rows
+        return self._with_place(batch, partition)
+
+    def messages(self, fetched: Fetched) -> list[Message]:
+        """The same as messages."""
+        end = self._ends.get(fetched.state.partition, 0)
+        taken: list[Message] = []
+        count_max = ROWS_MAX if self._left is None else self._left
+        # As many as there can be below the end at most; compaction may have left fewer.
+        while len(taken) < count_max and fetched.records.next_offset < end:
+            room = min(count_max - len(taken), end - fetched.records.next_offset)
+            more = fetched.records.take(room)
+            taken += more
+            if len(more) < room:
+                break
+        while taken and taken[-1].offset >= end:  # offsets with gaps led over the end
+            message = taken.pop()
+            self.rewind = fetched.state.partition, message.offset
+        if self._left is not None:
+            self._left -= len(taken)
+        return taken
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        return read_schema(with_headers=self._headers is HeaderColumn.LIST)
+
+    def _with_place(self, batch: pyarrow.RecordBatch, partition: TopicPartition) -> pyarrow.RecordBatch:
+        import pyarrow as pa
+
+        if self._dictionary is None:
+            self._dictionary = pa.array(self._topics, pa.string())
+        rows = batch.num_rows
+        index = pa.scalar(self._topics.index(partition.topic), pa.int32())
+        topic = pa.DictionaryArray.from_arrays(pa.repeat(index, rows), self._dictionary)
+        number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
+        return pa.RecordBatch.from_arrays([topic, number, *batch.columns], schema=self.schema)
+
+
+def read_schema(*, with_headers: bool = True) -> pyarrow.Schema:
+    """The columns of a read: topic, partition, offset, timestamp, key, value, and headers if wanted."""
+    pa = need("pyarrow", extra="arrow")
+    place = [
+        pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+    ]
+    return pa.schema([*place, *column_schema(HeaderColumn.LIST if with_headers else HeaderColumn.NONE)])
+
+
+def table_of(batches: list[pyarrow.RecordBatch], schema: pyarrow.Schema) -> pyarrow.Table:
+    pa = need("pyarrow", extra="arrow")
+    return pa.Table.from_batches(batches, schema=schema)
+
+
+def frame_of(table: pyarrow.Table) -> Any:
+    """A DataFrame of pandas."""
+    need("pandas", extra="pandas")
+    return table.to_pandas()
+
+
+Make = Callable[[ReadPlan, Fetched], Any]
+"""What to make of a source: `ReadPlan.columns` or `ReadPlan.messages`."""
