@@ -10,4 +10,5 @@ from penstock.client.errors.cluster import *
 from penstock.client.errors.data import *
 from penstock.client.errors.groups import *
 from penstock.client.errors.security import *
+from penstock.client.errors.several import *
 from penstock.client.errors.transactions import *
