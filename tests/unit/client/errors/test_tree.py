@@ -14,7 +14,9 @@ from penstock.protocol.errors import ErrorCode
 CLASSES = [
     value
     for name in errors.__all__
-    if inspect.isclass(value := getattr(errors, name)) and issubclass(value, errors.PenstockError)
+    if inspect.isclass(value := getattr(errors, name))
+    and issubclass(value, errors.PenstockError)
+    and not issubclass(value, ExceptionGroup)  # it is made of others
 ]
 FAMILIES = {
     errors.BrokerError,
@@ -115,6 +117,18 @@ def test_a_family_is_caught_as_one() -> None:
         raise errors.of(ErrorCode.SASL_AUTHENTICATION_FAILED)
     with pytest.raises(errors.Fenced):
         raise errors.of(ErrorCode.PRODUCER_FENCED)
+
+
+def test_several_failures_travel_together() -> None:
+    failed = errors.ItemsFailed.of(
+        "topics", {"a": errors.of(ErrorCode.TOPIC_ALREADY_EXISTS), "b": errors.TimedOut("late")}, {"c": 1}
+    )
+
+    arrived = pickle.loads(pickle.dumps(failed))
+
+    assert str(arrived) == str(failed)
+    assert list(arrived.failures) == ["a", "b"]
+    assert arrived.results == {"c": 1}
 
 
 def test_an_unreachable_cluster_is_told_address_by_address() -> None:
