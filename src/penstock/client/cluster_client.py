@@ -28,6 +28,7 @@ from penstock.client.connection import ClientConnection
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.deadlines import now_ms, repeat, until
 from penstock.client.metadata import MetadataUpdater
+from penstock.client.security import Security
 from penstock.client.transport import Transport
 from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.protocol.apis import ApiKey, api
@@ -71,7 +72,7 @@ class ClusterClient:
         self._retry = Backoff(
             settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"), draw=self._random.random
         )
-        self._transport = _transport(settings, network, self._random, self._disconnected)
+        self._transport = _transport(settings, network, self.clock, self._random, self._disconnected)
         self._metadata = MetadataUpdater(
             self,
             max_age_s=settings.get("metadata.max.age.ms") / 1000,
@@ -172,6 +173,10 @@ class ClusterClient:
     def versions(self, node_id: int) -> Mapping[int, tuple[int, int]]:
         """First and last version of each API that the node serves; Disconnected while there is no connection."""
         return self._connected(node_id).versions
+
+    def features(self, node_id: int) -> Mapping[str, int]:
+        """The cluster's finalized features and their levels, as the node told them."""
+        return self._connected(node_id).features
 
     def version_of(self, node_id: int, key: ApiKey) -> int:
         """The version that a request to this node will have."""
@@ -419,6 +424,7 @@ def _error_of_topics(cluster: Cluster, names: Collection[str]) -> errors.BrokerE
 def _transport(
     settings: ClientSettings,
     network: Network | None,
+    clock: Clock,
     rng: random.Random,
     on_disconnect: Callable[[Node], None],
 ) -> Transport:
@@ -434,6 +440,7 @@ def _transport(
             )
         ),
         client_id=settings.client_id,
+        security=Security(settings, now_s=lambda: clock.wall_ms() / 1000),
         reconnect=Backoff(
             settings.get("reconnect.backoff.ms"),
             settings.get("reconnect.backoff.max.ms"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,12 @@ from penstock.runtime.network import Network, Part, Stream
 __all__ = ["ClientConnection", "Disconnected"]
 
 FRAME_BYTES_MAX = 1 << 30  # an answer's size is chosen by our own requests; this only stops nonsense
+# The first answer is a list of versions. What claims to be larger is no broker, or one that speaks TLS.
+FIRST_FRAME_BYTES_MAX = 1 << 24
 REQUEST_TIMEOUT_S = 30.0
+
+Connect = Callable[[Callable[[Stream], "ClientConnection"]], Awaitable[object]]
+"""Makes a stream, given what makes its handler."""
 
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
@@ -60,7 +65,9 @@ class ClientConnection:
     def __init__(self, stream: Stream, client_id: str) -> None:
         self._stream = stream
         self._client_id = client_id
-        self._frames = FrameReader(memoryview(bytearray(SCRATCH_BYTES)), frame_bytes_max=FRAME_BYTES_MAX)
+        self._frames = FrameReader(
+            memoryview(bytearray(SCRATCH_BYTES)), frame_bytes_max=FIRST_FRAME_BYTES_MAX
+        )
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
         self._loop = asyncio.get_running_loop()
@@ -73,8 +80,13 @@ class ClientConnection:
         self.on_closed: Callable[[], None] | None = None
         self.used_at = self._loop.time()
         """When something was last sent or received."""
+        self.retires_at = math.inf
+        """When the login ends that the connection was opened with: nothing new is sent from then on."""
+        self._quiet: asyncio.Future[None] | None = None
         self.muted_until = 0.0
         """A broker's quota was used up: it asks for silence until then, and stops reading where it is not kept."""
+        self._has_served = False
+        """Whether a request was answered after the agreement on versions."""
         self.versions: dict[int, tuple[int, int]] = {}
         """First and last version that the broker serves, by API key."""
         self.features: dict[str, int] = {}
@@ -91,7 +103,7 @@ class ClientConnection:
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> ClientConnection:
         """Connect and agree on versions."""
-        connection = await cls.connect(network, host, port, client_id=client_id)
+        connection = await cls.over(lambda handler: network.connect(host, port, handler), client_id=client_id)
         try:
             await connection.agree_on_versions(timeout_s=timeout_s)
         except BaseException:
@@ -100,7 +112,7 @@ class ClientConnection:
         return connection
 
     @classmethod
-    async def connect(cls, network: Network, host: str, port: int, *, client_id: str) -> ClientConnection:
+    async def over(cls, connect: Connect, *, client_id: str) -> ClientConnection:
         """Connect and send nothing yet."""
         made: list[ClientConnection] = []
 
@@ -108,7 +120,7 @@ class ClientConnection:
             made.append(cls(stream, client_id))
             return made[0]
 
-        await network.connect(host, port, handler)
+        await connect(handler)
         return made[0]
 
     @property
@@ -179,8 +191,16 @@ class ClientConnection:
             response = await self.ask(request, version=known, timeout_s=timeout_s)
         if response.error_code != ErrorCode.NONE:
             raise Disconnected(f"{self.peer} refused to name its versions: {response.error_code.name}")
+        self._frames.frame_bytes_max = FRAME_BYTES_MAX
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
         self.features = {entry.name: entry.max_version_level for entry in response.finalized_features}
+
+    async def quiet(self) -> None:
+        """Return when nothing waits for an answer, or the connection is closed."""
+        if self._pending:
+            if self._quiet is None:
+                self._quiet = self._loop.create_future()
+            await asyncio.shield(self._quiet)
 
     def close(self) -> None:
         """Send what is queued, then end. What waits for an answer fails."""
@@ -221,7 +241,12 @@ class ClientConnection:
                 sent.set_result(None)
 
     def closed(self, reason: BaseException | None) -> None:
-        failure = Disconnected(f"{self.peer} ended the connection" + (f": {reason}" if reason else ""))
+        words = f"{self.peer} ended the connection"
+        if reason is not None:
+            words += f": {reason}"
+        elif self.versions and not self._has_served:
+            words += " at the first request: it may want a login (security.protocol)"
+        failure = Disconnected(words)
         failure.__cause__ = reason
         self._fail(failure)
         self._is_gone.set_result(None)
@@ -263,6 +288,14 @@ class ClientConnection:
             self.muted_until = max(self.muted_until, self._loop.time() + throttle_time_ms / 1000)
         if not pending.answer.done():
             pending.answer.set_result(response)
+        self._has_served = bool(self.versions)
+        if not self._pending:
+            self._tell_quiet()
+
+    def _tell_quiet(self) -> None:
+        quiet, self._quiet = self._quiet, None
+        if quiet is not None:
+            quiet.set_result(None)
 
     def _watch(self, deadline: float) -> None:
         """See to it that somebody looks when the deadline passes. One timer serves all that wait."""
@@ -300,6 +333,7 @@ class ClientConnection:
         waiting: list[asyncio.Future[Any]] = [pending.answer for pending in self._pending.values()]
         waiting += self._sending
         self._pending, self._sending = {}, []
+        self._tell_quiet()
         for future in waiting:
             if not future.done():
                 # One for each: an exception that is raised in several places collects all their tracebacks.

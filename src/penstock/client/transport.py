@@ -19,7 +19,10 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import Node
 from penstock.client.connection import ClientConnection
 from penstock.client.errors import ClientClosed, Disconnected, PenstockError
+from penstock.client.security import Security
 from penstock.runtime.network import Network
+
+LIFETIME_USED = 0.9  # of a login: the broker ends a connection whose login has ended (KIP-368)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -46,7 +49,7 @@ class Link:
         return (
             connection is not None
             and not connection.is_closed
-            and (not connection.muted_until or connection.muted_until <= asyncio.get_running_loop().time())
+            and connection.muted_until <= asyncio.get_running_loop().time() < connection.retires_at
         )
 
     @property
@@ -60,6 +63,7 @@ class Transport:
         network: Network,
         *,
         client_id: str,
+        security: Security,
         reconnect: Backoff,
         setup: Backoff,
         request_timeout_s: float,
@@ -69,6 +73,7 @@ class Transport:
     ) -> None:
         self._network = network
         self._client_id = client_id
+        self._security = security
         self._reconnect = reconnect
         self._setup = setup
         self._request_timeout_s = request_timeout_s
@@ -107,9 +112,9 @@ class Transport:
             self.drop(key)  # it has moved
             link = self._links[key] = Link(node)
         connection = self.connection(key)
-        if connection is not None and not link.is_ready:
-            await asyncio.sleep(connection.muted_until - asyncio.get_running_loop().time())
-            connection = self.connection(key)
+        while connection is not None and not link.is_ready:
+            await self._until_ready(link, connection)
+            connection = link.connection
         if connection is not None:
             return connection
         opening = link.opening
@@ -127,6 +132,20 @@ class Transport:
         if isinstance(opened, ClientConnection):
             return opened
         raise opened
+
+    async def _until_ready(self, link: Link, connection: ClientConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        if connection.retires_at <= now:
+            # Only then a new one: what was sent first shall be answered first.
+            await connection.quiet()
+            if link.connection is connection:
+                link.connection = None
+                self._stop_idle_timer(link)
+                self._end(connection)
+        elif connection.is_closed:
+            link.connection = None
+        else:
+            await asyncio.sleep(connection.muted_until - now)
 
     def adopt(self, key: int, node: Node, *, of: int) -> None:
         """Let the connection known as `of` be that of `key`, unless there is one: it leads to the same address."""
@@ -208,8 +227,11 @@ class Transport:
         setup_s = self._setup.wait_ms(link.setup_timeouts + 1) / 1000
         try:
             async with asyncio.timeout(setup_s):
-                connection = await ClientConnection.connect(
-                    self._network, host, node.port, client_id=self._client_id
+                connection = await ClientConnection.over(
+                    lambda handler: self._security.connect(
+                        self._network, host, node.port, handler, server_name=node.host
+                    ),
+                    client_id=self._client_id,
                 )
         except TimeoutError as error:
             link.setup_timeouts += 1
@@ -218,11 +240,16 @@ class Transport:
             raise Disconnected(_words(error), about=node) from error
         try:
             await connection.agree_on_versions(timeout_s=self._request_timeout_s)
+            lifetime_s = await self._security.log_in(connection, timeout_s=self._request_timeout_s)
         except TimeoutError as error:
             raise Disconnected(str(error)) from error
+        except Disconnected as error:
+            raise self._security.explained(error) from error
         except BaseException:
             connection.abort()
             raise
+        if lifetime_s is not None:
+            connection.retires_at = asyncio.get_running_loop().time() + lifetime_s * LIFETIME_USED
         return connection
 
     # -- ending
@@ -275,4 +302,4 @@ def _words(error: OSError) -> str:
     """What the system says, without its number and without the address, which is said elsewhere."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
-    return (error.strerror or str(error) or type(error).__name__).lower()
+    return error.strerror or str(error) or type(error).__name__

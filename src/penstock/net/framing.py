@@ -26,7 +26,7 @@ class FrameTooLarge(Exception):
 class FrameReader:
     """Takes bytes as they come and gives whole frames; `penstock.net.connection` drives it."""
 
-    __slots__ = ("_buffer", "_end", "_frame_bytes_max", "_own", "_scratch", "_start")
+    __slots__ = ("_buffer", "_end", "_own", "_scratch", "_start", "frame_bytes_max")
 
     def __init__(self, scratch: memoryview, *, frame_bytes_max: int) -> None:
         self._scratch = scratch
@@ -34,7 +34,7 @@ class FrameReader:
         self._buffer = scratch
         self._start = 0
         self._end = 0
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
 
     @property
     def buffered_bytes(self) -> int:
@@ -91,9 +91,9 @@ class FrameReader:
     def _announced(self, start: int) -> int:
         """Bytes of the frame that starts here, its length field included."""
         length: int = _LENGTH.unpack_from(self._buffer, start)[0]
-        if not 0 <= length <= self._frame_bytes_max:
+        if not 0 <= length <= self.frame_bytes_max:
             raise FrameTooLarge(
-                f"a frame of {length} bytes was announced; the limit is {self._frame_bytes_max}"
+                f"a frame of {length} bytes was announced; the limit is {self.frame_bytes_max}"
             )
         return length + 4
 
