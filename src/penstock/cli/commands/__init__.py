@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
-    "Cluster": ("topics", "groups", "offsets"),
+    "Cluster": ("topics", "configs", "groups", "offsets", "quotas", "users"),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }
