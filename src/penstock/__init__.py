@@ -2,8 +2,8 @@
 
     from penstock import Producer, Consumer, Admin
 
-`penstock.aio` has the same names for asyncio, `penstock.errors` every exception, `penstock.serializers` what makes
-bytes of values, `penstock.testing` brokers for tests.
+`penstock.aio` has the same names for asyncio, `penstock.admin` what an admin takes and gives, `penstock.errors` every
+exception, `penstock.serializers` what makes bytes of values, `penstock.testing` brokers for tests.
 
 Nothing is imported here until it is asked for, so that every command and every program starts at once, and no package
 below comes to depend on the client by way of this one. `docs/architecture.md` is the plan of the house; each package's
@@ -14,15 +14,15 @@ TYPE_CHECKING = (
     False  # type checkers take it for True; importing `typing` to say so would cost more than all the rest
 )
 if TYPE_CHECKING:
-    from penstock import aio, errors, serializers
+    from penstock import admin, aio, errors, serializers
     from penstock.client.admin.sync import Admin
     from penstock.client.cluster import TopicPartition
 
 __version__ = "0.1.0"
 
-__all__ = ["Admin", "TopicPartition", "aio", "errors", "serializers"]
+__all__ = ["Admin", "TopicPartition", "admin", "aio", "errors", "serializers"]
 
-_MODULES = ("aio", "errors", "serializers")
+_MODULES = ("admin", "aio", "errors", "serializers")
 _HOMES = {
     "Admin": "penstock.client.admin.sync",
     "TopicPartition": "penstock.client.cluster",

@@ -1,5 +1,6 @@
 """What makes bytes of keys and values, and keys and values of bytes: see `penstock.client.serializers`."""
 
+from penstock._lazy import names_from
 from penstock.client import serializers as _serializers
 
 TYPE_CHECKING = False
@@ -9,9 +10,4 @@ if TYPE_CHECKING:
 __all__ = _serializers.__all__
 
 if not TYPE_CHECKING:  # a star would import all of them, with their libraries
-
-    def __getattr__(name: str) -> object:
-        return getattr(_serializers, name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = names_from(__name__, dict.fromkeys(__all__, _serializers.__name__))

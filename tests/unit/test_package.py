@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import penstock
-import penstock.aio
+import penstock.client.admin
 
 
 def _modules_after(statement: str) -> set[str]:
@@ -24,7 +27,13 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 def test_naming_the_async_clients_imports_nothing_else() -> None:
-    assert _modules_after("import penstock.aio") == {"penstock", "penstock.aio"}
+    imported = _modules_after("import penstock.aio, penstock.admin")
+
+    assert {name for name in imported if name.startswith("penstock.")} == {
+        "penstock._lazy",
+        "penstock.admin",
+        "penstock.aio",
+    }
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,9 @@ def test_serializers_import_no_library_before_one_is_used(library: str) -> None:
     assert library not in _modules_after("import penstock.errors, penstock.serializers")
 
 
-@pytest.mark.parametrize("module", [penstock, penstock.aio, penstock.errors, penstock.serializers])
+@pytest.mark.parametrize(
+    "module", [penstock, penstock.admin, penstock.aio, penstock.errors, penstock.serializers]
+)
 def test_every_name_that_is_promised_is_there(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]
 
@@ -44,7 +55,27 @@ def test_every_name_that_is_promised_is_there(module: object) -> None:
         assert name in dir(module)
 
 
-@pytest.mark.parametrize("module", ["penstock", "penstock.aio", "penstock.serializers"])
+def test_every_noun_of_the_admin_is_offered() -> None:
+    folder = Path(penstock.client.admin.__file__).parent
+    modules = [
+        importlib.import_module(f"penstock.client.admin.{path.stem}") for path in folder.glob("[a-z]*.py")
+    ]
+    nouns = {
+        name
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+        and (dataclasses.is_dataclass(value) or issubclass(value, enum.Enum | tuple))
+    }
+
+    assert nouns - {"Newest"} == set(penstock.admin.__all__) - {
+        "Config"
+    }  # which is another name for a mapping
+
+
+@pytest.mark.parametrize("module", ["penstock", "penstock.admin", "penstock.aio", "penstock.serializers"])
 def test_a_name_that_is_not_there_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match="Producr"):
         importlib.import_module(module).Producr  # noqa: B018

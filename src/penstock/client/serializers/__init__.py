@@ -7,9 +7,9 @@ Schema with a registry stand in modules of their own, which are imported when on
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from penstock._lazy import names_from
 from penstock.client.serializers.base import (
     Deserialize,
     Deserializer,
@@ -51,27 +51,19 @@ __all__ = [
     "serializer_of",
 ]
 
-_HOMES: Final = {
-    "ArrowDeserializer": "arrow",
-    "ArrowSerializer": "arrow",
-    "AvroDeserializer": "avro",
-    "AvroSerializer": "avro",
-    "JsonSchemaDeserializer": "json_schema",
-    "JsonSchemaSerializer": "json_schema",
-    "ProtobufDeserializer": "protobuf",
-    "ProtobufSerializer": "protobuf",
-    "Reference": "registry",
-    "Registered": "registry",
-    "Registry": "registry",
-    "Schema": "registry",
-}
-
-if not TYPE_CHECKING:  # to type checkers it would make every name one of ours
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    _HOMES = {
+        "ArrowDeserializer": "arrow",
+        "ArrowSerializer": "arrow",
+        "AvroDeserializer": "avro",
+        "AvroSerializer": "avro",
+        "JsonSchemaDeserializer": "json_schema",
+        "JsonSchemaSerializer": "json_schema",
+        "ProtobufDeserializer": "protobuf",
+        "ProtobufSerializer": "protobuf",
+        "Reference": "registry",
+        "Registered": "registry",
+        "Registry": "registry",
+        "Schema": "registry",
+    }
+    __getattr__, __dir__ = names_from(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

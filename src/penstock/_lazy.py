@@ -1,0 +1,31 @@
+"""Names of a module that are imported from elsewhere when they are asked for.
+
+    if not TYPE_CHECKING:
+        __getattr__, __dir__ = names_from(__name__, {"Admin": "penstock.client.admin.aio"})
+
+Type checkers are told by imports of their own: to them a `__getattr__` would make every name one of the module's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def names_from(
+    module: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a module, by where each name has its home."""
+
+    def find(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[module], name, value)  # found at once from now on
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *homes})
+
+    return find, names
