@@ -1,0 +1,54 @@
+"""One record at a time, written and read back: what a request and its answer over a topic take at least."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from penstock.cli.failures import Refusal
+from penstock.cli.perf.measuring import Latencies
+from penstock.cli.perf.producing import LETTERS
+
+PATIENCE_MS = 60_000.0
+
+Told = Callable[[int, float], None]
+"""Which record it was, and how many milliseconds it took."""
+
+
+def measure(
+    topic: str, *, count: int, size: int, acks: str, settings: Mapping[str, object], told: Told
+) -> Latencies:
+    """Send a record, wait for it to be acknowledged and read, and again."""
+    from penstock import Consumer, Producer, TopicPartition
+
+    latencies = Latencies()
+    rng = random.Random(0)
+    common = dict(settings)
+    with (
+        Producer({**common, "linger.ms": 0, "acks": acks}) as producer,
+        Consumer(settings={**common, "auto.offset.reset": "latest", "fetch.max.wait.ms": 500}) as consumer,
+    ):
+        producer.partitions_for(topic)
+        partitions = [TopicPartition(topic, one.partition) for one in consumer.partitions_for(topic)]
+        consumer.assign(partitions)
+        for partition, end in consumer.end_offsets(partitions).items():
+            consumer.seek(partition, end)
+        consumer.poll(0)
+        for number in range(count):
+            value = bytes([rng.choice(LETTERS)]) * size
+            began = time.perf_counter()
+            producer.send(topic, value).result(PATIENCE_MS / 1000)
+            messages = consumer.poll(PATIENCE_MS)
+            took_ms = (time.perf_counter() - began) * 1000
+            _check(value, messages)
+            latencies.add(took_ms)
+            told(number, took_ms)
+    return latencies
+
+
+def _check(value: bytes, messages: list[object]) -> None:
+    if not messages:
+        raise Refusal(f"no record came back within {PATIENCE_MS / 1000:.0f} s")
+    if len(messages) > 1 or messages[0].value != value:  # type: ignore[attr-defined]
+        raise Refusal("another record came back than was sent; is somebody else writing to the topic?")

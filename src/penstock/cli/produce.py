@@ -1,0 +1,114 @@
+"""What `penstock produce` does: the source of records, and what is told when they are written."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from penstock.cli.failures import Misuse
+from penstock.cli.output import Output, say
+from penstock.cli.producing import Written, write_records
+from penstock.cli.records.line_reader import Header, LineRules, NewRecord, read_json, read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where records come from, and what they all have in common."""
+
+    values: tuple[str, ...]
+    file: str | None
+    format: str
+    key: str | None
+    key_separator: str | None
+    headers: tuple[str, ...]
+    null: str | None
+    partition: int | None
+
+    def check(self) -> None:
+        if self.values and self.file is not None:
+            raise Misuse("values and --file are two sources; choose one")
+        if self.key is not None and self.key_separator is not None:
+            raise Misuse("--key is for all records, --key-separator for each; choose one")
+        if self.format != "lines" and self.key_separator is not None:
+            raise Misuse(f"--key-separator is for lines, not for --format {self.format}")
+        for header in self.headers:
+            if "=" not in header:
+                raise Misuse(f"--header {header}: must be name=value")
+
+    def records(self, stream: BinaryIO | None) -> Iterator[NewRecord]:
+        """All records, from the words of the command line or from a stream."""
+        rules = LineRules(
+            has_key=self.key_separator is not None,
+            key_separator=self.key_separator or "\t",
+            null_marker=self.null,
+        )
+        if stream is None:
+            found = read_lines(self.values, rules)
+        elif self.format == "whole":
+            found = iter([NewRecord(stream.read())])
+        else:
+            lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+            found = read_json(lines) if self.format == "json" else read_lines(lines, rules)
+        return map(self._complete, found)
+
+    def _complete(self, record: NewRecord) -> NewRecord:
+        """With what was said of all records, where the record does not say otherwise."""
+        if self.key is None and self.partition is None and not self.headers:
+            return record
+        return record._replace(
+            key=self._encode(self.key) if record.key is None and self.key is not None else record.key,
+            partition=self.partition if record.partition is None else record.partition,
+            headers=(*record.headers, *map(self._header, self.headers)),
+        )
+
+    def _header(self, text: str) -> Header:
+        name, _, value = text.partition("=")
+        return name, self._encode(value)
+
+    def _encode(self, text: str) -> bytes | None:
+        return None if text == self.null else text.encode("utf-8", "surrogateescape")
+
+
+def run(topic: str, source: Source, settings: Mapping[str, object], output: Output) -> None:
+    """Write the records and tell what was written."""
+    source.check()
+    with ExitStack() as stack:
+        stream: BinaryIO | None = None
+        size: int | None = None
+        if source.file is not None:
+            stream = stack.enter_context(open(source.file, "rb"))
+            size = os.fstat(stream.fileno()).st_size
+        elif not source.values:
+            stream = sys.stdin.buffer
+            if sys.stdin.isatty():
+                say(f"Each line is a record of {topic}; Ctrl-D ends.")
+        began = time.perf_counter()
+        progress = stack.enter_context(output.progress(f"writing to {topic}", total=size, unit="bytes"))
+        written = write_records(
+            topic,
+            source.records(stream),
+            settings,
+            counts_partitions=True,
+            note=lambda written: progress.update(written.bytes),
+        )
+        seconds = time.perf_counter() - began
+    output.result(_sentence(topic, written, seconds), _facts(topic, written, seconds))
+
+
+def _sentence(topic: str, written: Written, seconds: float) -> str:
+    return f"wrote {written} to {topic} in {seconds:.2f} s"
+
+
+def _facts(topic: str, written: Written, seconds: float) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "records": written.records,
+        "bytes": written.bytes,
+        "seconds": round(seconds, 3),
+        "partitions": {str(partition): count for partition, count in sorted(written.partitions.items())},
+    }
