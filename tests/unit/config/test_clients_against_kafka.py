@@ -34,6 +34,7 @@ NOT_IN_KAFKAS_TABLE = {
 OTHER_DEFAULTS = {
     "bootstrap.servers": "required by Kafka; a first program finds the broker beside it",
     "batch.size": "Java takes this much memory at once, ours grow; full batches are what makes a client fast",
+    "receive.buffer.bytes": "a consumer's grows as the system sees fit: fixed at 64 KiB it is read in small pieces",
     "partition.assignment.strategy": "the same two, though Kafka shows them as Java shows a class",
 }
 # auto.offset.reset has Kafka's default, and is earliest where there is no group.
