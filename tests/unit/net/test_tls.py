@@ -1,0 +1,248 @@
+"""TLS between two ends of a simulated network, which delivers late and in pieces of any size."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.certificates import Authority
+from penstock.net.tls import TlsStream, connect_tls
+from penstock.runtime.disk import RealDisk
+from penstock.runtime.network import FileSlice, Stream
+from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.testing.network import SimulatedNetwork
+
+Test = Callable[["World"], Coroutine[Any, Any, None]]
+
+
+class Peer:
+    """One end: collects what it is given."""
+
+    def __init__(self, stream: Stream, *, echoes: bool = False) -> None:
+        self.stream = stream
+        self.echoes = echoes
+        self.data = bytearray()
+        self.is_closed = asyncio.Event()
+        self.reason: BaseException | None = None
+        self.closings = 0
+        self._room = bytearray(1000)
+
+    def lend_buffer(self) -> memoryview:
+        return memoryview(self._room)
+
+    def received(self, size: int) -> None:
+        self.data += self._room[:size]
+        if self.echoes:
+            self.stream.send([bytes(self._room[:size])])
+
+    def drained(self) -> None:
+        pass
+
+    def closed(self, reason: BaseException | None) -> None:
+        self.closings += 1
+        self.reason = reason
+        self.is_closed.set()
+
+    async def has(self, size: int) -> bytes:
+        while len(self.data) < size:
+            await asyncio.sleep(0.001)
+        return bytes(self.data)
+
+
+class World:
+    """A server that echoes, and clients of it."""
+
+    def __init__(self, network: SimulatedNetwork, folder: Path) -> None:
+        self.network = network
+        self.authority = Authority()
+        identity = self.authority.issue("server", hosts=("server",))
+        self.server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.server_context.load_cert_chain(identity.write_pem(folder / "server.pem"))
+        self.served: list[Peer] = []
+        self.streams: list[TlsStream] = []
+
+    async def listen(self) -> None:
+        (await self.network.listen("server", 1, self._accept)).start()
+        (await self.network.listen("alias", 1, self._accept)).start()
+
+    def _accept(self, below: Stream) -> TlsStream:
+        stream = TlsStream(below, self.server_context, server_side=True)
+        peer = Peer(stream, echoes=True)
+        self.served.append(peer)
+        self.streams.append(stream)
+        asyncio.get_running_loop().call_soon(stream.start, peer)
+        return stream
+
+    async def connect(self, *, host: str = "server", trusted: Authority | None = None) -> Peer:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=(trusted or self.authority).pem)
+        made: list[Peer] = []
+
+        def handler(stream: Stream) -> Peer:
+            made.append(Peer(stream))
+            return made[0]
+
+        await connect_tls(self.network, host, 1, handler, context=context, server_name=host)
+        return made[0]
+
+
+def run(folder: Path, test: Test, *, seed: int = 1) -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        world = World(SimulatedNetwork(random.Random(seed)), folder)
+        await world.listen()
+        await test(world)
+
+    run_virtual(loop, main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bytes_arrive_as_they_were_sent(tmp_path: Path, seed: int) -> None:
+    sent = random.Random(seed).randbytes(300_000)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        for start in range(0, len(sent), 70_000):
+            client.stream.send([sent[start : start + 10], memoryview(sent)[start + 10 : start + 70_000]])
+        assert await client.has(len(sent)) == sent
+        assert world.served[0].data == sent
+        assert client.stream.backlog_bytes() == 0
+
+    run(tmp_path, test, seed=seed)
+
+
+def test_nothing_crosses_in_the_clear(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        pieces: list[bytes] = []
+        client = await world.connect()
+        below = client.stream._below  # type: ignore[attr-defined]
+        send = below.send
+        below.send = lambda parts: (pieces.extend(map(bytes, parts)), send(parts))
+        client.stream.send([b"a secret"])
+        await client.has(8)
+        assert pieces
+        assert b"secret" not in b"".join(pieces)
+
+    run(tmp_path, test)
+
+
+def test_what_is_sent_before_the_handshake_waits_for_it(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=world.authority.pem)
+        made: list[Peer] = []
+
+        def wrap(below: Stream) -> TlsStream:
+            stream = TlsStream(below, context, server_name="server")
+            made.append(Peer(stream))
+            asyncio.get_running_loop().call_soon(stream.start, made[0])
+            return stream
+
+        await world.network.connect("server", 1, wrap)
+        await asyncio.sleep(0)
+        made[0].stream.send([b"early"])
+        assert made[0].stream.backlog_bytes() == 5
+        assert await made[0].has(5) == b"early"
+
+    run(tmp_path, test)
+
+
+def test_a_slice_of_a_file_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(b"0123456789" * 1000)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        file = RealDisk().open(str(tmp_path / "segment"))
+        world.served[0].stream.send([b"head", FileSlice(file, 10, 5000)])
+        assert await client.has(5004) == b"head" + b"0123456789" * 500
+        file.close()
+
+    run(tmp_path, test)
+
+
+def test_closing_says_goodbye_and_both_ends_are_told_once(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        client = await world.connect()
+        client.stream.send([b"last words"])
+        client.stream.close()
+        await client.is_closed.wait()
+        await world.served[0].is_closed.wait()
+        assert world.served[0].data == b"last words"
+        assert (client.closings, world.served[0].closings) == (1, 1)
+        assert client.reason is None
+        assert world.served[0].reason is None
+
+    run(tmp_path, test)
+
+
+def test_a_paused_end_gets_nothing_and_then_everything(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        client = await world.connect()
+        client.stream.pause_reading()
+        world.served[0].stream.send([b"x" * 50_000])
+        await asyncio.sleep(1)
+        assert len(client.data) == 0
+        client.stream.resume_reading()
+        assert await client.has(50_000) == b"x" * 50_000
+
+    run(tmp_path, test)
+
+
+def test_a_server_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await world.connect(trusted=Authority("Another"))
+        await world.served[0].is_closed.wait()
+        assert isinstance(world.served[0].reason, ssl.SSLError), "the server is told why"
+
+    run(tmp_path, test)
+
+
+def test_a_server_under_another_name_is_refused(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(ssl.SSLCertVerificationError, match="alias"):
+            await world.connect(host="alias")
+
+    run(tmp_path, test)
+
+
+def test_a_peer_that_leaves_during_the_handshake_is_an_error(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        connecting = asyncio.create_task(world.connect())
+        while not world.streams:
+            await asyncio.sleep(0.0001)
+        world.streams[0].abort()
+        with pytest.raises(ConnectionError):
+            await connecting
+
+    run(tmp_path, test)
+
+
+def test_a_peer_that_does_not_speak_tls_is_an_error(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        def answer_plainly(below: Stream) -> Peer:
+            asyncio.get_running_loop().call_soon(below.send, [b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+            return Peer(below)
+
+        world.network.listening["server", 1]._accept = answer_plainly
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await world.connect()
+
+    run(tmp_path, test)
+
+
+def test_garbage_after_the_handshake_ends_the_stream(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        client = await world.connect()
+        client.stream._below.send([b"garbage that is no record of TLS"])  # type: ignore[attr-defined]
+        await world.served[0].is_closed.wait()
+        assert isinstance(world.served[0].reason, ssl.SSLError)
+
+    run(tmp_path, test)
