@@ -1,0 +1,170 @@
+"""Programs that use every public name, accepted by mypy and by pyright in their strictest modes.
+
+The programs are never run: what they do is tested elsewhere. A test reads which names they use and compares them with
+what the package offers, so that a new one cannot be forgotten; others see that wrong calls are found.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import penstock
+from harness.brokers import ROOT
+
+HERE = Path(__file__).parent
+PROGRAMS = sorted((HERE / "programs").glob("*.py"))
+MISTAKES = HERE / "mistakes.py"
+PYRIGHT = ROOT / ".cache" / "programs" / "pyright" / "node_modules" / "pyright" / "index.js"
+
+pytestmark = pytest.mark.penstock_only("no broker takes part")
+
+
+def mypy(*files: Path) -> str:
+    """What it has to say, in one line for each complaint; nothing if all is well."""
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--hide-error-context",
+        *map(str, files),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "MYPYPATH": "src"}
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def pyright(*files: Path) -> str:
+    node = shutil.which("node")
+    if node is None or not PYRIGHT.exists():
+        missing = "no pyright; `make test` fetches it"
+        # In CI the comparison must not go missing unnoticed.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+    command = [node, str(PYRIGHT), "--pythonpath", sys.executable, "-p", str(HERE / "pyrightconfig.json")]
+    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return "\n".join(line for line in done.stdout.splitlines() if " - error: " in line)
+
+
+def test_mypy_accepts_every_program() -> None:
+    assert mypy(*PROGRAMS) == ""
+
+
+def test_pyright_accepts_every_program() -> None:
+    assert pyright() == ""
+
+
+class TestMistakes:
+    """Each line that is marked is wrong, and no other is."""
+
+    def expected(self) -> set[int]:
+        return {
+            number
+            for number, line in enumerate(MISTAKES.read_text().splitlines(), 1)
+            if line.endswith("# wrong")
+        }
+
+    def test_mypy_finds_them(self) -> None:
+        found = {int(number) for number in re.findall(r"mistakes\.py:(\d+): error", mypy(MISTAKES))}
+
+        assert found == self.expected()
+
+    def test_pyright_finds_them(self) -> None:
+        found = {int(number) for number in re.findall(r"mistakes\.py:(\d+):\d+ - error", pyright(MISTAKES))}
+
+        assert found == self.expected()
+
+
+class TestEveryNameIsUsed:
+    @pytest.mark.parametrize(
+        "module", ["penstock", "penstock.admin", "penstock.aio", "penstock.errors", "penstock.serializers"]
+    )
+    def test_every_name_of_a_module_is_used(self, module: str) -> None:
+        offered = set(
+            sys.modules[module].__all__ if module in sys.modules else getattr(penstock, module[9:]).__all__
+        )
+
+        assert offered - _imported(module) == set()
+
+
+def _imported(module: str) -> set[str]:
+    """Names that the programs take from a module, by import or by attribute."""
+    used: set[str] = set()
+    short = module.rpartition(".")[2]
+    for tree in map(_parse, PROGRAMS):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == module:
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom | ast.Import) and module == "penstock":
+                used |= {alias.name.removeprefix("penstock.") for alias in node.names}
+                if isinstance(node, ast.ImportFrom):
+                    used.add((node.module or "").removeprefix("penstock."))
+            elif (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == short
+            ):
+                used.add(node.attr)
+    return used
+
+
+def _attributes_used() -> dict[str, set[str]]:
+    """By class, sync and async apart, the attributes that the programs use."""
+    used: dict[str, set[str]] = defaultdict(set)
+    for path in PROGRAMS:
+        tree = _parse(path)
+        home = "aio." if path.stem.endswith("_async") else ""
+        classes = _classes_of_variables(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                for kind in classes.get(node.value.id, ()):
+                    used[home + kind].add(node.attr)
+    return used
+
+
+def _classes_of_variables(tree: ast.Module) -> dict[str, set[str]]:
+    """Of which class a variable is, where the program says so: by an annotation, or by calling the class."""
+    classes: dict[str, set[str]] = defaultdict(set)
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.arg(arg=variable, annotation=ast.Name(id=kind))
+                | ast.AnnAssign(target=ast.Name(id=variable), annotation=ast.Name(id=kind))
+                | ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(func=ast.Name(id=kind)))
+                | ast.withitem(
+                    optional_vars=ast.Name(id=variable), context_expr=ast.Call(func=ast.Name(id=kind))
+                )
+            ):
+                classes[variable].add(kind)
+            case ast.Attribute(value=ast.Name(id=kind)) if kind[0].isupper():  # what a class itself offers
+                classes[kind].add(kind)
+    return classes
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+CLASSES = {
+    "Admin": penstock.Admin,
+    "aio.Admin": penstock.aio.Admin,
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_attribute_of_a_class_is_used(name: str) -> None:
+    offered = {attribute for attribute in dir(CLASSES[name]) if not attribute.startswith("_")}
+
+    assert offered - _attributes_used()[name] == set()
