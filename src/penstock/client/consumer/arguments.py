@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from penstock.client import errors
 from penstock.client.cluster import NO_EPOCH, TopicPartition
 from penstock.client.group.nouns import Offset, Subscription
 from penstock.records.kernel import Message
-
-Topics = "str | re.Pattern[str] | Iterable[str]"
-Partitions = "TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]"
-Time = "int | datetime.datetime"
 
 
 class RebalanceListener(Protocol):
@@ -101,6 +97,33 @@ def timestamp_of(given: object) -> int:
 
 def timestamps_of(given: Mapping[TopicPartition, int | datetime.datetime]) -> dict[TopicPartition, int]:
     return {partition_of(partition): timestamp_of(at) for partition, at in given.items()}
+
+
+def count_of(given: int | None, default: int, *, name: str = "max_records") -> int:
+    if given is None:
+        return default
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise errors.BadArgument(f"{name} is {given!r}, and must be a number of at least 1")
+    return given
+
+
+class Reader(Protocol):
+    def subscribe(self, topics: Any, /) -> None: ...
+
+    def assign(self, partitions: Any, /) -> None: ...
+
+
+def read_what(consumer: Reader, given: Sequence[object]) -> None:
+    """The arguments of a constructor: topics, one pattern, or partitions."""
+    partitions = [each for each in given if isinstance(each, TopicPartition)]
+    if partitions and len(partitions) != len(given):
+        raise errors.BadArgument("topics and partitions cannot be read by one consumer")
+    if partitions:
+        consumer.assign(partitions)
+    elif len(given) == 1:
+        consumer.subscribe(given[0])
+    elif given:
+        consumer.subscribe(given)
 
 
 def _iterable(given: object, what: str) -> Iterable[object]:

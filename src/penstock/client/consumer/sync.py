@@ -38,7 +38,7 @@ from penstock.client.consumer.read import (
     read_schema,
     table_of,
 )
-from penstock.client.consumer.views import offsets_and_times, only_offsets, tell_listener
+from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
 from penstock.client.settings import ConsumerSettings
@@ -101,16 +101,9 @@ class Consumer:
         self._listener: RebalanceListener | None = None
         self._max_poll_records: int = self._settings.get("max.poll.records")
         self._is_closing = False
-        if topics:
-            partitions = [each for each in topics if isinstance(each, TopicPartition)]
-            if partitions and len(partitions) != len(topics):
-                raise errors.BadArgument("topics and partitions cannot be read by one consumer")
-            if partitions:
-                self.assign(partitions)
-            elif len(topics) == 1:
-                self.subscribe(topics[0])  # type: ignore[arg-type]  # partitions are dealt with above
-            else:
-                self.subscribe(topics)  # type: ignore[arg-type]
+        self._closer: int | None = None
+        """The thread whose listener may still commit while the consumer is closed."""
+        arguments.read_what(self, topics)
 
     # What is read
 
@@ -153,16 +146,13 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
         """The next messages, as soon as there are some; none when the time is up."""
-        if max_records is None:
-            max_records = self._max_poll_records
-        elif max_records < 1:
-            raise errors.BadArgument(f"max_records is {max_records}, and must be at least 1")
+        count_max = arguments.count_of(max_records, self._max_poll_records)
         deadline = time.monotonic() + timeout_ms / 1000
         with self._in_use():
             handout, interceptors = self._core.handout, self._core.interceptors
             while True:
                 self._attend()
-                messages = handout.take(max_records)
+                messages = handout.take(count_max)
                 if messages:
                     return interceptors.on_consume(messages) if interceptors else messages
                 left = deadline - time.monotonic()
@@ -206,8 +196,7 @@ class Consumer:
     ) -> Reading:
         """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
         `TimedOut` where nothing comes for `timeout_ms`, or `default.api.timeout.ms`."""
-        if limit is not None and limit < 1:
-            raise errors.BadArgument(f"limit is {limit}, and must be at least 1")
+        limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
         return Reading(lambda make: self._read(bounds, limit, headers, timeout_ms, make), headers)
 
@@ -327,10 +316,7 @@ class Consumer:
         """How many offsets lie between the position and the end of the log, as far as it is known."""
         with self._in_use():
             self._core.handout.note_place()
-            state = self._core.positions.of(arguments.partition_of(partition))
-            if not state.has_position or state.end_offset < 0:
-                return None
-            return max(state.end_offset - state.offset, 0)
+            return lag_of(self._core.positions.of(arguments.partition_of(partition)))
 
     # Commits
 
@@ -442,8 +428,10 @@ class Consumer:
             if not is_certain:
                 self._core.handout.unsettle()
             try:
+                self._closer = threading.get_ident()
                 self._tell_that_all_goes(timeout_ms)
             finally:
+                self._closer = None
                 self._background.call(self._core.close(timeout_ms=timeout_ms))
                 self._background.close()
 
@@ -454,7 +442,7 @@ class Consumer:
         if not self._lock.acquire(blocking=False):
             raise errors.ConcurrentUse
         try:
-            if self._is_closing:
+            if self._is_closing and self._closer != threading.get_ident():
                 raise errors.ClientClosed
             yield
         finally:

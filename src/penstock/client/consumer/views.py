@@ -8,6 +8,7 @@ from typing import Any
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.arguments import RebalanceListener
 from penstock.client.consumer.lookups import ListedOffset, OffsetAndTimestamp
+from penstock.client.consumer.positions import PartitionState
 from penstock.client.group.nouns import Assigned, Event, Lost
 
 
@@ -26,6 +27,12 @@ def offsets_and_times(
 
 def only_offsets(listed: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
     return {partition: told.offset for partition, told in listed.items()}
+
+
+def lag_of(state: PartitionState) -> int | None:
+    if not state.has_position or state.end_offset < 0:
+        return None
+    return max(state.end_offset - state.offset, 0)
 
 
 def tell_listener(listener: RebalanceListener | None, event: Event) -> Any:

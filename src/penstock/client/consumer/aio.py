@@ -1,0 +1,448 @@
+"""The consumer for asyncio: the same as `sync`, on the loop of whoever uses it.
+
+Messages are decoded when they are asked for, one compiled step for each. Between two portions of at most
+`max.poll.records` others get their turn on the loop, those that fetch among them.
+
+One task at a time polls or iterates; another gets `ConcurrentUse`. All other calls may come while one waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from inspect import isawaitable
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from penstock.client import errors
+from penstock.client.cluster import PartitionInfo, TopicPartition
+from penstock.client.consumer import arguments
+from penstock.client.consumer.arguments import RebalanceListener
+from penstock.client.consumer.commits import Committable, offsets_of
+from penstock.client.consumer.core import ConsumerCore
+from penstock.client.consumer.fetch_plan import Fetched
+from penstock.client.consumer.lookups import OffsetAndTimestamp
+from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
+from penstock.client.consumer.read import (
+    Bounds,
+    Make,
+    ReadPlan,
+    Until,
+    bounds_of,
+    frame_of,
+    read_schema,
+    table_of,
+)
+from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
+from penstock.client.group.nouns import Event, GroupMetadata, Offset
+from penstock.client.options import ConsumerOptions
+from penstock.client.settings import ConsumerSettings
+from penstock.records.kernel import Message
+from penstock.runtime.clock import Clock
+from penstock.runtime.network import Network
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+CLOSE_TIMEOUT_MS = 30_000
+WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
+
+
+class Reading:
+    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
+
+    def __init__(self, run: Callable[[Make], AsyncIterator[Any]], with_headers: bool) -> None:
+        self._run: Callable[[Make], AsyncIterator[Any]] | None = run
+        self._with_headers = with_headers
+
+    def __aiter__(self) -> AsyncIterator[pyarrow.RecordBatch]:
+        return self._begin(ReadPlan.columns)
+
+    async def to_arrow(self) -> pyarrow.Table:
+        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        return table_of([batch async for batch in self], read_schema(with_headers=self._with_headers))
+
+    async def to_pandas(self) -> pandas.DataFrame:
+        return frame_of(await self.to_arrow())
+
+    async def to_messages(self) -> list[Message]:
+        """Objects, with keys and values as the deserializers make them."""
+        return [message async for messages in self._begin(ReadPlan.messages) for message in messages]
+
+    def _begin(self, make: Make) -> AsyncIterator[Any]:
+        run, self._run = self._run, None
+        if run is None:
+            raise errors.IllegalState("it was read already; call read() again to go on behind it")
+        return run(make)
+
+
+class Consumer:
+    """Reads topics: `async for message in Consumer("orders", group="billing")`."""
+
+    def __init__(
+        self,
+        *topics: str | re.Pattern[str] | TopicPartition,
+        settings: Mapping[str, object] | None = None,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet."""
+        self._settings = ConsumerSettings.of(None, settings, options)
+        self._core = ConsumerCore(self._settings, network=network, clock=clock)
+        self._listener: RebalanceListener | None = None
+        self._max_poll_records: int = self._settings.get("max.poll.records")
+        self._user: asyncio.Task[Any] | None = None
+        self._is_ending = False
+        """The listener is told that all goes, and may still commit."""
+        self._is_closing = False
+        arguments.read_what(self, topics)
+
+    # What is read
+
+    def subscribe(
+        self,
+        topics: str | re.Pattern[str] | Iterable[str] | None = None,
+        *,
+        pattern: re.Pattern[str] | str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics: with a group its share of them, else all of them, with partitions that come later.
+
+        The listener's methods may be coroutines."""
+        self._check_open()
+        subscription = arguments.subscription_of(topics, pattern)
+        self._listener = listener
+        self._core.subscribe(subscription, has_listener=listener is not None)
+
+    async def unsubscribe(self) -> None:
+        self._check_open()
+        if self._core.is_started:
+            await self._tell_that_all_goes()
+            await self._core.unsubscribe()
+        else:
+            self._core.forget()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that were subscribed to by name."""
+        return self._core.subscription.topics
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions; a group then only remembers offsets."""
+        self._check_open()
+        self._core.assign(arguments.partitions_of([partitions]))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that this consumer reads now."""
+        return frozenset(self._core.positions.partitions)
+
+    # Messages
+
+    async def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
+        """The next messages, as soon as there are some; none when the time is up."""
+        count_max = arguments.count_of(max_records, self._max_poll_records)
+        deadline = time.monotonic() + timeout_ms / 1000
+        with self._in_use():
+            core, interceptors = self._core, self._core.interceptors
+            await asyncio.sleep(0)
+            while True:
+                await self._attend()
+                messages = core.handout.take(count_max)
+                if messages:
+                    return interceptors.on_consume(messages) if interceptors else messages
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return []
+                await self._wait(left)
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages without end; the loop's `break` ends it, or `close` from elsewhere."""
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncGenerator[Message, None]:
+        interceptors = self._core.interceptors
+        while True:
+            try:
+                source = await self._next_source()
+            except errors.ClientClosed:
+                if self._core.is_started and self._is_closing:  # by another task, while this one was reading
+                    return
+                raise
+            for message in islice(source.records, self._max_poll_records):
+                if interceptors:
+                    for each in interceptors.on_consume([message]):
+                        yield each
+                else:
+                    yield message
+
+    async def _next_source(self) -> Fetched:
+        with self._in_use():
+            await asyncio.sleep(0)
+            while True:
+                await self._attend()
+                source = self._core.handout.next_source()
+                if source is not None:
+                    return source
+                await self._wait(WAIT_S)
+
+    def read(
+        self,
+        until: Until = "end",
+        *,
+        limit: int | None = None,
+        headers: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Reading:
+        """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
+        `TimedOut` where nothing comes for `timeout_ms`, or `default.api.timeout.ms`."""
+        limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
+        bounds = bounds_of(until)
+        return Reading(lambda make: self._read(bounds, limit, headers, timeout_ms, make), headers)
+
+    async def _read(
+        self, bounds: Bounds, limit: int | None, with_headers: bool, timeout_ms: int | None, make: Make
+    ) -> AsyncGenerator[Any, None]:
+        core = self._core
+        with self._in_use():
+            patience_s = (core.client.api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+            await self._until_assigned(patience_s)
+            deadline_ms = core.client.deadline(timeout_ms)
+            plan = await core.begin_read(bounds, deadline_ms, limit=limit, with_headers=with_headers)
+        try:
+            while (made := await self._read_some(plan, make, patience_s)) is not None:
+                yield made
+        finally:
+            core.end_read(plan)
+
+    async def _read_some(self, plan: ReadPlan, make: Make, patience_s: float) -> Any:
+        """What the next source has; None when all was read."""
+        core = self._core
+        deadline = time.monotonic() + patience_s
+        with self._in_use():
+            await asyncio.sleep(0)
+            while not plan.is_done:
+                await self._attend()
+                source = core.handout.next_source()
+                if source is None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise errors.TimedOut(f"nothing came for {patience_s * 1000:.0f} ms")
+                    await self._wait(left)
+                    continue
+                made = make(plan, source)
+                core.handout.note_place()
+                if plan.rewind is not None:
+                    (partition, offset), plan.rewind = plan.rewind, None
+                    core.seek(partition, offset)
+                if made is not None and len(made):
+                    return made
+        return None
+
+    async def _until_assigned(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        await self._attend()
+        while not self._core.has_assignment:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise errors.TimedOut(f"no partitions were assigned within {patience_s * 1000:.0f} ms")
+            await self._wait(left)
+            await self._attend()
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: int | Offset | Message) -> None:
+        """Go on at `offset`, with the next message that is asked for."""
+        self._check_open()
+        where = arguments.partition_of(partition)
+        self._core.seek(where, *arguments.place_of(offset, where))
+
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Of these, or of all that are assigned."""
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._reset(partitions, LATEST)
+
+    def seek_to_time(
+        self, at: int | datetime.datetime, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> None:
+        """To the first message that is not older; to the end where all are."""
+        self._reset(partitions, Reset(arguments.timestamp_of(at)))
+
+    def _reset(self, partitions: Iterable[object], reset: Reset) -> None:
+        self._check_open()
+        self._core.reset(arguments.partitions_of(partitions), reset)
+
+    async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """The offset of the next message that will be given."""
+        where = arguments.partition_of(partition)
+        self._check_open()
+        self._core.handout.note_place()
+        return await self._core.position(where, self._core.client.deadline(timeout_ms))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Those that are known by now."""
+        self._core.handout.note_place()
+        return {state.partition: state.offset for state in self._core.positions if state.has_position}
+
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Give nothing of these until `resume`; they stay this consumer's."""
+        self._check_open()
+        self._core.pause(arguments.partitions_of(partitions), is_paused=True)
+
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._check_open()
+        self._core.pause(arguments.partitions_of(partitions), is_paused=False)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(state.partition for state in self._core.positions if state.is_paused)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie between the position and the end of the log, as far as it is known."""
+        self._core.handout.note_place()
+        return lag_of(self._core.positions.of(arguments.partition_of(partition)))
+
+    # Commits
+
+    async def commit(self, what: Committable | None = None, *, timeout_ms: int | None = None) -> None:
+        """Tell the group how far it has read: what was given so far, or what is named here."""
+        self._check_open()
+        offsets = None if what is None else offsets_of(what)
+        self._core.handout.note_place()
+        await self._core.commit(offsets, self._core.client.deadline(timeout_ms))
+
+    async def committed(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """What the group has committed, of these or of all that are assigned; nothing where it has not."""
+        self._check_open()
+        wanted = arguments.partitions_of(partitions) or list(self._core.positions.partitions)
+        return await self._core.committed(wanted, self._core.client.deadline(timeout_ms))
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is to its group, as a transaction has to know it."""
+        self._check_open()
+        return self._core.group_metadata
+
+    # Questions to the cluster
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first message of each partition that is not older; None where all are."""
+        wanted = arguments.timestamps_of(times)
+        self._check_open()
+        return offsets_and_times(
+            await self._core.list_offsets(wanted, self._core.client.deadline(timeout_ms))
+        )
+
+    async def beginning_offsets(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset that there is, of these or of all that are assigned."""
+        return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+
+    async def end_offsets(
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last message that a reader of this isolation level sees."""
+        return await self._ends(partitions, LATEST_TIMESTAMP, timeout_ms)
+
+    async def _ends(
+        self, partitions: Iterable[object], timestamp: int, timeout_ms: int | None
+    ) -> dict[TopicPartition, int]:
+        self._check_open()
+        wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
+        deadline_ms = self._core.client.deadline(timeout_ms)
+        return only_offsets(await self._core.list_offsets(dict.fromkeys(wanted, timestamp), deadline_ms))
+
+    async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
+        self._check_open()
+        return await self._core.partitions_for(topic, self._core.client.deadline(timeout_ms))
+
+    async def topics(self, *, timeout_ms: int | None = None) -> frozenset[str]:
+        """The names of all topics that this client may see."""
+        self._check_open()
+        return await self._core.topic_names(self._core.client.deadline(timeout_ms))
+
+    # The end
+
+    async def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Commit what was given, if commits are automatic, leave the group and end."""
+        await self._close(timeout_ms, is_certain=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close(CLOSE_TIMEOUT_MS, is_certain=kind is None)
+
+    async def _close(self, timeout_ms: int, *, is_certain: bool) -> None:
+        """`is_certain`: the application is done with the last messages that it was given."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        core = self._core
+        core.handout.note_place()
+        if not is_certain:
+            core.handout.unsettle()
+        try:
+            await self._tell_that_all_goes(timeout_ms)
+        finally:
+            self._is_closing = True
+            core.interrupt()
+            await core.close(timeout_ms=timeout_ms)
+
+    # Helpers
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise errors.ClientClosed
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """By one task at a time; what it calls in turn (a listener) is the same task."""
+        self._check_open()
+        task = asyncio.current_task()
+        if self._user is not None and self._user is not task:
+            raise errors.ConcurrentUse
+        outer, self._user = self._user, task
+        try:
+            yield
+        finally:
+            self._user = outer
+
+    async def _attend(self) -> None:
+        core = self._core
+        while core.has_business():
+            core.handout.note_place()
+            event = await core.attend()
+            if event is None:
+                return
+            await self._tell(event)
+
+    async def _tell(self, event: Event) -> None:
+        try:
+            told: Awaitable[object] | object = tell_listener(self._listener, event)
+            if isawaitable(told):
+                await told
+        finally:
+            self._core.settle(event)
+
+    async def _tell_that_all_goes(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        event = await self._core.let_go(timeout_ms=timeout_ms)
+        if event is not None:
+            await self._tell(event)
+
+    async def _wait(self, timeout_s: float) -> None:
+        await self._core.wait(timeout_s)
+        self._check_open()
