@@ -351,6 +351,19 @@ cdef class Receipt:
         else:
             self.batch.add_callback(self, callback)
 
+    def watch(self, callback):
+        """Have `callback(receipt)` called like any other, without that counting as a question of the application."""
+        self.settle()
+        if self.batch.is_done:
+            tell(callback, self)
+        else:
+            self.batch.add_callback(self, callback)
+
+    def outcome(self):
+        """The delivery and the error, one of which is None; of a record that is done, and not as a question."""
+        error = self.failure()
+        return (self.delivery(), None) if error is None else (None, error)
+
     def __await__(self):
         self.ask()
         if not self.batch.is_done:

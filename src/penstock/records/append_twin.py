@@ -257,6 +257,19 @@ class Receipt:
         else:
             batch.add_callback(self, callback)
 
+    def watch(self, callback: Callable[[Receipt], object]) -> None:
+        """Have `callback(receipt)` called like any other, without that counting as a question of the application."""
+        batch = self.settle()
+        if batch.is_done:
+            tell(callback, self)
+        else:
+            batch.add_callback(self, callback)
+
+    def outcome(self) -> tuple[Delivery | None, Exception | None]:
+        """The delivery and the error, one of which is None; of a record that is done, and not as a question."""
+        error = self._batch.error_of(self._index)
+        return (self._delivery(), None) if error is None else (None, error)
+
     def __await__(self) -> Generator[Any, None, Delivery]:
         batch = self._ask()
         if not batch.is_done:

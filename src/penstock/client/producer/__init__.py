@@ -1,0 +1,13 @@
+"""Producers: what an application sends, in batches, to the leaders of partitions, once each and in order.
+
+    sync.py, aio.py        what a program holds
+    sender.py              the driver: requests out, answers in, timers
+    accumulator.py         which batches wait, which are due, which have run out of time
+    idempotence.py         numbers that let a broker tell a repetition from a new batch
+    transactions.py        what may be done when, and what an error means for a transaction
+    partitioners.py        where a record goes
+    interceptors.py        what an application wants to see of every record
+
+Records are made bytes and batches in `penstock.records.producing`, in the thread that sends; all else runs on the
+client's loop. Cores know no clock, no socket and no thread.
+"""

@@ -1,0 +1,218 @@
+"""The producer for asyncio: the same core on the caller's own loop.
+
+`await producer.send(...)` takes the record in and gives a receipt; `await receipt` tells where it was written. Sending
+waits only for what a program has to wait for: a topic that is not known yet, room in the buffer, and now and then a
+turn of the loop, without which a task that does nothing but send would keep batches from going out.
+
+Invariant: after `close` there is no task, no timer and no socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from penstock.client import errors
+from penstock.client.cluster import PartitionInfo
+from penstock.client.group.nouns import GroupMetadata
+from penstock.client.options import ProducerOptions
+from penstock.client.producer.core import ProducerCore
+from penstock.client.producer.interceptors import OutgoingRecord
+from penstock.client.producer.offsets import offsets_and_group
+from penstock.client.settings import First, ProducerSettings
+from penstock.records.delivery import AnyHeaders
+from penstock.records.producing import ProducerBatch, Receipt
+from penstock.runtime.clock import Clock
+from penstock.runtime.network import Network
+
+CLOSE_TIMEOUT_S = 60.0
+
+
+class _MustWait(Exception):
+    """The short way does not lead there."""
+
+
+class _Host:
+    """What the intake needs, on the loop itself."""
+
+    def __init__(self, settings: ProducerSettings, network: Network | None, clock: Clock | None) -> None:
+        self.core = ProducerCore(settings, self, network=network, clock=clock)
+        self.choose = self.core.choose
+        self.serialization_failed = self.core.serialization_failed
+        self.is_turn_due = False
+        self._is_pump_due = False
+
+    def opened(self) -> None:
+        if not self._is_pump_due:
+            self._is_pump_due = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def filled(self) -> None:
+        self.is_turn_due = True
+        self.opened()
+
+    def _pump(self) -> None:
+        self._is_pump_due = False
+        self.core.start()
+        self.core.sender.pump()
+
+    def send_otherwise(self, *arguments: Any) -> Receipt:
+        raise _MustWait
+
+    def wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
+        raise errors.IllegalState("a receipt of an async producer is awaited: `await receipt`")
+
+
+class Producer:
+    """Sends records to topics.
+
+        async with Producer("localhost:9092", serializer="json") as producer:
+            receipt = await producer.send("orders", {"id": 1}, key="alice")
+            delivery = await receipt
+
+    The first argument is where the cluster is found, or a mapping of all settings. Settings have Kafka's names, with
+    underscores as keywords, with dots in `settings`. `network` and `clock` are for simulations.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: First = None,
+        /,
+        *,
+        settings: Mapping[str, object] | None = None,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        taken = ProducerSettings.of(bootstrap_servers, settings, options)
+        self._host = _Host(taken, network, clock)
+        self._core = self._host.core
+        self._intake = self._core.intake
+        self._is_closed = False
+
+    @property
+    def settings(self) -> ProducerSettings:
+        return self._core.settings
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: AnyHeaders | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        """Take a record in, and give its receipt, which can be awaited.
+
+        Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
+        key go to one partition, unless `partition` names it.
+        """
+        try:
+            receipt = self._intake.send(
+                topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            )
+        except _MustWait:
+            return await self._send_otherwise(
+                OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
+            )
+        if self._host.is_turn_due:
+            self._host.is_turn_due = False
+            await asyncio.sleep(0)
+        return receipt
+
+    async def _send_otherwise(self, record: OutgoingRecord) -> Receipt:
+        core = self._core
+        core.check_send()
+        deadline_ms = core.client.deadline(core.max_block_ms)
+        record = core.intercept(record)
+        while (prepared := core.prepare(record)) is None:
+            await core.make_known(record.topic, deadline_ms=deadline_ms)
+        while (receipt := core.append(prepared)) is None:
+            await core.wait_for_room(prepared.size_bytes_max, deadline_ms=deadline_ms)
+            core.check_send()
+        return receipt
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the sync one has it
+        """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
+        asked. `timeout` is in seconds; TimedOut when it passes."""
+        self._core.check_open()
+        deadline_ms = None if timeout is None else self._core.client.deadline(round(timeout * 1000))
+        await self._core.flush(deadline_ms=deadline_ms)
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic and who leads them."""
+        return await self._core.partitions_for(topic, deadline_ms=self._deadline())
+
+    async def begin(self) -> None:
+        """Begin a transaction. The first one takes the `transactional.id` over from whoever had it."""
+        await self._core.begin(deadline_ms=self._deadline())
+
+    async def commit(self) -> None:
+        """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
+        await self._core.commit(deadline_ms=self._deadline())
+
+    async def abort(self) -> None:
+        """Abort the transaction: none of its records will be seen by readers of committed ones."""
+        await self._core.abort(deadline_ms=self._deadline())
+
+    async def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+        """Have the offsets of a consumer, or of a mapping and a group, committed with the transaction."""
+        offsets, metadata = offsets_and_group(consumer_or_offsets, group)
+        await self._core.send_offsets(offsets, metadata, deadline_ms=self._deadline())
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A transaction that is committed at the end of the block, and aborted where the block raises."""
+        await self.begin()
+        try:
+            yield Transaction(self)
+        except BaseException:
+            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
+                await self.abort()
+            raise
+        try:
+            await self.commit()
+        except errors.TimedOut:
+            raise  # it may have been committed: `commit` again tells
+        except errors.PenstockError:
+            with contextlib.suppress(errors.PenstockError):
+                await self.abort()
+            raise
+
+    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:  # noqa: ASYNC109
+        """Send what there is, for `timeout` seconds at most, and end. Raises the first failure nobody asked for."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._core.close(deadline_ms=self._core.client.deadline(round(timeout * 1000)))
+
+    async def __aenter__(self) -> Self:
+        self._core.check_open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
+                await self.close()
+
+    def _deadline(self) -> int:
+        return self._core.client.deadline(self._core.max_block_ms)
+
+
+class Transaction:
+    """What can be done in a transaction besides sending."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    async def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+        """See `Producer.send_offsets`."""
+        await self._producer.send_offsets(consumer_or_offsets, group)

@@ -1,0 +1,490 @@
+"""A producer without a face: what the sync and the async one have in common.
+
+Two sides meet here. `prepare` and `append` run in whatever thread sends, and touch only the intake and pictures that
+never change. Everything that is a coroutine, and the sender, runs on the client's loop. A constructor opens nothing:
+`start` is called on the loop by the first call that needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import PartitionInfo, TopicPartition
+from penstock.client.cluster_client import ClusterClient
+from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.producer.accumulator import Accumulator
+from penstock.client.producer.idempotence import Idempotence
+from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
+from penstock.client.producer.partitioners import Sticky, check_choice, partitioner_of
+from penstock.client.producer.sender import Sender, SendRules
+from penstock.client.producer.transactions import State, Transactions
+from penstock.client.producer.transactor import Transactor
+from penstock.client.serializers import serialization_failed, serializer_of
+from penstock.client.settings import ProducerSettings
+from penstock.records.batch import Compression
+from penstock.records.delivery import plain_headers
+from penstock.records.producing import Intake, PartitionQueue, ProducerBatch, Receipt, TopicQueues
+from penstock.runtime.clock import Clock
+from penstock.runtime.network import Network
+
+ROOM_PART = 8  # whoever waits for room goes on when an eighth of it is free, not at every record
+HEADER_AND_OVERHEAD_BYTES = 61 + 31
+
+_LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A record that is ready to be appended."""
+
+    topic: TopicQueues
+    partition: int
+    """-1 for the current one of records without a key."""
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+    @property
+    def size_bytes_max(self) -> int:
+        headers_bytes = sum(10 + len(name.encode()) + len(content or b"") for name, content in self.headers)
+        return HEADER_AND_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"") + headers_bytes
+
+
+class ProducerCore:
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        host: Any,
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings
+        self.client = ClusterClient(settings, network=network, clock=clock)
+        self.max_block_ms: int = settings.get("max.block.ms")
+        self.transactional_id: str | None = settings.get("transactional.id")
+        self._key_serializer = serializer_of(settings.get("key.serializer"), settings)
+        self._value_serializer = serializer_of(settings.get("value.serializer"), settings)
+        self.interceptors = interceptors_of(settings.get("interceptor.classes"))
+        self._partitioner, is_keyless = partitioner_of(settings.get("partitioner.class"))
+        self._sticky = Sticky(is_adaptive=settings.get("partitioner.adaptive.partitioning.enable"))
+        self._ignores_keys = is_keyless or settings.get("partitioner.ignore.keys")
+        self.buffer_bytes: int = settings.get("buffer.memory")
+        self.intake = Intake(
+            host,
+            batch_bytes_max=settings.get("batch.size"),
+            buffer_bytes=self.buffer_bytes,
+            record_bytes_max=settings.get("max.request.size"),
+            wall_ms=None if clock is None else clock.wall_ms,
+            now_ms=None if clock is None else self.client.now_ms,
+            ignores_keys=self._ignores_keys,
+        )
+        self.transactions = None if self.transactional_id is None else Transactions(self.transactional_id)
+        idempotence = None
+        if settings.get("enable.idempotence"):
+            idempotence = Idempotence(is_transactional=self.transactions is not None)
+        in_flight_max = settings.get("max.in.flight.requests.per.connection")
+        self.accumulator = Accumulator(
+            self.intake,
+            linger_ms=settings.get("linger.ms"),
+            delivery_timeout_ms=settings.get("delivery.timeout.ms"),
+            is_one_at_a_time=in_flight_max == 1,
+            idempotence=idempotence,
+        )
+        backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
+        compression = Compression[settings.get("compression.type").upper()]
+        self.sender = Sender(
+            self.client,
+            self.accumulator,
+            SendRules(
+                acks=settings.acks,
+                request_timeout_ms=settings.get("request.timeout.ms"),
+                request_bytes_max=settings.get("max.request.size"),
+                in_flight_max=in_flight_max,
+                retries=settings.get("retries"),
+                compression=compression,
+                level=_level(settings, compression),
+                availability_timeout_ms=settings.get("partitioner.availability.timeout.ms"),
+            ),
+            backoff,
+            idempotence=idempotence,
+            transactions=self.transactions,
+            on_failure=self._note_failure,
+            on_room=self._tell_of_room,
+        )
+        self._transactor: Transactor | None = None
+        if self.transactions is not None:
+            assert idempotence is not None, "a transactional producer is idempotent"
+            self._transactor = Transactor(
+                self.client,
+                self.transactions,
+                idempotence,
+                backoff,
+                timeout_ms=settings.get("transaction.timeout.ms"),
+            )
+            self.sender.on_want_partitions = self._add_partitions
+        self._is_started = False
+        self._failures: list[ProducerBatch] = []
+        self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
+        self.refusal: errors.PenstockError | None = None
+        """Why nothing can be sent any more: closed, or the process was forked."""
+        self.update_gate()
+        _LIVING.add(self)
+
+    # -- in the thread that sends
+
+    def update_gate(self) -> None:
+        """Let sends go the short way only where nothing has to be looked at but the record."""
+        self.intake.is_plain = (
+            self.refusal is None
+            and not self.interceptors
+            and self._partitioner is None
+            and (self.transactions is None or self.transactions.state is State.OPEN)
+        )
+
+    def check_open(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
+
+    def check_send(self) -> None:
+        self.check_open()
+        if self.transactions is not None:
+            self.transactions.check_send()
+
+    def intercept(self, record: OutgoingRecord) -> OutgoingRecord:
+        return self.interceptors.on_send(record) if self.interceptors else record
+
+    def prepare(self, record: OutgoingRecord) -> Prepared | None:
+        """The record as bytes with its place; None where its topic is not known yet."""
+        if not isinstance(record.topic, str):
+            raise errors.BadArgument(
+                f"a topic is text, and {record.topic!r} is {type(record.topic).__name__}"
+            )
+        topic = self.intake.topics.get(record.topic)
+        if topic is None:
+            return None
+        if record.timestamp_ms is not None and (
+            not isinstance(record.timestamp_ms, int) or record.timestamp_ms < 0
+        ):
+            raise errors.BadArgument(f"timestamp_ms is a number of milliseconds, not {record.timestamp_ms!r}")
+        try:
+            headers = [] if record.headers is None else plain_headers(record.headers)
+        except (TypeError, UnicodeEncodeError) as error:
+            raise errors.BadArgument(str(error), about=record.topic) from error
+        key = self._bytes(topic.serialize_key, record.key, topic.name, is_key=True)
+        value = self._bytes(topic.serialize_value, record.value, topic.name, is_key=False)
+        partition = self._partition(topic, record.partition, key, value)
+        prepared = Prepared(topic, partition, record.timestamp_ms, key, value, headers)
+        self._check_size(prepared)
+        return prepared
+
+    def append(self, prepared: Prepared) -> Receipt | None:
+        """The record's receipt; None where there is no room."""
+        receipt = self.intake.append(
+            prepared.topic,
+            prepared.partition,
+            prepared.timestamp_ms,
+            prepared.key,
+            prepared.value,
+            prepared.headers or None,
+        )
+        if receipt is not None and self.interceptors:
+            self.interceptors.watch(receipt)
+        return receipt
+
+    def choose(self, topic: TopicQueues) -> PartitionQueue:
+        """Where records without a key go from now on."""
+        known = self.client.cluster.topics.get(topic.name)
+        infos = () if known is None else known.partitions
+        available = [
+            index < len(infos)
+            and infos[index].leader_id >= 0
+            and not self.sender.is_behind(infos[index].leader_id)
+            for index in range(len(topic.queues))
+        ]
+        counts = self.accumulator.queued_counts(topic.queues)
+        return topic.queues[self._sticky.next_partition(available, counts)]
+
+    @staticmethod
+    def serialization_failed(error: Exception, topic: str, value: object, is_key: bool) -> Exception:
+        return serialization_failed(error, topic, value, is_key=is_key)
+
+    def _bytes(self, serialize: Any, value: Any, topic: str, *, is_key: bool) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            data = value if serialize is None else serialize(value)
+            if data is None or isinstance(data, bytes):
+                return data
+            if isinstance(data, str):
+                return data.encode()
+            if isinstance(data, bytearray | memoryview):
+                return bytes(data)
+            raise TypeError(
+                "without a serializer it must be bytes or text"
+                if serialize is None
+                else f"its serializer gave {type(data).__name__}, not bytes"
+            )
+        except Exception as error:
+            raise serialization_failed(error, topic, value, is_key=is_key) from error
+
+    def _partition(
+        self, topic: TopicQueues, partition: int | None, key: bytes | None, value: bytes | None
+    ) -> int:
+        count = len(topic.queues)
+        if partition is not None:
+            if not isinstance(partition, int) or isinstance(partition, bool):
+                raise errors.BadArgument(f"a partition is a number, not {partition!r}", about=topic.name)
+            if not 0 <= partition < count:
+                raise errors.BadArgument(
+                    f"there is no partition {partition}, only 0 to {count - 1}", about=topic.name
+                )
+            return partition
+        if self._partitioner is not None:
+            known = self.client.cluster.topics.get(topic.name)
+            infos = () if known is None else known.partitions
+            available = [info.index for info in infos if info.leader_id >= 0 and info.index < count]
+            choice = self._partitioner.partition(topic.name, key, value, range(count), available)
+            return check_choice(choice, count, topic.name)
+        if key is not None and not self._ignores_keys:
+            from penstock.records.producing import murmur2
+
+            return (murmur2(key) & 0x7FFF_FFFF) % count
+        return -1
+
+    def _check_size(self, prepared: Prepared) -> None:
+        size = prepared.size_bytes_max
+        if size > self.intake.record_bytes_max:
+            raise errors.RecordTooLarge(
+                f"a record of {size} bytes with its overhead is larger than max.request.size, "
+                f"which is {self.intake.record_bytes_max}",
+                about=prepared.topic.name,
+            )
+        if size > self.buffer_bytes:
+            raise errors.RecordTooLarge(
+                f"a record of {size} bytes does not fit buffer.memory, which is {self.buffer_bytes}",
+                about=prepared.topic.name,
+            )
+
+    # -- on the loop
+
+    def start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            self.client.on_update(lambda cluster: self._take_cluster())
+            self.sender.start()
+
+    async def make_known(self, name: str, *, deadline_ms: int) -> None:
+        """Learn of a topic, which the broker may create."""
+        self.check_open()
+        self.start()
+        if not name:
+            raise errors.BadArgument("the name of a topic is not empty")
+        cluster = await self.client.topics([name], deadline_ms=deadline_ms, may_create=True)
+        self.intake.topics.setdefault(
+            name,
+            TopicQueues(
+                name,
+                len(cluster.topics[name].partitions),
+                None if self._key_serializer is None else self._key_serializer.for_topic(name, is_key=True),
+                None
+                if self._value_serializer is None
+                else self._value_serializer.for_topic(name, is_key=False),
+            ),
+        )
+        self.client.want(list(self.intake.topics))
+
+    async def partitions_for(self, name: str, *, deadline_ms: int) -> list[PartitionInfo]:
+        self.check_open()
+        self.start()
+        cluster = await self.client.topics([name], deadline_ms=deadline_ms, may_create=True)
+        return list(cluster.topics[name].partitions)
+
+    async def wait_for_room(self, size_bytes: int, *, deadline_ms: int) -> None:
+        """Return when there is room for so many bytes; BufferFull at the deadline."""
+        self.check_open()
+        self.start()
+        wanted = max(size_bytes, self.buffer_bytes // ROOM_PART)
+        if self.intake.room_bytes >= wanted:
+            return
+        room = asyncio.get_running_loop().create_future()
+        self._room_waits.append((wanted, room))
+        self.accumulator.is_urgent = True
+        self.sender.pump()
+        try:
+            async with asyncio.timeout_at(deadline_ms / 1000):
+                await room
+        except TimeoutError:
+            self._room_waits = [each for each in self._room_waits if each[1] is not room]
+            raise errors.BufferFull from None
+
+    async def flush(self, *, deadline_ms: int | None) -> None:
+        """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
+        self.start()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def finish() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        self.accumulator.flush(finish)
+        self.sender.pump()
+        limit = None if deadline_ms is None else deadline_ms / 1000
+        try:
+            async with asyncio.timeout_at(limit):
+                await done
+        except TimeoutError:
+            raise errors.TimedOut("not all records were acknowledged in time") from None
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """The first failure whose receipts nobody asked, once."""
+        failures, self._failures = self._failures, []
+        for batch in failures:
+            if batch.has_unasked_failure and batch.error is not None:
+                raise batch.error.with_traceback(None)
+
+    async def close(self, *, deadline_ms: int) -> None:
+        """Send what there is as far as time allows, then end; raises the first failure nobody asked for."""
+        self.refusal = errors.ClientClosed()
+        self.update_gate()
+        try:
+            if self._is_started and not self.accumulator.is_empty and not self._is_dead():
+                with contextlib.suppress(errors.TimedOut):
+                    await self._flush_quietly(deadline_ms)
+        finally:
+            await self.sender.stop(errors.ClientClosed("the producer was closed before the record was sent"))
+            for _, room in self._room_waits:
+                if not room.done():
+                    room.set_exception(errors.ClientClosed())
+            self._room_waits.clear()
+            await self.client.close(timeout_ms=max(0, deadline_ms - self.client.now_ms()))
+            self.interceptors.close()
+        self.raise_failure()
+
+    async def _flush_quietly(self, deadline_ms: int) -> None:
+        failures, self._failures = self._failures, []
+        try:
+            await self.flush(deadline_ms=deadline_ms)
+        except errors.TimedOut:
+            raise
+        except errors.PenstockError:
+            pass  # told at the end, with what came before
+        finally:
+            self._failures = failures + self._failures
+
+    # -- transactions
+
+    @property
+    def transactor(self) -> Transactor:
+        if self._transactor is None:
+            raise errors.IllegalState("transactions need a transactional.id")
+        return self._transactor
+
+    async def begin(self, *, deadline_ms: int) -> None:
+        """Open a transaction; the first one takes the transactional id over."""
+        self.check_open()
+        transactor = self.transactor
+        assert self.transactions is not None
+        self.start()
+        if self.transactions.state is State.NOT_READY:
+            await transactor.initialize(deadline_ms=deadline_ms)
+        self.transactions.begin()
+        self.update_gate()
+
+    async def commit(self, *, deadline_ms: int) -> None:
+        await self._end(is_commit=True, deadline_ms=deadline_ms)
+
+    async def abort(self, *, deadline_ms: int) -> None:
+        await self._end(is_commit=False, deadline_ms=deadline_ms)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, Offset], group: GroupMetadata, *, deadline_ms: int
+    ) -> None:
+        self.check_open()
+        await self.transactor.send_offsets(offsets, group, deadline_ms=deadline_ms)
+
+    async def _end(self, *, is_commit: bool, deadline_ms: int) -> None:
+        self.check_open()
+        transactor, transactions = self.transactor, self.transactions
+        assert transactions is not None
+        if is_commit:
+            transactions.check_send() if transactions.state is not State.ENDING else None
+            await self._settle_batches(deadline_ms)
+            transactions.begin_commit()
+        else:
+            transactions.begin_abort()
+            self.update_gate()
+            self.sender.fail_unsent(errors.TransactionAborted())
+            self._failures.clear()  # whoever aborts knows that what was sent is not to be
+            await self._settle_batches(deadline_ms)
+            transactions.begin_abort()
+            self._failures.clear()
+        self.update_gate()
+        try:
+            await transactor.end(is_commit=is_commit, deadline_ms=deadline_ms)
+        finally:
+            self.update_gate()
+            self.sender.pump()
+
+    async def _settle_batches(self, deadline_ms: int) -> None:
+        """Wait until every batch has an outcome; a failure is the transaction's, which tells it."""
+        try:
+            await self.flush(deadline_ms=deadline_ms)
+        except errors.TimedOut as error:
+            if not isinstance(error, errors.DeliveryTimedOut):
+                raise
+        except errors.PenstockError:
+            pass
+
+    def _add_partitions(self) -> None:
+        deadline_ms = self.client.deadline(self.max_block_ms)
+        self.transactor.add_partitions(deadline_ms=deadline_ms, when_done=self.sender.pump)
+
+    # -- helpers
+
+    def _is_dead(self) -> bool:
+        return self.transactions is not None and self.transactions.state is State.DEAD
+
+    def _note_failure(self, batch: ProducerBatch) -> None:
+        self._failures.append(batch)
+        self.update_gate()
+
+    def _tell_of_room(self) -> None:
+        while self._room_waits and self.intake.room_bytes >= self._room_waits[0][0]:
+            _, room = self._room_waits.pop(0)
+            if not room.done():
+                room.set_result(None)
+        self.accumulator.is_urgent = bool(self._room_waits)
+
+    def _take_cluster(self) -> None:
+        """Topics may have grown."""
+        for name, topic in self.intake.topics.items():
+            known = self.client.cluster.topics.get(name)
+            if known is not None and len(known.partitions) > len(topic.queues):
+                topic.grow(len(known.partitions))
+
+
+def _level(settings: ProducerSettings, compression: Compression) -> int | None:
+    if compression in (Compression.NONE, Compression.SNAPPY):
+        return None
+    level: int = settings.get(f"compression.{compression.name.lower()}.level")
+    return level
+
+
+def _refuse_after_fork() -> None:
+    for core in _LIVING:
+        core.refusal = errors.UsedAfterFork()
+        core.update_gate()
+
+
+os.register_at_fork(after_in_child=_refuse_after_fork)

@@ -1,0 +1,40 @@
+"""What `send_offsets` takes: a consumer, or offsets and the group whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.cluster import TopicPartition
+from penstock.client.group.nouns import GroupMetadata, Offset
+
+
+def offsets_and_group(
+    what: Any, group: GroupMetadata | str | None
+) -> tuple[dict[TopicPartition, Offset], GroupMetadata]:
+    """Where each partition has been read to, and who the reader is to its group."""
+    if isinstance(what, Mapping):
+        if group is None:
+            raise errors.BadArgument("offsets are committed for a group: name it, or give the consumer")
+        return {TopicPartition(*partition): _offset(offset) for partition, offset in what.items()}, _metadata(
+            group
+        )
+    if not hasattr(what, "group_metadata") or not hasattr(what, "positions"):
+        raise errors.BadArgument(
+            f"offsets are those of a consumer or a mapping, not of {type(what).__name__}"
+        )
+    metadata = what.group_metadata() if group is None else _metadata(group)
+    return {partition: _offset(offset) for partition, offset in what.positions().items()}, metadata
+
+
+def _metadata(group: GroupMetadata | str) -> GroupMetadata:
+    return GroupMetadata(group) if isinstance(group, str) else group
+
+
+def _offset(offset: Any) -> Offset:
+    if isinstance(offset, Offset):
+        return offset
+    if isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
+        return Offset(offset)
+    raise errors.BadArgument(f"an offset is a number or an Offset, not {offset!r}")

@@ -1,0 +1,489 @@
+"""The driver of a producer: takes what is due out of the accumulator, sends it, and acts on the answers.
+
+One request to a node carries at most one batch of each partition, and up to
+`max.in.flight.requests.per.connection` of them are under way. `pump` does all there is to do at a moment and sets one
+timer for the next; it is called when records came, when an answer came, when a connection or new metadata is there.
+Nothing here waits, so nothing can be half done.
+
+It runs on the client's loop alone. Invariant: a batch that was taken ends completed, failed, split, or waiting again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import Leader, LeaderChange, Node, TopicPartition
+from penstock.client.cluster_client import ClusterClient
+from penstock.client.producer.accumulator import Accumulator, Line
+from penstock.client.producer.idempotence import Idempotence, Identity
+from penstock.client.producer.transactions import State, Transactions
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.types import ZERO_UUID
+from penstock.records.batch import Compression
+from penstock.records.producing import ProducerBatch
+
+logger = logging.getLogger(__name__)
+
+TOPIC_ID_VERSION = 13
+IMPLICIT_VERSION = 12  # from here on a transactional write adds its partition (KIP-890)
+
+Taken = list[tuple[Line, ProducerBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """What the settings say about sending."""
+
+    acks: int
+    request_timeout_ms: int
+    request_bytes_max: int
+    in_flight_max: int
+    retries: int
+    compression: Compression
+    level: int | None
+    availability_timeout_ms: int
+
+
+class NodeLoad:
+    """How busy a node is with our requests."""
+
+    __slots__ = ("connecting", "in_flight", "ready_ms", "taken_ms", "throttled_until_ms")
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.throttled_until_ms = 0.0
+        self.connecting: asyncio.Task[None] | None = None
+        self.ready_ms = 0.0
+        """When there was last something for it."""
+        self.taken_ms = 0.0
+        """When it last took something."""
+
+
+class Sender:
+    def __init__(
+        self,
+        client: ClusterClient,
+        accumulator: Accumulator,
+        rules: SendRules,
+        backoff: Backoff,
+        *,
+        idempotence: Idempotence | None,
+        transactions: Transactions | None,
+        on_failure: Callable[[ProducerBatch], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._rules = rules
+        self._backoff = backoff
+        self._idempotence = idempotence
+        self._transactions = transactions
+        self._on_failure = on_failure
+        self._on_room = on_room
+        self._loads: dict[int, NodeLoad] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._identifying: asyncio.Task[None] | None = None
+        self._is_pumping = False
+        self._is_more = False
+        self.is_stopped = False
+        self.on_want_partitions: Callable[[], None] = lambda: None
+        """Partitions wait to be added to the transaction."""
+
+    def start(self) -> None:
+        self._client.on_update(lambda cluster: self.pump())
+
+    def pump(self) -> None:
+        """Do what there is to do now, and see to it that the rest is done in time."""
+        if self.is_stopped:
+            return
+        if self._is_pumping:
+            self._is_more = True
+            return
+        self._is_pumping, self._is_more = True, False
+        try:
+            now_ms = self._client.now_ms()
+            self._fail_expired(now_ms)
+            if self._idempotence is not None:
+                self._settle()
+            survey = self._accumulator.survey(now_ms, self._node_of, self._may_write)
+            next_ms = survey.next_ms
+            for node_id, lines in survey.by_node.items():
+                next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
+            if survey.leaderless:
+                self._client.mark_stale()
+            if self._transactions is not None and self._transactions.unadded():
+                self.on_want_partitions()
+            self._set_timer(next_ms)
+        finally:
+            self._is_pumping = False
+        if self._is_more:  # something that was done here has changed what is to be done
+            asyncio.get_running_loop().call_soon(self.pump)
+
+    def is_behind(self, node_id: int) -> bool:
+        """Whether a node has had something to take for longer than `partitioner.availability.timeout.ms`."""
+        load = self._loads.get(node_id)
+        limit_ms = self._rules.availability_timeout_ms
+        return load is not None and limit_ms > 0 and load.ready_ms - load.taken_ms > limit_ms
+
+    def fail_unsent(self, error: Exception) -> None:
+        """Give up everything that is not under way."""
+        for line, batch in self._accumulator.take_all_unsent():
+            self._give_up(line, batch, error)
+
+    async def stop(self, error: Exception) -> None:
+        """Send nothing more; whatever has no outcome yet fails with `error`."""
+        self.is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for line in self._accumulator.lines:
+            for batch in list(line.under_way):
+                self._give_up(line, batch, error)
+        self.fail_unsent(error)
+
+    # -- out
+
+    def _send_to(self, node_id: int, lines: list[Line], now_ms: float) -> float:
+        """Send to one node as much as may be under way; when to look again though nothing happens."""
+        load = self._loads.get(node_id)
+        if load is None:
+            load = self._loads[node_id] = NodeLoad()
+            load.taken_ms = now_ms
+        load.ready_ms = now_ms
+        if load.throttled_until_ms > now_ms:
+            return load.throttled_until_ms
+        if not self._client.is_ready(node_id):
+            self._connect(node_id, load)
+            return float("inf")
+        while lines and load.in_flight < self._rules.in_flight_max:
+            load.taken_ms = now_ms
+            taken, lines = self._take(lines, now_ms)
+            if not taken:
+                break
+            self._send(node_id, load, taken)
+            if not self._client.is_ready(node_id):  # the connection broke in this very moment
+                break
+        return float("inf")
+
+    def _take(self, lines: list[Line], now_ms: float) -> tuple[Taken, list[Line]]:
+        """One batch of each line, as many as fit a request; and the lines that have more."""
+        taken: Taken = []
+        rest: list[Line] = []
+        room_bytes = self._rules.request_bytes_max
+        for line in lines:
+            following = line.next_batch()
+            if following is None or (taken and following.size_bytes > room_bytes):
+                rest.append(line)
+                continue
+            batch = self._accumulator.take(line, now_ms)
+            if batch is None:
+                continue
+            room_bytes -= batch.size_bytes
+            taken.append((line, batch))
+            if self._accumulator.has_due(line, now_ms):
+                rest.append(line)
+        return taken, rest
+
+    def _send(self, node_id: int, load: NodeLoad, taken: Taken) -> None:
+        rules = self._rules
+        cluster = self._client.cluster
+        by_topic: dict[str, TopicProduceData] = {}
+        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
+        transactions = self._transactions
+        for line, batch in taken:
+            data = by_topic.get(line.topic)
+            if data is None:
+                topic = cluster.topics.get(line.topic)
+                topic_id = ZERO_UUID if topic is None else topic.id
+                data = by_topic[line.topic] = TopicProduceData(
+                    name=line.topic, topic_id=topic_id, partition_data=[]
+                )
+            sealed = batch.seal(rules.compression, rules.level, transactions is not None)
+            data.partition_data.append(PartitionProduceData(index=line.partition, records=sealed))
+            sent[line.topic, line.partition] = (line, batch)
+            sent[data.topic_id, line.partition] = (line, batch)
+        request = ProduceRequest(
+            transactional_id=None if transactions is None else transactions.transactional_id,
+            acks=rules.acks,
+            timeout_ms=rules.request_timeout_ms,
+            topic_data=list(by_topic.values()),
+        )
+        try:
+            version = self._version(node_id, by_topic)
+            answer = self._client.send(
+                node_id,
+                request,
+                version=version,
+                timeout_ms=rules.request_timeout_ms,
+                expects_answer=rules.acks != 0,
+            )
+        except errors.PenstockError as error:
+            self._no_answer(taken, error)
+            return
+        load.in_flight += 1
+        answer.add_done_callback(partial(self._answered, load, taken, sent))
+
+    def _version(self, node_id: int, by_topic: dict[str, TopicProduceData]) -> int | None:
+        version = self._client.version_of(node_id, ApiKey.PRODUCE)
+        if version >= TOPIC_ID_VERSION and any(data.topic_id == ZERO_UUID for data in by_topic.values()):
+            version = TOPIC_ID_VERSION - 1
+        if self._transactions is not None and not self._transactions.is_implicit:
+            version = min(version, IMPLICIT_VERSION - 1)
+        return version
+
+    # -- in
+
+    def _answered(
+        self,
+        load: NodeLoad,
+        taken: Taken,
+        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        load.in_flight -= 1
+        if self.is_stopped:
+            if not answer.cancelled():
+                answer.exception()  # as good as looked at
+            return
+        error = errors.Disconnected() if answer.cancelled() else answer.exception()
+        if isinstance(error, errors.PenstockError):
+            self._no_answer(taken, error)
+        elif error is not None:
+            raise error
+        elif self._rules.acks == 0:
+            for line, batch in taken:
+                self._complete(line, batch, -1, -1)
+        else:
+            self._take_response(load, taken, sent, answer.result())
+        self._on_room()
+        self.pump()
+
+    def _take_response(
+        self,
+        load: NodeLoad,
+        taken: Taken,
+        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]],
+        response: Any,
+    ) -> None:
+        if response.throttle_time_ms > 0:
+            load.throttled_until_ms = self._client.now_ms() + response.throttle_time_ms
+        hints: list[LeaderChange] = []
+        answered: set[int] = set()
+        for topic in response.responses:
+            name: object = topic.name or topic.topic_id
+            for told in topic.partition_responses:
+                found = sent.get((name, told.index))
+                if found is None:
+                    continue
+                line, batch = found
+                answered.add(id(batch))
+                self._take_answer(line, batch, told)
+                leader = told.current_leader
+                if leader.leader_id >= 0 and leader.leader_epoch >= 0:
+                    place = TopicPartition(line.topic, line.partition)
+                    hints.append(LeaderChange(place, Leader(leader.leader_id, leader.leader_epoch)))
+        if hints:
+            nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+            self._client.take_leaders(hints, nodes)
+        silent = [(line, batch) for line, batch in taken if id(batch) not in answered]
+        if silent:
+            self._no_answer(silent, errors.Disconnected("the broker's answer left the partition out"))
+
+    def _take_answer(self, line: Line, batch: ProducerBatch, told: Any) -> None:
+        if batch.is_done:
+            return  # its time was over before the answer came
+        code = told.error_code
+        if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._complete(line, batch, told.base_offset, told.log_append_time_ms)
+            return
+        place = f"{line.topic}-{line.partition}"
+        error = errors.of(code, told.error_message, about=place)
+        if isinstance(error, errors.StaleMetadata):
+            self._client.mark_stale()
+        if code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            logger.info("%s finds a batch of %d bytes too large; splitting it", place, batch.size_bytes)
+            parts = batch.split(max(batch.size_bytes // 2, 1))
+            self._accumulator.split(line, batch, parts)
+            return
+        if self._can_retry(line, batch, code, told.log_start_offset):
+            self._retry(line, batch, error)
+        else:
+            self._fail(line, batch, error, _record_errors(told, error, place))
+
+    def _can_retry(self, line: Line, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
+        if batch.attempts > self._rules.retries or self._is_dead():
+            return False
+        if self._idempotence is None or line.numbering is None:
+            return code.is_retriable
+        return self._idempotence.can_retry(line.numbering, batch, code, log_start_offset=log_start_offset)
+
+    def _no_answer(self, taken: Taken, error: errors.PenstockError) -> None:
+        """The request may or may not have been heard."""
+        for line, batch in taken:
+            if batch.is_done:
+                continue
+            if error.retriable and batch.attempts <= self._rules.retries and not self._is_dead():
+                self._retry(line, batch, error)
+            else:
+                self._give_up(line, batch, error)
+        self._client.mark_stale()
+
+    # -- outcomes
+
+    def _complete(self, line: Line, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
+        if self._idempotence is not None and line.numbering is not None:
+            self._idempotence.acknowledged(line.numbering, batch, base_offset)
+        batch.complete(base_offset, append_time_ms)
+        self._accumulator.finished(line, batch)
+
+    def _retry(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
+        logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
+        wait_ms = self._backoff.wait_ms(batch.attempts)
+        self._accumulator.retry(line, batch, self._client.now_ms() + wait_ms)
+        self._is_more = True
+
+    def _fail(
+        self,
+        line: Line,
+        batch: ProducerBatch,
+        error: errors.PenstockError,
+        record_errors: dict[int, Exception] | None = None,
+    ) -> None:
+        """The broker said no."""
+        if self._idempotence is not None and line.numbering is not None:
+            self._idempotence.failed(line.numbering, batch)
+        self._finish_failed(line, batch, error, record_errors)
+
+    def _give_up(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
+        """We do not go on, and it may have been written."""
+        if self._idempotence is not None and line.numbering is not None:
+            self._idempotence.given_up(line.numbering, batch)
+        self._finish_failed(line, batch, error, None)
+
+    def _finish_failed(
+        self,
+        line: Line,
+        batch: ProducerBatch,
+        error: Exception,
+        record_errors: dict[int, Exception] | None,
+    ) -> None:
+        if self._transactions is not None and not isinstance(error, errors.TransactionAborted):
+            self._transactions.take_delivery_error(error)
+        batch.fail(error, record_errors)
+        self._on_failure(batch)
+        self._accumulator.finished(line, batch)
+
+    def _fail_expired(self, now_ms: float) -> None:
+        expired = self._accumulator.take_expired(now_ms)
+        for line, batch in expired:
+            waited_ms = now_ms - batch.created_ms
+            words = f"no acknowledgement within {waited_ms:.0f} ms, after {batch.attempts} attempts"
+            self._give_up(line, batch, errors.DeliveryTimedOut(words, about=f"{line.topic}-{line.partition}"))
+        if expired:
+            self._on_room()
+
+    # -- helpers
+
+    def _node_of(self, topic: str, partition: int) -> int | None:
+        leader = self._client.cluster.leader_of(TopicPartition(topic, partition))
+        return None if leader is None or leader.node_id not in self._client.cluster.nodes else leader.node_id
+
+    def _may_write(self, line: Line) -> bool:
+        transactions = self._transactions
+        if transactions is None:
+            return True
+        if transactions.state in (State.MUST_ABORT, State.DEAD):
+            return False
+        return transactions.may_write(line.topic, line.partition)
+
+    def _is_dead(self) -> bool:
+        return self._transactions is not None and self._transactions.state is State.DEAD
+
+    def _settle(self) -> None:
+        """Begin numbers anew where they no longer fit, and get an identity where there is none."""
+        assert self._idempotence is not None
+        for line in self._accumulator.lines:
+            if line.numbering is not None and not line.under_way:
+                self._idempotence.settle(line.numbering)
+        if (
+            self._transactions is None
+            and not self._idempotence.identity.is_known
+            and self._identifying is None
+            and not self._accumulator.is_empty
+        ):
+            self._identifying = self._spawn(self._identify())
+
+    async def _identify(self) -> None:
+        """Ask for a producer id; where that is refused for good, so is everything that waits for it."""
+        assert self._idempotence is not None
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=2**31 - 1, producer_epoch=-1
+        )
+        try:
+            response = await self._client.ask_any(request)
+            if response.error_code is not ErrorCode.NONE:
+                raise errors.of(response.error_code, about="the producer's id")
+        except errors.PenstockError as error:
+            if error.retriable:
+                await asyncio.sleep(self._backoff.wait_ms(1) / 1000)
+            else:
+                self.fail_unsent(error)
+        else:
+            identity = Identity(response.producer_id, response.producer_epoch)
+            self._idempotence.take_identity(identity)
+        self._identifying = None
+        self.pump()
+
+    def _connect(self, node_id: int, load: NodeLoad) -> None:
+        if load.connecting is None:
+            load.connecting = self._spawn(self._open(node_id, load))
+
+    async def _open(self, node_id: int, load: NodeLoad) -> None:
+        try:
+            await self._client.connect(node_id)
+        except errors.PenstockError as error:
+            logger.info("node %d cannot be reached: %s", node_id, error)
+            self._client.mark_stale()
+            # The next attempt waits for the connection's own backoff; this only keeps from asking in a circle.
+            await asyncio.sleep(self._backoff.wait_ms(1) / 1000)
+        load.connecting = None
+        self.pump()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _set_timer(self, when_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when_ms != float("inf"):
+            self._timer = asyncio.get_running_loop().call_at(when_ms / 1000, self.pump)
+
+
+def _record_errors(told: Any, error: errors.PenstockError, place: str) -> dict[int, Exception] | None:
+    """Exceptions for the records that spoilt a batch; the others share one that says so (KIP-467)."""
+    if not told.record_errors:
+        return None
+    found: dict[int, Exception] = {}
+    for each in told.record_errors:
+        words = each.batch_index_error_message or told.error_message
+        code = told.error_code if len(told.record_errors) == 1 else ErrorCode.INVALID_RECORD
+        found[each.batch_index] = errors.of(code, words, about=place)
+    error.words = error.words or "other records of the same batch were refused, and this one with them"
+    return found

@@ -1,0 +1,249 @@
+"""The producer for programs without asyncio.
+
+`send` is compiled and runs in the caller's thread: it takes the record in and gives a receipt. A thread of the client's
+own sends batches and hears answers. Both need the interpreter's lock, and a thread that computes gives it up only every
+5 ms, so a caller that fills batches without pause would starve the one that sends them; it therefore stands back for a
+moment each time a batch is full (`_Host.filled`; bench "clients").
+
+Safe for many threads. After a fork it refuses to be used.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from penstock.client import errors
+from penstock.client.background import Background
+from penstock.client.cluster import PartitionInfo
+from penstock.client.group.nouns import GroupMetadata
+from penstock.client.options import ProducerOptions
+from penstock.client.producer.core import ProducerCore
+from penstock.client.producer.interceptors import OutgoingRecord
+from penstock.client.producer.offsets import offsets_and_group
+from penstock.client.settings import First, ProducerSettings
+from penstock.records.producing import ProducerBatch, Receipt, Sending
+
+CLOSE_TIMEOUT_S = 60.0
+EXIT_TIMEOUT_S = 30.0
+HANDOVER_S = 0.005  # as long as the interpreter would let the other thread wait anyway
+
+
+class _Host:
+    """What the intake needs, in the thread that sends."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self.background = Background("penstock-producer")
+        self.core = ProducerCore(settings, self)
+        self._turn = threading.Event()
+        self._is_pump_due = False
+        self.choose = self.core.choose
+        self.serialization_failed = self.core.serialization_failed
+
+    def opened(self) -> None:
+        if not self._is_pump_due:
+            self._is_pump_due = True
+            self.background.post(self._pump)
+
+    def filled(self) -> None:
+        self._turn.clear()
+        self.opened()
+        self._turn.wait(HANDOVER_S)
+
+    def _pump(self) -> None:
+        self._is_pump_due = False
+        self.core.start()
+        self.core.sender.pump()
+        self._turn.set()
+
+    def send_otherwise(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> Receipt:
+        core = self.core
+        core.check_send()
+        record = core.intercept(OutgoingRecord(topic, value, key, headers, partition, timestamp_ms))
+        until = time.monotonic() + core.max_block_ms / 1000
+        while (prepared := core.prepare(record)) is None:
+            self.call(lambda deadline_ms: core.make_known(record.topic, deadline_ms=deadline_ms), until)
+        size = prepared.size_bytes_max
+        while (receipt := core.append(prepared)) is None:
+            self.call(lambda deadline_ms: core.wait_for_room(size, deadline_ms=deadline_ms), until)
+            core.check_send()
+        return receipt
+
+    def wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
+        if self.background.is_own_thread:
+            raise errors.IllegalState(
+                "a callback may not wait for a receipt: the thread that it runs on delivers it"
+            )
+        if not batch.event_of_change().wait(timeout):
+            raise errors.TimedOut(f"no word of the record within {timeout} s")
+
+    def call(self, make: Any, until: float) -> Any:
+        """Run `make(deadline_ms)` on the client's thread, until the moment that the caller's clock has named."""
+        left_ms = max(0.0, until - time.monotonic()) * 1000
+
+        async def run() -> Any:
+            return await make(self.core.client.deadline(round(left_ms)))
+
+        return self.background.call(run())
+
+
+class Producer(Sending):
+    """Sends records to topics.
+
+        with Producer("localhost:9092", serializer="json") as producer:
+            receipt = producer.send("orders", {"id": 1}, key="alice")
+
+    The first argument is where the cluster is found, or a mapping of all settings. Settings have Kafka's names, with
+    underscores as keywords, with dots in `settings`.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: First = None,
+        /,
+        *,
+        settings: Mapping[str, object] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._is_closed = True  # until there is something to close
+        taken = ProducerSettings.of(bootstrap_servers, settings, options)
+        self._host = _Host(taken)
+        self._core = self._host.core
+        self._begin_sending(self._core.intake)
+        self._is_closed = False
+        _OPEN.add(self)
+
+    @property
+    def settings(self) -> ProducerSettings:
+        return self._core.settings
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
+        asked. `timeout` is in seconds; TimedOut when it passes."""
+        self._core.check_open()
+        until = None if timeout is None else time.monotonic() + timeout
+        core = self._core
+        if until is None:
+            self._host.background.call(core.flush(deadline_ms=None))
+        else:
+            self._host.call(lambda deadline_ms: core.flush(deadline_ms=deadline_ms), until)
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic and who leads them."""
+        return self._blocking(lambda deadline_ms: self._core.partitions_for(topic, deadline_ms=deadline_ms))  # type: ignore[no-any-return]
+
+    def begin(self) -> None:
+        """Begin a transaction. The first one takes the `transactional.id` over from whoever had it."""
+        self._blocking(lambda deadline_ms: self._core.begin(deadline_ms=deadline_ms))
+
+    def commit(self) -> None:
+        """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
+        self._blocking(lambda deadline_ms: self._core.commit(deadline_ms=deadline_ms))
+
+    def abort(self) -> None:
+        """Abort the transaction: none of its records will be seen by readers of committed ones."""
+        self._blocking(lambda deadline_ms: self._core.abort(deadline_ms=deadline_ms))
+
+    def send_offsets(
+        self,
+        consumer_or_offsets: Any,
+        group: GroupMetadata | str | None = None,
+    ) -> None:
+        """Have the offsets of a consumer, or of a mapping and a group, committed with the transaction."""
+        offsets, metadata = offsets_and_group(consumer_or_offsets, group)
+        self._blocking(
+            lambda deadline_ms: self._core.send_offsets(offsets, metadata, deadline_ms=deadline_ms)
+        )
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction that is committed at the end of the block, and aborted where the block raises."""
+        self.begin()
+        try:
+            yield Transaction(self)
+        except BaseException:
+            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
+                self.abort()
+            raise
+        try:
+            self.commit()
+        except errors.TimedOut:
+            raise  # it may have been committed: `commit` again tells
+        except errors.PenstockError:
+            with contextlib.suppress(errors.PenstockError):
+                self.abort()
+            raise
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Send what there is, for `timeout` seconds at most, and end. Raises the first failure nobody asked for."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        _OPEN.discard(self)
+        until = time.monotonic() + timeout
+        try:
+            self._host.call(lambda deadline_ms: self._core.close(deadline_ms=deadline_ms), until)
+        except errors.UsedAfterFork:
+            pass
+        finally:
+            self._host.background.close()
+
+    def __enter__(self) -> Self:
+        self._core.check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
+                self.close()
+
+    def __del__(self) -> None:
+        if not self._is_closed and not self._core.accumulator.is_empty:
+            warnings.warn(
+                "a producer was thrown away with records that were not sent; close it",
+                ResourceWarning,
+                stacklevel=1,
+            )
+
+    def _blocking(self, make: Any) -> Any:
+        self._core.check_open()
+        return self._host.call(make, time.monotonic() + self._core.max_block_ms / 1000)
+
+
+class Transaction:
+    """What can be done in a transaction besides sending."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+        """See `Producer.send_offsets`."""
+        self._producer.send_offsets(consumer_or_offsets, group)
+
+
+_OPEN: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing its producers still gets its records sent."""
+    for producer in list(_OPEN):
+        try:
+            producer.close(EXIT_TIMEOUT_S)
+        except errors.PenstockError as error:
+            warnings.warn(
+                f"records were not written when the program ended: {error}", ResourceWarning, stacklevel=1
+            )
