@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from penstock import admin, aio, errors, serializers
     from penstock.client.admin.sync import Admin
     from penstock.client.cluster import TopicPartition
+    from penstock.client.producer.sync import Producer
 
 __version__ = "0.1.0"
 
-__all__ = ["Admin", "TopicPartition", "admin", "aio", "errors", "serializers"]
+__all__ = ["Admin", "Producer", "TopicPartition", "admin", "aio", "errors", "serializers"]
 
 _MODULES = ("admin", "aio", "errors", "serializers")
 _HOMES = {
     "Admin": "penstock.client.admin.sync",
+    "Producer": "penstock.client.producer.sync",
     "TopicPartition": "penstock.client.cluster",
 }
 
