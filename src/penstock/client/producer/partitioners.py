@@ -1,9 +1,9 @@
 """Where a record goes: by its key, or to one partition until a batch is full, or as the application says. No I/O.
 
 Nothing said means what Kafka's producer does: records of one key go to one partition, by the same hash as all
-of Kafka's clients for the JVM; records without a key stay with one partition for a batch, then go on to another, chosen at random
-with preference for short queues (KIP-480, KIP-794). That way is compiled into the intake, which asks `Sticky` for a
-partition once a batch. Everything else is asked for every record.
+of Kafka's clients for the JVM; records without a key stay with one partition for a batch, then go on to another, chosen
+at random with preference for short queues (KIP-480, KIP-794). That way is compiled into the intake, which asks `Sticky`
+for a partition once a batch. Everything else is asked for every record.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Function:
 
 
 def partitioner_of(spec: object) -> tuple[Partitioner | None, bool]:
-    """What is meant by `partitioner.class`: a partitioner, or None for the compiled way; and whether that ignores keys."""
+    """What is meant by `partitioner.class`: a partitioner, or None for the compiled way; and whether it ignores keys."""
     if spec is None or spec == "default":
         return None, False
     if spec == "sticky":
