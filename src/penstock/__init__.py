@@ -16,18 +16,69 @@ TYPE_CHECKING = (
 if TYPE_CHECKING:
     from penstock import admin, aio, errors, serializers
     from penstock.client.admin.sync import Admin
-    from penstock.client.cluster import TopicPartition
-    from penstock.client.producer.sync import Producer
+    from penstock.client.cluster import PartitionInfo, TopicPartition
+    from penstock.client.consumer.arguments import RebalanceListener
+    from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
+    from penstock.client.consumer.lookups import OffsetAndTimestamp
+    from penstock.client.consumer.sync import Consumer, Reading
+    from penstock.client.group.assignors.assignor import Assignor
+    from penstock.client.group.nouns import GroupMetadata, Offset
+    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor, OutgoingRecord
+    from penstock.client.producer.partitioners import Partitioner
+    from penstock.client.producer.sync import Producer, Transaction
+    from penstock.records.delivery import Delivery
+    from penstock.records.kernel import Message
+    from penstock.records.producing import Receipt
 
 __version__ = "0.1.0"
 
-__all__ = ["Admin", "Producer", "TopicPartition", "admin", "aio", "errors", "serializers"]
+__all__ = [
+    "Admin",
+    "Assignor",
+    "Consumer",
+    "ConsumerInterceptor",
+    "Delivery",
+    "GroupMetadata",
+    "Message",
+    "Offset",
+    "OffsetAndTimestamp",
+    "OutgoingRecord",
+    "PartitionInfo",
+    "Partitioner",
+    "Producer",
+    "ProducerInterceptor",
+    "Reading",
+    "RebalanceListener",
+    "Receipt",
+    "TopicPartition",
+    "Transaction",
+    "admin",
+    "aio",
+    "errors",
+    "serializers",
+]
 
 _MODULES = ("admin", "aio", "errors", "serializers")
 _HOMES = {
     "Admin": "penstock.client.admin.sync",
+    "Assignor": "penstock.client.group.assignors.assignor",
+    "Consumer": "penstock.client.consumer.sync",
+    "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
+    "Delivery": "penstock.records.delivery",
+    "GroupMetadata": "penstock.client.group.nouns",
+    "Message": "penstock.records.kernel",
+    "Offset": "penstock.client.group.nouns",
+    "OffsetAndTimestamp": "penstock.client.consumer.lookups",
+    "OutgoingRecord": "penstock.client.producer.interceptors",
+    "PartitionInfo": "penstock.client.cluster",
+    "Partitioner": "penstock.client.producer.partitioners",
     "Producer": "penstock.client.producer.sync",
+    "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
+    "Reading": "penstock.client.consumer.sync",
+    "RebalanceListener": "penstock.client.consumer.arguments",
+    "Receipt": "penstock.records.producing",
     "TopicPartition": "penstock.client.cluster",
+    "Transaction": "penstock.client.producer.sync",
 }
 
 if not TYPE_CHECKING:  # to them it would make every name one of ours
@@ -39,7 +90,8 @@ if not TYPE_CHECKING:  # to them it would make every name one of ours
             return importlib.import_module(f"penstock.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        module, _, there = _HOMES[name].partition(":")
+        value = getattr(importlib.import_module(module), there or name)
         globals()[name] = value  # found at once from now on
         return value
 

@@ -5,17 +5,64 @@ from penstock._lazy import names_from
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from penstock.client.admin.aio import Admin
-    from penstock.client.cluster import TopicPartition
-    from penstock.client.producer.aio import Producer
+    from penstock.client.cluster import PartitionInfo, TopicPartition
+    from penstock.client.consumer.aio import Consumer, Reading
+    from penstock.client.consumer.arguments import RebalanceListener
+    from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
+    from penstock.client.consumer.lookups import OffsetAndTimestamp
+    from penstock.client.group.assignors.assignor import Assignor
+    from penstock.client.group.nouns import GroupMetadata, Offset
+    from penstock.client.producer.aio import Producer, Transaction
+    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor, OutgoingRecord
+    from penstock.client.producer.partitioners import Partitioner
+    from penstock.records.delivery import Delivery
+    from penstock.records.kernel import Message
+    from penstock.records.producing import Receipt
 
-__all__ = ["Admin", "Producer", "TopicPartition"]
+__all__ = [
+    "Admin",
+    "Assignor",
+    "Consumer",
+    "ConsumerInterceptor",
+    "Delivery",
+    "GroupMetadata",
+    "Message",
+    "Offset",
+    "OffsetAndTimestamp",
+    "OutgoingRecord",
+    "PartitionInfo",
+    "Partitioner",
+    "Producer",
+    "ProducerInterceptor",
+    "Reading",
+    "RebalanceListener",
+    "Receipt",
+    "TopicPartition",
+    "Transaction",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = names_from(
         __name__,
         {
             "Admin": "penstock.client.admin.aio",
+            "Assignor": "penstock.client.group.assignors.assignor",
+            "Consumer": "penstock.client.consumer.aio",
+            "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
+            "Delivery": "penstock.records.delivery",
+            "GroupMetadata": "penstock.client.group.nouns",
+            "Message": "penstock.records.kernel",
+            "Offset": "penstock.client.group.nouns",
+            "OffsetAndTimestamp": "penstock.client.consumer.lookups",
+            "OutgoingRecord": "penstock.client.producer.interceptors",
+            "PartitionInfo": "penstock.client.cluster",
+            "Partitioner": "penstock.client.producer.partitioners",
             "Producer": "penstock.client.producer.aio",
+            "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
+            "Reading": "penstock.client.consumer.aio",
+            "RebalanceListener": "penstock.client.consumer.arguments",
+            "Receipt": "penstock.records.producing",
             "TopicPartition": "penstock.client.cluster",
+            "Transaction": "penstock.client.producer.aio",
         },
     )
