@@ -10,9 +10,8 @@ below comes to depend on the client by way of this one. `docs/architecture.md` i
 docstring says what lives there and what it must never do.
 """
 
-TYPE_CHECKING = (
-    False  # type checkers take it for True; importing `typing` to say so would cost more than all the rest
-)
+# Type checkers take it for True wherever it stands; importing it from `typing` would cost more than all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from penstock import admin, aio, errors, serializers
     from penstock.client.admin.sync import Admin
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from penstock.client.consumer.sync import Consumer, Reading
     from penstock.client.group.assignors.assignor import Assignor
     from penstock.client.group.nouns import GroupMetadata, Offset
-    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor, OutgoingRecord
+    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
+    from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
     from penstock.client.producer.sync import Producer, Transaction
     from penstock.records.delivery import Delivery

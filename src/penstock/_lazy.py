@@ -16,12 +16,14 @@ from importlib import import_module
 def names_from(
     module: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a module, by where each name has its home."""
+    """`__getattr__` and `__dir__` for a module, by where each name has its home: a module, and after a colon what the
+    name is called there if it is another."""
 
     def find(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        home, _, there = homes[name].partition(":")
+        value = getattr(import_module(home), there or name)
         setattr(sys.modules[module], name, value)  # found at once from now on
         return value
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from penstock.client.group.assignors.assignor import Assignor
     from penstock.client.group.nouns import GroupMetadata, Offset
     from penstock.client.producer.aio import Producer, Transaction
-    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor, OutgoingRecord
+    from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
+    from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
