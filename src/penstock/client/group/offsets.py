@@ -108,6 +108,12 @@ class GroupOffsets:
             )
             response = await self._ask(request, ApiKey.OFFSET_FETCH, partitions)
             answers = read_fetch(response, partitions, self._client.cluster, into=found)
+            # Whoever was put out looks up as anybody may, with the next attempt; what it is told it will not need.
+            put_out = {each: error for each, error in answers.items() if error in PUT_OUT}
+            if put_out:
+                partition, error = min(put_out.items())
+                self._on_refused(error)
+                raise _Passing(error, partition)
             self._judge(answers)
 
         if partitions:

@@ -115,10 +115,13 @@ def lookup_answer(version: int) -> Any:
     return codec(OffsetFetchResponse, version).decode(codec(OffsetFetchResponse, version).encode(response))[0]
 
 
+Answer = dict[TopicPartition, ErrorCode] | Exception | OffsetFetchResponse
+
+
 class Broker:
     """Stands in for `ClusterClient`: answers commits with errors that were laid out, one request after the other."""
 
-    def __init__(self, *answers: dict[TopicPartition, ErrorCode] | Exception, last_version: int = 10) -> None:
+    def __init__(self, *answers: Answer, last_version: int = 10) -> None:
         self.answers = list(answers)
         self.settings = ConsumerSettings.of(None, {}, {"group_id": "billing"})
         self.cluster = CLUSTER
@@ -145,6 +148,8 @@ class Broker:
         answer = self.answers.pop(0) if self.answers else {}
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, OffsetFetchResponse):
+            return answer
         return OffsetCommitResponse(
             topics=[
                 OffsetCommitResponseTopic(
@@ -240,6 +245,27 @@ def test_a_member_that_was_put_out_cannot_commit_and_is_told(error: ErrorCode) -
 def test_what_waiting_does_not_cure_is_raised(error: ErrorCode, kind: type[errors.BrokerError]) -> None:
     with pytest.raises(kind):
         commit(Broker({ZERO: error}))
+
+
+def test_a_member_that_was_put_out_looks_up_as_anybody_may() -> None:
+    """Its commit would be refused; a lookup harms nobody, and must not end the application's poll."""
+    told: list[ErrorCode] = []
+    refusal = OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(group_id="billing", topics=[], error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        ]
+    )
+    broker = Broker(refusal, lookup_answer(9))
+    offsets = GroupOffsets(broker, "billing", on_refused=told.append)  # type: ignore[arg-type]
+
+    async def who() -> GroupMetadata:
+        return GroupMetadata("billing") if told else WHO
+
+    found = run_virtual(VirtualLoop(), offsets.committed([ZERO, ONE], who, deadline_ms=10_000))
+
+    assert found == {ZERO: Offset(5, 2, "note")}
+    assert told == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert [request.groups[0].member_id for request, _ in broker.asked] == ["me", None]
 
 
 def test_topics_are_named_by_id_only_where_all_ids_are_known() -> None:
