@@ -25,6 +25,9 @@ CLIENTS = [
     members.JAVA_NEW,
     members.KAFKAJS,
     members.FRANZ_COOPERATIVE,
+    members.PENSTOCK_RANGE,
+    members.PENSTOCK_COOPERATIVE,
+    members.PENSTOCK_NEW,
 ]
 
 

@@ -31,6 +31,10 @@ CLIENTS = [
     members.KAFKAJS,
     members.FRANZ_RANGE,
     members.FRANZ_COOPERATIVE,
+    members.PENSTOCK_RANGE,
+    members.PENSTOCK_STICKY,
+    members.PENSTOCK_COOPERATIVE,
+    members.PENSTOCK_NEW,
 ]
 
 
@@ -61,7 +65,30 @@ def test_three_members_join_and_leave_under_load(group: Group, host_of: StartHos
     assert committed_offsets(group) == end_offsets(group)
 
 
-def test_one_group_of_five_clients(group: Group, host_of: StartHost) -> None:
+def test_one_cooperative_group_of_four_clients(group: Group, host_of: StartHost) -> None:
+    """What each of them says of what it has is believed by the one that leads."""
+    clients = {
+        "confluent": members.CONFLUENT_COOPERATIVE,
+        "java": members.JAVA_COOPERATIVE,
+        "franz-go": members.FRANZ_COOPERATIVE,
+        "penstock": members.PENSTOCK_COOPERATIVE,
+    }
+    with Load(group.bootstrap, group.topic) as load:
+        for name, client in clients.items():
+            group.join(host_of(client), name, client.settings)
+        group.wait_until_shared_by(*clients)
+        group.leave("java")
+        group.wait_until_shared_by("confluent", "franz-go", "penstock")
+        group.leave("confluent", "franz-go")
+        group.wait_until_shared_by("penstock")
+    group.wait_until_read(load.written)
+    group.leave_all()
+
+    assert faults(group.history.events(), load.written, is_exactly_once=True) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+def test_one_group_of_six_clients(group: Group, host_of: StartHost) -> None:
     """They agree on `range`, and the subscription of each can be read by the one that leads."""
     clients = {
         "confluent": members.CONFLUENT_RANGE,
@@ -69,13 +96,14 @@ def test_one_group_of_five_clients(group: Group, host_of: StartHost) -> None:
         "kafka-python": members.KAFKA_PYTHON,
         "java": members.JAVA_RANGE,
         "franz-go": members.FRANZ_RANGE,
+        "penstock": members.PENSTOCK_RANGE,
     }
     with Load(group.bootstrap, group.topic) as load:
         for name, client in clients.items():
             group.join(host_of(client), name, client.settings)
         group.wait_until_shared_by(*clients)
         group.leave("confluent", "java")
-        group.wait_until_shared_by("aiokafka", "kafka-python", "franz-go")
+        group.wait_until_shared_by("aiokafka", "kafka-python", "franz-go", "penstock")
     group.wait_until_read(load.written)
     group.leave_all()
 
@@ -91,6 +119,9 @@ def test_one_group_of_five_clients(group: Group, host_of: StartHost) -> None:
         members.JAVA_RANGE,
         members.JAVA_NEW,
         members.FRANZ_RANGE,
+        members.PENSTOCK_RANGE,
+        members.PENSTOCK_COOPERATIVE,
+        members.PENSTOCK_NEW,
     ],
     ids=str,
 )
@@ -118,7 +149,14 @@ def test_the_partitions_of_a_member_that_vanished_go_to_the_others(
 
 @pytest.mark.parametrize(
     "client",
-    [members.CONFLUENT_RANGE, members.CONFLUENT_NEW, members.JAVA_COOPERATIVE, members.JAVA_NEW],
+    [
+        members.CONFLUENT_RANGE,
+        members.CONFLUENT_NEW,
+        members.JAVA_COOPERATIVE,
+        members.JAVA_NEW,
+        members.PENSTOCK_COOPERATIVE,
+        members.PENSTOCK_NEW,
+    ],
     ids=str,
 )
 def test_a_static_member_that_comes_back_finds_its_partitions_and_disturbs_nobody(

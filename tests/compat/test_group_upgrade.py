@@ -24,6 +24,7 @@ PARTITION_COUNT = 6
         (members.CONFLUENT_RANGE, members.CONFLUENT_NEW),
         (members.CONFLUENT_RANGE, members.JAVA_NEW),
         (members.FRANZ_COOPERATIVE, members.JAVA_NEW),
+        (members.PENSTOCK_COOPERATIVE, members.PENSTOCK_NEW),
     ],
     ids=str,
 )

@@ -22,7 +22,7 @@ from pathlib import Path
 from compat.clients.java import CURRENT, JVM_OPTIONS, class_path
 from compat.clients.kafka_python import OLD_INTERPRETER
 from compat.groups.history import Event, History, delivered, is_shared, owned
-from harness.brokers import KAFKA_CACHE, ROOT, tool
+from harness.brokers import KAFKA_CACHE, ROOT, penstock_environment, tool
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 NODE_MODULES = ROOT / ".cache" / "programs" / "kafkajs" / "node_modules"
@@ -58,7 +58,7 @@ class Host:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
+            env={**penstock_environment(), "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
         )
         self._histories: dict[str, History] = {}
         self._is_killed = False
@@ -273,6 +273,18 @@ JAVA_NEW = Client("java-consumer", _java(), NEW_JAVA, is_new=True)
 KAFKAJS = Client("kafkajs", _node, {"heartbeatInterval": 200, "sessionTimeout": 6000, "maxWaitTimeInMs": 50})
 FRANZ_COOPERATIVE = Client("franz-go-cooperative-sticky", _go, {"balancer": "cooperative-sticky"})
 FRANZ_RANGE = Client("franz-go-range", _go, {"balancer": "range"})
+PENSTOCK_RANGE = Client(
+    "penstock-range", _python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "range"}
+)
+PENSTOCK_STICKY = Client(
+    "penstock-sticky", _python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "sticky"}
+)
+PENSTOCK_COOPERATIVE = Client(
+    "penstock-cooperative-sticky",
+    _python("penstock_members.py"),
+    {**JAVA, "partition.assignment.strategy": "cooperative-sticky"},
+)
+PENSTOCK_NEW = Client("penstock-consumer", _python("penstock_members.py"), NEW_JAVA, is_new=True)
 
 
 def old_java(version: str) -> Client:

@@ -1,0 +1,51 @@
+"""Group members of Penstock's own client; orders and events as compat.groups.members has them."""
+
+import contextlib
+
+from member_host import run_in_threads
+
+from penstock import errors
+from penstock.client.consumer.sync import Consumer
+
+
+class Listener:
+    def __init__(self, member, consumer):
+        self.member = member
+        self.consumer = consumer
+
+    def on_partitions_assigned(self, partitions):
+        self.member.tell("assigned", partitions)
+
+    def on_partitions_revoked(self, partitions):
+        self.member.tell_records()
+        self.consumer.commit()
+        self.member.tell("revoked", partitions)
+
+    def on_partitions_lost(self, partitions):
+        self.member.tell("lost", partitions)
+
+
+def run(member):
+    consumer = Consumer(
+        settings={
+            "bootstrap.servers": member.order["bootstrap"],
+            "group.id": member.order["group"],
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **member.order["settings"],
+        }
+    )
+    consumer.subscribe(member.order["topics"], listener=Listener(member, consumer))
+    while not member.leaving.is_set():
+        messages = consumer.poll(timeout_ms=50)
+        for message in messages:
+            member.read(message.partition, message.offset, message.value)
+        member.tell_records()
+        if messages:
+            with contextlib.suppress(errors.CommitFailed, errors.RebalanceInProgress):
+                consumer.commit()
+    consumer.close()
+
+
+if __name__ == "__main__":
+    run_in_threads(run)
