@@ -55,6 +55,8 @@ class KafkaCluster:
     ) -> None:
         controllers = {node_id: free_port() for node_id in NODE_IDS}
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
+        self.controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
+        """The addresses of the controllers, which clients do not usually see."""
         self.nodes: dict[int, KafkaNode] = {}
         for node_id, controller_port in controllers.items():
             port = free_port()

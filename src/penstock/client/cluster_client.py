@@ -63,8 +63,10 @@ class ClusterClient:
         self.clock: Clock = clock or SystemClock()
         self._random = rng or random.Random()
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
+        controllers = self._get("bootstrap.controllers")
+        self._asks_controllers = bool(controllers)
         self._bootstrap = Bootstrap(
-            settings.get("bootstrap.servers"),
+            controllers or settings.get("bootstrap.servers"),
             lookup=settings.get("client.dns.lookup"),
             may_return=settings.get("metadata.recovery.strategy") == "rebootstrap",
             rng=self._random,
@@ -97,10 +99,7 @@ class ClusterClient:
 
     @property
     def api_timeout_ms(self) -> int:
-        try:
-            timeout_ms: int | None = self.settings.get("default.api.timeout.ms")
-        except KeyError:
-            timeout_ms = None
+        timeout_ms: int | None = self._get("default.api.timeout.ms")
         return API_TIMEOUT_MS if timeout_ms is None else timeout_ms
 
     # -- the picture
@@ -302,7 +301,14 @@ class ClusterClient:
 
     async def ask_for_metadata(self, request: Any) -> Any:
         connection = await self._any_connection()
-        response = await connection.ask(request, timeout_s=self._request_timeout_ms / 1000)
+        timeout_s = self._request_timeout_ms / 1000
+        if self._asks_controllers:
+            from penstock.client import controllers
+
+            described = await connection.ask(controllers.request(), timeout_s=timeout_s)
+            response = controllers.as_metadata(request, described)
+        else:
+            response = await connection.ask(request, timeout_s=timeout_s)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.return_to_bootstrap():
             raise errors.Disconnected(f"{connection.peer} sent the client back to its bootstrap servers")
         if response.error_code != ErrorCode.NONE:
@@ -321,6 +327,10 @@ class ClusterClient:
         return True
 
     # -- helpers
+
+    def _get(self, name: str) -> Any:
+        """A setting that not every kind of client has."""
+        return self.settings.get(name) if name in self.settings.table() else None
 
     def _check_open(self) -> None:
         if self._is_closed:

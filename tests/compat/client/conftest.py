@@ -25,8 +25,7 @@ def running_kafka_cluster(
 
 
 @pytest.fixture
-def kafka_cluster(running_kafka_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """Three nodes of Apache Kafka, all alive. What a test kills is started again after it."""
+def kafka_cluster(running_kafka_cluster: KafkaCluster) -> KafkaCluster:
+    """Three nodes of Apache Kafka, all alive: what a test kills is started again before the next."""
     running_kafka_cluster.heal()
-    yield running_kafka_cluster
-    running_kafka_cluster.heal()
+    return running_kafka_cluster
