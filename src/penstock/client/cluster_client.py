@@ -199,7 +199,7 @@ class ClusterClient:
         """
         connection = self._connected(node_id)
         if not expects_answer:
-            return connection.send_and_forget(request)
+            return connection.send_and_forget(request, version=version)
         timeout_s = (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         return connection.send(request, version=version, timeout_s=timeout_s)
 

@@ -157,15 +157,17 @@ class ClientConnection:
         self._stream.send(frame)
         return pending.answer
 
-    def send_and_forget(self, request: Any) -> asyncio.Future[None]:
+    def send_and_forget(self, request: Any, *, version: int | None = None) -> asyncio.Future[None]:
         """For produce with acks=0, which gets no answer. The future is done when the system has taken all bytes, so
         that a sender who waits for it does not fill memory faster than the broker reads."""
         if self.is_closed:
             raise Disconnected(f"the connection to {self.peer} is closed")
         described = _api_of(request)
+        if version is None:
+            version = self.version_for(described)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         self.used_at = self._loop.time()
-        self._stream.send(self._frame(request, described, self.version_for(described)))
+        self._stream.send(self._frame(request, described, version))
         sent: asyncio.Future[None] = self._loop.create_future()
         if self._stream.backlog_bytes():
             self._sending.append(sent)
