@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
+    "Records": ("produce", "consume", "perf"),
     "Cluster": ("topics", "configs", "groups", "offsets", "quotas", "users"),
+    "Watching": ("top",),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }

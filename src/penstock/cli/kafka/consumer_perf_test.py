@@ -118,14 +118,13 @@ def settings_of(said: Said) -> dict[str, str]:
 def show_date(seconds: float, letters: str) -> str:
     """A local time, in the notation of Java's SimpleDateFormat, as far as numbers go."""
     moment = datetime.fromtimestamp(seconds)
-    told = re.sub(
+    return re.sub(
         "yyyy|MM|dd|HH|mm|ss|SSS",
         lambda match: (
             f"{moment.microsecond // 1000:03}" if match[0] == "SSS" else moment.strftime(LETTERS[match[0]])
         ),
         letters,
     )
-    return told
 
 
 def total_line(consumed: Consumed, began: float, letters: str) -> str:

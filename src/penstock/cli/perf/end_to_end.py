@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Refusal
 from penstock.cli.perf.measuring import Latencies
 from penstock.cli.perf.producing import LETTERS
+
+if TYPE_CHECKING:
+    from penstock import Message
 
 PATIENCE_MS = 60_000.0
 
@@ -30,7 +34,7 @@ def measure(
         Consumer(settings={**common, "auto.offset.reset": "latest", "fetch.max.wait.ms": 500}) as consumer,
     ):
         producer.partitions_for(topic)
-        partitions = [TopicPartition(topic, one.partition) for one in consumer.partitions_for(topic)]
+        partitions = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]
         consumer.assign(partitions)
         for partition, end in consumer.end_offsets(partitions).items():
             consumer.seek(partition, end)
@@ -47,8 +51,8 @@ def measure(
     return latencies
 
 
-def _check(value: bytes, messages: list[object]) -> None:
+def _check(value: bytes, messages: Sequence[Message]) -> None:
     if not messages:
         raise Refusal(f"no record came back within {PATIENCE_MS / 1000:.0f} s")
-    if len(messages) > 1 or messages[0].value != value:  # type: ignore[attr-defined]
+    if len(messages) > 1 or messages[0].value != value:
         raise Refusal("another record came back than was sent; is somebody else writing to the topic?")

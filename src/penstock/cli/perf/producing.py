@@ -1,7 +1,8 @@
 """A producer at full speed, or at so many records a second.
 
-A latency is the time from `send` to the broker's answer. Not every record is timed: a callback for each would
-measure the callbacks. So at most `SAMPLES_MAX` are, evenly spread."""
+A latency is the time from `send` to the broker's answer. Not every record is timed: a callback for each would measure
+the callbacks. So the last of each chunk is, and a chunk is as large as it may be for `SAMPLES` of them.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from penstock.cli.perf.measuring import Meter, Pace, Span
 if TYPE_CHECKING:
     from penstock import Producer
 
-SAMPLES_MAX = 200_000
-CHUNK_RECORDS = 100  # sent between two looks at the clock
+SAMPLES = 20_000
+CHUNK_RECORDS_MAX = 100  # sent between two looks at the clock
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 DISTINCT_PAYLOADS = 1_000  # so that making payloads is not what is measured
 
@@ -79,11 +80,11 @@ def produce(
     """Send all records; returns when all are answered."""
     from penstock import Producer
 
-    sample_every = max(1, load.count // SAMPLES_MAX)
+    chunk_records = min(max(1, load.count // SAMPLES), CHUNK_RECORDS_MAX)
     latencies: deque[float] = deque()  # filled by the producer's thread
     with Producer(dict(settings)) as producer:
         producer.partitions_for(load.topic)  # so that connecting is not what is measured
-        clock = time.perf_counter
+        send, clock = producer.send, time.perf_counter
         meter = Meter(now=clock(), window_seconds=load.window_seconds)
         pace = Pace(load.per_second, now=clock())
         steady: Meter | None = None
@@ -92,15 +93,11 @@ def produce(
         while sent < load.count:
             if transaction is not None:
                 transaction.step(clock())
-            chunk = list(islice(payloads, min(CHUNK_RECORDS, load.count - sent)))
+            chunk = list(islice(payloads, min(chunk_records, load.count - sent)))
             for value in chunk:
-                receipt = producer.send(load.topic, value)
-                if sent % sample_every == 0:
-                    began = clock()
-                    receipt.add_done_callback(
-                        lambda receipt, began=began: latencies.append((clock() - began) * 1000)  # type: ignore[misc]
-                    )
-                sent += 1
+                receipt = send(load.topic, value)
+            receipt.add_done_callback(_timer(clock(), latencies))
+            sent += len(chunk)
             size = sum(map(len, chunk))
             meter.add(len(chunk), size)
             if steady is not None:
@@ -131,7 +128,6 @@ class _Transactions:
         self._duration_s = duration_ms / 1000
         self._open = ExitStack()
         self._began: float | None = None
-        producer.init_transactions()
 
     def step(self, now: float) -> None:
         if self._began is not None and now - self._began >= self._duration_s:
@@ -143,6 +139,10 @@ class _Transactions:
     def end(self) -> None:
         self._open.close()
         self._began = None
+
+
+def _timer(began: float, latencies: deque[float]) -> Callable[[object], None]:
+    return lambda receipt: latencies.append((time.perf_counter() - began) * 1000)
 
 
 def _take(latencies: deque[float], meter: Meter, steady: Meter | None) -> None:

@@ -109,7 +109,7 @@ def _count(topic: str, settings: Mapping[str, object]) -> int:
     with Consumer(
         settings={name: value for name, value in settings.items() if name != "group.id"}
     ) as consumer:
-        partitions = [TopicPartition(topic, one.partition) for one in consumer.partitions_for(topic)]
+        partitions = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     return sum(ends[partition] - begins[partition] for partition in partitions)
 

@@ -27,7 +27,6 @@ def transact(
 
     payloads = random_payloads(size)
     with Producer(dict(settings)) as producer:
-        producer.init_transactions()
         producer.partitions_for(topic)
         clock = time.perf_counter
         meter = Meter(now=clock(), window_seconds=window_seconds)

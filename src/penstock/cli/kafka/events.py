@@ -1,0 +1,42 @@
+"""Events of the verifiable tools: one JSON object a line, as Kafka's system tests read them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class EventPrinter:
+    """Prints events from any thread, each on a line of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def tell(self, name: str, **facts: object) -> None:
+        event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **facts}
+        line = json.dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
+        with self._lock:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Callable[[], bool]]:
+    """A function that says whether SIGTERM or SIGINT has asked for the end: these tools end in order, and say so."""
+    is_asked = threading.Event()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, lambda *_: is_asked.set()) for number in numbers}
+    try:
+        yield is_asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def shown(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

@@ -1,0 +1,168 @@
+"""Figures as a picture for a terminal: pure, so that a test can look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.output import printable, show_bytes, show_duration
+from penstock.cli.top.figures import Figures, GroupFigures, TopicFigures
+
+SPARK = "▁▂▃▄▅▆▇█"
+HEAD_LINES = 5
+ROWS_MIN = 3
+
+SORTS: dict[str, Callable[[TopicFigures], float]] = {
+    "rate": lambda topic: topic.records_per_second,
+    "lag": lambda topic: topic.lag,
+    "size": lambda topic: topic.size_bytes,
+}
+
+
+@dataclass(slots=True)
+class View:
+    """What the user has chosen to see."""
+
+    sort: str = "rate"
+    is_paused: bool = False
+    problem: str | None = None
+
+    def next_sort(self) -> None:
+        names = ["name", *SORTS]
+        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+
+
+def draw(figures: Figures, view: View, *, height: int) -> RenderableType:
+    """The whole screen, in so many lines at most."""
+    brokers = _brokers(figures)
+    # The head, the hints and the frames take their lines; topics and groups share the rest.
+    left = max(2 * ROWS_MIN, height - HEAD_LINES - len(figures.brokers) - 12)
+    group_rows = min(len(figures.groups), max(ROWS_MIN, left // 2))
+    topic_rows = max(ROWS_MIN, left - group_rows)
+    parts: list[RenderableType] = [_head(figures), brokers, _topics(figures, view, topic_rows)]
+    if figures.groups:
+        parts.append(_groups(figures, group_rows))
+    parts.append(_hints(view))
+    return Group(*parts)
+
+
+def sort_topics(topics: Sequence[TopicFigures], sort: str) -> list[TopicFigures]:
+    """By name, or by what there is most of."""
+    key = SORTS.get(sort)
+    return list(topics) if key is None else sorted(topics, key=lambda topic: (-key(topic), topic.name))
+
+
+def sort_groups(groups: Sequence[GroupFigures]) -> list[GroupFigures]:
+    """Those that are furthest behind first."""
+    return sorted(groups, key=lambda group: (-group.lag, group.name))
+
+
+def spark(values: Sequence[float], width: int) -> str:
+    """A line of little bars, of which the highest is the largest value."""
+    shown = values[-width:]
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return SPARK[0] * len(shown)
+    return "".join(SPARK[min(len(SPARK) - 1, int(value / top * (len(SPARK) - 1) + 0.5))] for value in shown)
+
+
+def show_rate(per_second: float) -> str:
+    if per_second >= 10_000_000:
+        return f"{per_second / 1_000_000:.0f} M/s"
+    if per_second >= 1_000_000:
+        return f"{per_second / 1_000_000:.1f} M/s"
+    if per_second >= 10_000:
+        return f"{per_second / 1_000:.0f} k/s"
+    return f"{per_second:,.0f}/s" if per_second >= 10 or per_second == 0 else f"{per_second:.1f}/s"
+
+
+def _head(figures: Figures) -> Panel:
+    line = Text.assemble(
+        ("in ", "dim"),
+        (show_rate(figures.records_per_second), "bold"),
+        ("   ", ""),
+        (f"{show_bytes(figures.bytes_per_second)}/s", "bold"),
+        ("   partitions ", "dim"),
+        (f"{figures.partitions:,}", "bold"),
+        ("   without a leader ", "dim"),
+        (f"{figures.without_leader:,}", "bold red" if figures.without_leader else "bold green"),
+        ("   under-replicated ", "dim"),
+        (f"{figures.under_replicated:,}", "bold yellow" if figures.under_replicated else "bold green"),
+    )
+    series = Text(spark(figures.history, 60) or " ", style="cyan")
+    title = Text(f"cluster {printable(figures.cluster_id or 'without an id')}")
+    return Panel(Group(line, series), title=title, title_align="left", border_style="dim")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold dim", pad_edge=False, padding=(0, 2, 0, 1), expand=False)
+    for number, column in enumerate(columns):
+        table.add_column(
+            column, justify="left" if number == 0 else "right", no_wrap=True, overflow="ellipsis"
+        )
+    return table
+
+
+def _brokers(figures: Figures) -> Table:
+    table = _table("broker", "address", "leads", "replicas", "in", "data")
+    for one in figures.brokers:
+        broker = one.broker
+        table.add_row(
+            Text(f"{broker.id}{' *' if broker.is_controller else ''}"),
+            Text(printable(broker.address)),
+            f"{one.leads:,}",
+            f"{one.replicas:,}",
+            show_rate(one.records_per_second),
+            show_bytes(broker.used_bytes) if broker.used_bytes is not None else "-",
+        )
+    return table
+
+
+def _topics(figures: Figures, view: View, rows: int) -> RenderableType:
+    table = _table("topic", "partitions", "in", "bytes", "records", "data", "lag")
+    chosen = sort_topics(figures.topics, view.sort)
+    for topic in chosen[:rows]:
+        table.add_row(
+            Text(printable(topic.name)),
+            f"{topic.partitions:,}",
+            show_rate(topic.records_per_second),
+            f"{show_bytes(topic.bytes_per_second)}/s",
+            f"{topic.records:,}",
+            show_bytes(topic.size_bytes),
+            Text(f"{topic.lag:,}", style="yellow" if topic.lag else ""),
+        )
+    rest = len(chosen) - rows
+    return (
+        Group(Text(), table, Text(f" and {rest:,} more", style="dim")) if rest > 0 else Group(Text(), table)
+    )
+
+
+def _groups(figures: Figures, rows: int) -> RenderableType:
+    table = _table("group", "state", "members", "lag", "commits", "behind")
+    chosen = sort_groups(figures.groups)
+    for group in chosen[:rows]:
+        behind = "-" if group.seconds_behind is None else show_duration(group.seconds_behind * 1000)
+        table.add_row(
+            Text(printable(group.name)),
+            group.state,
+            f"{group.members:,}",
+            Text(f"{group.lag:,}", style="yellow" if group.lag else "green"),
+            show_rate(group.records_per_second),
+            behind,
+        )
+    rest = len(chosen) - rows
+    return (
+        Group(Text(), table, Text(f" and {rest:,} more", style="dim")) if rest > 0 else Group(Text(), table)
+    )
+
+
+def _hints(view: View) -> Text:
+    if view.problem is not None:
+        return Text(f"\n {printable(view.problem)}", style="red")
+    paused = "  paused" if view.is_paused else ""
+    return Text(f"\n q quit   s sort (by {view.sort})   space pause{paused}", style="dim")
