@@ -21,14 +21,20 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack
 
 from penstock.testing.faults import Faults
 
+if TYPE_CHECKING:
+    from penstock import Admin, Consumer, Producer
+    from penstock.client.options import AdminOptions, ConsumerOptions, ProducerOptions
+
 STOP_SECONDS = 10.0  # beyond this a broker is killed; a clean stop takes some milliseconds
+CLIENT_CLOSE_SECONDS = 2.0  # for what a test left unsent
 PORTS = range(15_000, 30_000)  # below those that the system gives to outgoing connections
 PORT_TRIES = 20
 SOURCE = str(Path(__file__).resolve().parents[2])
@@ -61,6 +67,7 @@ class Broker:
         self.log_file = self.folder / "broker.log"
         self.port = port or _free_port()
         self.faults = Faults(self._tell)
+        self._closing: list[Callable[[], None]] = []
         self._telling = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._remains: list[subprocess.Popen[str]] = []
@@ -119,7 +126,13 @@ class Broker:
         self._running().send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End it, and remove its data unless the folder was given."""
+        """End it and the clients that it made, and remove its data unless the folder was given."""
+        closing, self._closing = self._closing, []
+        for close in closing:
+            with contextlib.suppress(
+                Exception
+            ):  # a test that breaks the broker may well leave broken clients
+                close()
         self.stop()
         self._finalizer()
 
@@ -142,6 +155,32 @@ class Broker:
         """The end of what the broker told."""
         data = self.log_file.read_bytes() if self.log_file.exists() else b""
         return data[-last_bytes:].decode("utf-8", "replace")
+
+    # -- clients, closed with it
+
+    def producer(self, **options: Unpack[ProducerOptions]) -> Producer:
+        """A producer for this broker: `broker.producer(serializer="json")`."""
+        from penstock import Producer
+
+        producer = Producer(self.bootstrap_servers, **options)
+        self._closing.append(partial(producer.close, CLIENT_CLOSE_SECONDS))
+        return producer
+
+    def consumer(self, *topics: str, **options: Unpack[ConsumerOptions]) -> Consumer:
+        """A consumer of this broker's topics: `broker.consumer("orders", group="billing")`."""
+        from penstock import Consumer
+
+        options["bootstrap_servers"] = self.bootstrap_servers
+        consumer = Consumer(*topics, **options)
+        self._closing.append(partial(consumer.close, timeout_ms=round(CLIENT_CLOSE_SECONDS * 1000)))
+        return consumer
+
+    def admin(self, **options: Unpack[AdminOptions]) -> Admin:
+        from penstock import Admin
+
+        admin = Admin(self.bootstrap_servers, **options)
+        self._closing.append(admin.close)
+        return admin
 
     # -- helpers
 

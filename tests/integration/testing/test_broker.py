@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.brokers import answers, penstock_environment
 from harness.waiting import wait_until
+from penstock import errors
 from penstock.testing import Broker, BrokerFailed, PendingFault
 
 pytestmark = pytest.mark.penstock_only("its own test broker")
@@ -215,6 +216,33 @@ def test_faults_that_did_not_happen_can_be_forgotten(broker: Broker) -> None:
     broker.faults.clear()
 
     deliver(broker, "events")
+
+
+# -- clients of our own
+
+
+def test_clients_come_with_the_broker_and_go_with_it() -> None:
+    with Broker() as broker:
+        admin = broker.admin()
+        admin.create_topic("orders", partitions=2)
+        producer = broker.producer(serializer="json")
+        producer.send("orders", {"id": 1}, key="alice").result(WAIT_SECONDS)
+        consumer = broker.consumer("orders", deserializer="json")
+        (message,) = consumer.read(until="end").to_messages()
+        assert (message.key, message.value) == (b"alice", {"id": 1})
+
+    with pytest.raises(errors.ClientClosed):
+        producer.send("orders", {"id": 2})
+
+
+def test_a_client_that_cannot_be_closed_well_does_not_keep_the_broker() -> None:
+    broker = Broker()
+    broker.producer().send("orders", b"never written")
+    broker.kill()
+
+    broker.close()
+
+    assert not broker.folder.exists()
 
 
 # -- the plugin
