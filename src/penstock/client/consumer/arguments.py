@@ -14,19 +14,22 @@ from penstock.records.kernel import Message
 
 
 class RebalanceListener(Protocol):
-    """Hears of partitions that come and go, inside the application's own calls; any of the methods may be missing."""
+    """Hears of partitions that come and go, inside the application's own calls.
+
+    A subclass names what it wants to hear; of any other object too, methods may be missing.
+    """
 
     def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...], /) -> object:
         """They are this consumer's now, and nothing of them has been given yet: the moment to seek."""
-        ...
+        return None
 
     def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...], /) -> object:
         """They are about to go to others: the moment to finish and commit."""
-        ...
+        return None
 
     def on_partitions_lost(self, partitions: tuple[TopicPartition, ...], /) -> object:
         """They went to others already. Where this is missing, they count as revoked."""
-        ...
+        return self.on_partitions_revoked(partitions)
 
 
 def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None) -> Subscription:
