@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import Admin, TopicPartition
+from penstock import Admin, Consumer, Producer, TopicPartition, aio, errors
 from penstock.admin import NewTopic
 
 
@@ -23,3 +23,36 @@ def ask(admin: Admin) -> None:
     name: int = admin.list_topics()[0].name  # wrong
     admin.describe_producers([TopicPartition("orders", "0")])  # wrong
     print(name)
+
+
+def make_producers() -> None:
+    Producer("localhost:9092", linger_ms=5, acks=1, compression_type="lz4", serializer=len)
+    Producer("localhost:9092", linger_ms=0.5)  # wrong
+    Producer("localhost:9092", acks="most")  # wrong
+    Producer("localhost:9092", compression_type="zip")  # wrong
+    Producer("localhost:9092", serializer=5)  # wrong
+    Producer("localhost:9092", deserializer="json")  # wrong
+    Producer("localhost:9092", lingr_ms=5)  # wrong
+
+
+def make_consumers() -> None:
+    Consumer("orders", group="billing", enable_auto_commit=False)
+    Consumer("orders", group=5)  # wrong
+    Consumer("orders", enable_auto_commit="no")  # wrong
+    Consumer("orders", isolation_level="serializable")  # wrong
+    Consumer(5)  # wrong
+
+
+def use(producer: Producer, consumer: Consumer, later: aio.Consumer) -> None:
+    producer.send(b"orders", b"value")  # wrong
+    producer.send("orders", b"value", partition="0")  # wrong
+    producer.send("orders", b"value", b"key")  # wrong
+    producer.send("orders", b"value", headers={"trace": 1})  # wrong
+    text: str = producer.send("orders", b"value").result().offset  # wrong
+    for message in consumer:
+        offset: str = message.offset  # wrong
+        print(offset)
+    print(list(later))  # wrong
+    consumer.seek(("orders", 0, 5), 5)  # wrong
+    consumer.subscribe(5)  # wrong
+    print(text, errors.NoSuchError)  # wrong

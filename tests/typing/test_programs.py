@@ -158,8 +158,9 @@ def _parse(path: Path) -> ast.Module:
 
 
 CLASSES = {
-    "Admin": penstock.Admin,
-    "aio.Admin": penstock.aio.Admin,
+    prefix + name: getattr(module, name)
+    for prefix, module in (("", penstock), ("aio.", penstock.aio))
+    for name in ("Admin", "Consumer", "Message", "Producer", "Reading", "Receipt", "Transaction")
 }
 
 
