@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,13 @@ class Host:
         self._is_killed = True
         self._process.kill()
         self._end()
+
+    def freeze(self) -> None:
+        """Its members stop in the middle of whatever they do, and know nothing of it."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         if self._process.returncode is None:

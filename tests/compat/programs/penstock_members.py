@@ -4,8 +4,7 @@ import contextlib
 
 from member_host import run_in_threads
 
-from penstock import errors
-from penstock.client.consumer.sync import Consumer
+from penstock import Consumer, errors
 
 
 class Listener:

@@ -1,0 +1,253 @@
+"""Trouble that clients ride through, or report, with nothing lost: on Penstock, and on one node of Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compat.conftest import GROUP_SETTINGS, StartHost
+from compat.groups import members
+from compat.groups.history import delivery_faults
+from compat.groups.members import Client, Group, Host
+from compat.groups.state import committed_offsets, end_offsets
+from harness.admin import create_topic, new_name
+from harness.brokers import Broker
+from harness.own_load import OwnLoad, check_each_once_and_in_order
+from harness.waiting import wait_until
+from penstock import Consumer, Message, Producer, TopicPartition, errors
+
+PARTITION_COUNT = 4
+OWN_CLIENTS = [members.PENSTOCK_RANGE, members.PENSTOCK_COOPERATIVE, members.PENSTOCK_NEW]
+PROTOCOLS = ["classic", "consumer"]
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
+
+    def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("assigned", partitions))
+
+    def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("revoked", partitions))
+
+    def on_partitions_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.told.append(("lost", partitions))
+
+
+def consumer_of(bootstrap: str, topic: str, group: str, protocol: str, **more: object) -> Consumer:
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        **more,
+    }
+    if protocol == "classic":
+        settings = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, **settings}
+    return Consumer(topic, settings=settings)
+
+
+def read_until(consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
+    wait_until(
+        lambda: bool(found.extend(consumer.poll(timeout_ms=50)) or len(found) >= count),
+        f"{count} messages",
+        seconds=60,
+    )
+    return found
+
+
+def write(bootstrap: str, topic: str, count: int) -> None:
+    with Producer(bootstrap) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number)
+
+
+@pytest.fixture
+def topic(group_cluster: Broker) -> str:
+    return create_topic(group_cluster.bootstrap, "trouble", partitions=PARTITION_COUNT)
+
+
+def test_a_broker_killed_under_producers_and_groups_loses_nothing(
+    tmp_path: Path, make_broker: Callable[..., Broker], host_of: StartHost
+) -> None:
+    # A KRaft broker that was killed is not let in again before its old session ends.
+    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **session})
+    broker.start()
+    try:
+        topic = create_topic(broker.bootstrap, "killed", partitions=PARTITION_COUNT)
+        groups = {
+            client: Group(broker.bootstrap, f"killed-{client}", topic, partition_count=PARTITION_COUNT)
+            for client in OWN_CLIENTS
+        }
+        with OwnLoad(broker.bootstrap, topic) as load:
+            for client, group in groups.items():
+                for name in ("a", "b"):
+                    group.join(host_of(client), name, client.settings)
+            for group in groups.values():
+                group.wait_until_shared_by("a", "b")
+            for _ in range(2):
+                broker.kill()
+                broker.start()
+                load.wait_for_more()
+                written = dict(load.written)
+                for group in groups.values():
+                    group.wait_until_read(written)
+        for client, group in groups.items():
+            group.wait_until_read(load.written)
+            group.leave_all()
+            # What was read and not committed when the broker died may come again.
+            found = delivery_faults(group.history.events(), load.written, is_exactly_once=False)
+            assert (str(client), found) == (str(client), [])
+            assert committed_offsets(group) == end_offsets(group), client
+        check_each_once_and_in_order(load.stored(), load.written)
+    finally:
+        broker.close()
+    broker.check_output()
+
+
+@pytest.mark.parametrize("client", OWN_CLIENTS, ids=str)
+def test_a_process_that_was_stopped_beyond_its_session_learns_that_it_lost_its_partitions(
+    group_cluster: Broker, topic: str, host_of: StartHost, client: Client
+) -> None:
+    group = Group(group_cluster.bootstrap, new_name("group"), topic, partition_count=PARTITION_COUNT)
+    settings = dict(client.settings)
+    if not client.is_new:
+        settings["session.timeout.ms"] = "1500"
+    paused = Host(client.command())
+    with OwnLoad(group.bootstrap, topic) as load:
+        group.join(host_of(client), "a", settings)
+        group.join(paused, "paused", settings)
+        group.wait_until_shared_by("a", "paused")
+        paused.freeze()
+        group.history.wait_until(
+            lambda events: is_read_by(group, "a", PARTITION_COUNT), "the other one reads everything"
+        )
+        paused.thaw()
+        group.wait_until_shared_by("a", "paused")
+    group.wait_until_read(load.written)
+    events = group.history.events()
+    group.leave_all()
+    paused.close()
+
+    assert [event for event in events if event.member == "paused" and event.kind == "lost"]
+    assert delivery_faults(events, load.written, is_exactly_once=False) == []
+    assert committed_offsets(group) == end_offsets(group)
+
+
+def is_read_by(group: Group, member: str, partition_count: int) -> bool:
+    return len(group.owned().get(member, ())) == partition_count
+
+
+def test_a_static_member_is_fenced_by_one_of_its_name(group_cluster: Broker, topic: str) -> None:
+    group = new_name("group")
+    write(group_cluster.bootstrap, topic, 10)
+    older = consumer_of(group_cluster.bootstrap, topic, group, "classic", **{"group.instance.id": "one"})
+    newer = consumer_of(group_cluster.bootstrap, topic, group, "classic", **{"group.instance.id": "one"})
+    with older, newer:
+        read_until(older, 10)
+        read_until(newer, 10)
+
+        with pytest.raises(errors.FencedInstanceId, match=r"group\.instance\.id of its own"):
+            wait_until(lambda: bool(older.poll(timeout_ms=50)), "the older one hears of it", seconds=30)
+        with pytest.raises((errors.FencedInstanceId, errors.CommitFailed)):
+            older.commit({TopicPartition(topic, 0): 1})
+        newer.commit()
+
+
+def test_a_static_member_of_the_newer_protocol_is_not_let_in_beside_one_of_its_name(
+    group_cluster: Broker, topic: str
+) -> None:
+    group = new_name("group")
+    write(group_cluster.bootstrap, topic, 10)
+    first = consumer_of(group_cluster.bootstrap, topic, group, "consumer", **{"group.instance.id": "one"})
+    second = consumer_of(group_cluster.bootstrap, topic, group, "consumer", **{"group.instance.id": "one"})
+    with first, second:
+        read_until(first, 10)
+
+        with pytest.raises(errors.UnreleasedInstanceId, match="stop the other member"):
+            wait_until(lambda: bool(second.poll(timeout_ms=50)), "the second one hears of it", seconds=30)
+        first.commit()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_consumer_that_polls_too_late_loses_its_partitions_and_may_not_commit(
+    group_cluster: Broker, topic: str, protocol: str
+) -> None:
+    group = new_name("group")
+    write(group_cluster.bootstrap, topic, 20)
+    late = consumer_of(group_cluster.bootstrap, topic, group, protocol, **{"max.poll.interval.ms": 1000})
+    listener = Listener()
+    late.subscribe(topic, listener=listener)
+    other = consumer_of(group_cluster.bootstrap, topic, group, protocol)
+    with late, other:
+        read_until(late, 20)
+
+        again = read_until(other, 20)  # nothing was committed, so it reads everything
+
+        assert len(again) == 20
+        with pytest.raises(errors.CommitFailed, match=r"max\.poll\.interval\.ms"):
+            late.commit()
+        other.commit()
+        wait_until(
+            lambda: bool(late.poll(timeout_ms=20) or other.poll(timeout_ms=20) or late.assignment()),
+            "it is back",
+            seconds=30,
+        )
+        assert "lost" in [kind for kind, _ in listener.told]
+        assert not late.assignment() & other.assignment()
+
+
+def test_a_producer_is_fenced_by_one_with_its_transactional_id(group_cluster: Broker, topic: str) -> None:
+    name = new_name("transactional")
+    with Producer(group_cluster.bootstrap, transactional_id=name) as older:
+        with older.transaction():
+            older.send(topic, b"committed", partition=0).add_done_callback(lambda receipt: None)
+        with Producer(group_cluster.bootstrap, transactional_id=name) as newer:
+            with newer.transaction():
+                newer.send(topic, b"newer", partition=0)
+
+            # A broker says so at once, or only that the transaction has to be aborted, which then cannot be done.
+            with pytest.raises((errors.Fenced, errors.TransactionAborted)), older.transaction():
+                older.send(topic, b"fenced", partition=0)
+            with pytest.raises(errors.Fenced), older.transaction():
+                older.send(topic, b"fenced", partition=0)
+
+    with Consumer(
+        topic, bootstrap_servers=group_cluster.bootstrap, isolation_level="read_committed"
+    ) as consumer:
+        values = [message.value for message in consumer.read(until="end").to_messages()]
+    assert values == [b"committed", b"newer"]
+
+
+def test_a_group_of_an_idle_application_goes_on_when_its_broker_is_replaced(
+    tmp_path: Path, make_broker: Callable[..., Broker]
+) -> None:
+    """The broker comes back while the application is at work, and its next poll finds everything as it was."""
+    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **session})
+    broker.start()
+    try:
+        topic = create_topic(broker.bootstrap, "replaced", partitions=PARTITION_COUNT)
+        write(broker.bootstrap, topic, 10)
+        consumers = {
+            protocol: consumer_of(broker.bootstrap, topic, f"replaced-{protocol}", protocol)
+            for protocol in PROTOCOLS
+        }
+        for consumer in consumers.values():
+            read_until(consumer, 10)
+            consumer.commit()
+        broker.restart()
+        write(broker.bootstrap, topic, 10)
+        for protocol, consumer in consumers.items():
+            with consumer:
+                assert len(read_until(consumer, 10)) == 10, protocol
+                consumer.commit()
+    finally:
+        broker.close()
+    broker.check_output()
