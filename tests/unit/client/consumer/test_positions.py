@@ -33,7 +33,9 @@ def positions(policy: str = "earliest", *, has_group: bool = False) -> Positions
 
 
 def cluster(leader_id: int, epoch: int) -> Cluster:
-    topic = Topic("orders", partitions=(PartitionInfo(0, leader_id, epoch), PartitionInfo(1, leader_id, epoch)))
+    topic = Topic(
+        "orders", partitions=(PartitionInfo(0, leader_id, epoch), PartitionInfo(1, leader_id, epoch))
+    )
     return Cluster(topics={"orders": topic})
 
 
@@ -250,7 +252,9 @@ def test_a_leader_that_knows_nothing_of_the_epoch_leads_to_a_reset() -> None:
     assert (state.need, state.reset) == (Need.RESET, EARLIEST)
 
 
-@pytest.mark.parametrize(("attribute", "value"), [("is_paused", True), ("is_parked", True), ("stop_offset", 0)])
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("is_paused", True), ("is_parked", True), ("stop_offset", 0)]
+)
 def test_what_is_held_back_is_not_fetched(attribute: str, value: Any) -> None:
     found = positions()
     found.assign([ORDERS])

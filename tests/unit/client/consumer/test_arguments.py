@@ -1,0 +1,120 @@
+"""What programs may pass to a consumer, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import pytest
+
+from penstock.client import errors
+from penstock.client.cluster import TopicPartition
+from penstock.client.consumer import arguments
+from penstock.client.consumer.commits import Interceptors, consumed, offsets_of
+from penstock.client.group.nouns import Offset, Subscription
+from penstock.records.kernel import Message
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def test_topics_are_one_several_or_a_pattern() -> None:
+    pattern = re.compile("orders-.*")
+
+    assert arguments.subscription_of("orders") == Subscription(frozenset({"orders"}))
+    assert arguments.subscription_of(["orders", "bills"]) == Subscription(frozenset({"orders", "bills"}))
+    assert arguments.subscription_of(pattern) == Subscription(pattern=pattern)
+    assert arguments.subscription_of(None, "orders-.*") == Subscription(pattern="orders-.*")
+
+
+@pytest.mark.parametrize("given", [[], [""], [1], None, b"orders", 7])
+def test_what_are_no_topics_is_refused(given: Any) -> None:
+    with pytest.raises(errors.BadArgument):
+        arguments.subscription_of(given)
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(errors.BadArgument, match="no regular expression"):
+        arguments.subscription_of(None, "(")
+    with pytest.raises(errors.BadArgument, match="together"):
+        arguments.subscription_of(["orders"], "orders-.*")
+
+
+def test_partitions_come_one_by_one_or_as_lists() -> None:
+    assert arguments.partitions_of([P0, ("orders", 1), [P0, P1]]) == [P0, P1]
+    for wrong in ("orders", ("orders", -1), ("orders", True), 5, ("", 0)):
+        with pytest.raises(errors.BadArgument):
+            arguments.partitions_of([wrong])
+
+
+def test_places_to_seek_to() -> None:
+    assert arguments.place_of(5, P0) == (5, -1)
+    assert arguments.place_of(Offset(5, 2), P0) == (5, 2)
+    assert arguments.place_of(Message("orders", 0, 7), P0) == (7, -1)
+    for wrong in (-1, "5", True, None):
+        with pytest.raises(errors.BadArgument):
+            arguments.place_of(wrong, P0)
+
+
+def test_times_are_milliseconds_or_datetimes() -> None:
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+
+    assert arguments.timestamps_of({P0: moment, P1: 5}) == {P0: 1_700_000_000_000, P1: 5}
+    for wrong in (-1, "now", 1.5):
+        with pytest.raises(errors.BadArgument):
+            arguments.timestamp_of(wrong)
+
+
+def test_messages_and_offsets_can_be_committed() -> None:
+    messages = [Message("orders", 0, 5, leader_epoch=3), Message("orders", 0, 4), Message("orders", 1, 9)]
+
+    assert offsets_of(messages) == {P0: Offset(6, 3), P1: Offset(10)}
+    assert offsets_of(messages[0]) == {P0: Offset(6, 3)}
+    assert offsets_of({P0: 7, ("orders", 1): Offset(8, 1, "note")}) == {
+        P0: Offset(7),
+        P1: Offset(8, 1, "note"),
+    }  # type: ignore[dict-item]
+    assert offsets_of([]) == {}
+    for wrong in ({P0: -1}, {P0: "7"}, {"orders": 7}, ["orders"]):
+        with pytest.raises(errors.BadArgument):
+            offsets_of(wrong)  # type: ignore[arg-type]
+
+
+def test_partitions_without_a_place_are_not_committed() -> None:
+    from penstock.client.backoff import Backoff
+    from penstock.client.consumer.positions import Positions, ResetPolicy
+
+    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    positions.assign([P0, P1])
+    positions.seek(P0, 5)
+
+    assert consumed(positions) == {P0: Offset(5)}
+
+
+def test_interceptors_see_what_the_one_before_left_and_a_failing_one_is_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Skips:
+        def on_consume(self, messages: list[Message]) -> list[Message]:
+            return messages[1:]
+
+    class Fails:
+        def on_consume(self, messages: list[Message]) -> list[Message]:
+            raise RuntimeError("out of order")
+
+        def on_commit(self, offsets: Any) -> None:
+            raise RuntimeError("out of order")
+
+    messages = [Message("orders", 0, offset) for offset in range(3)]
+    interceptors = Interceptors([Skips(), Fails, Skips])
+
+    assert interceptors.on_consume(messages) == messages[2:]
+    interceptors.on_commit({})
+    interceptors.close()
+    assert "out of order" in caplog.text
+
+
+def test_an_interceptor_may_be_named_by_where_it_is_found() -> None:
+    assert Interceptors(["collections.OrderedDict"])
+    with pytest.raises(errors.BadConfiguration):
+        Interceptors(["no.such:Interceptor"])

@@ -1,0 +1,146 @@
+"""What the application is given, and what counts as given."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.client.cluster import TopicPartition
+from penstock.client.consumer.fetch_plan import Fetched
+from penstock.client.consumer.handout import Handout
+from penstock.client.consumer.positions import PartitionState
+from penstock.records import kernel
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def state(partition: TopicPartition, offset: int = 0) -> PartitionState:
+    made = PartitionState(partition)
+    made.go_to(offset, -1)
+    return made
+
+
+def fetched(of: PartitionState, values: str, base_offset: int = 0) -> Fetched:
+    rows = [(1, None, value.encode(), ()) for value in values]
+    batch = bytes(kernel.build_batch(rows, base_offset=base_offset, leader_epoch=3))
+    return Fetched(of, kernel.FetchedRecords(of.partition.topic, of.partition.partition, batch, of.offset))
+
+
+class Given:
+    def __init__(self, *ready: Fetched) -> None:
+        self.posted: list[tuple[Fetched | None, Fetched | None]] = []
+        self.ready = deque(ready)
+        self.handout = Handout(self.ready, lambda finished, taken: self.posted.append((finished, taken)))
+
+    def take(self, count_max: int) -> str:
+        return "".join(message.value.decode() for message in self.handout.take(count_max))
+
+
+def test_messages_come_from_one_partition_after_another() -> None:
+    first, second = state(P0), state(P1)
+    one, two = fetched(first, "abc"), fetched(second, "de")
+    given = Given(one, two)
+
+    assert given.take(2) == "ab"
+    assert (first.offset, first.epoch, second.offset) == (2, 3, 0)
+    assert given.take(100) == "cde"
+    assert (first.offset, second.offset) == (3, 2)
+    assert given.take(100) == ""
+    assert given.posted == [(None, one), (one, two), (two, None)]
+
+
+def test_the_place_follows_every_single_message() -> None:
+    partition = state(P0)
+    given = Given(fetched(partition, "abc"))
+    source = given.handout.next_source()
+    assert source is not None
+
+    next(source.records)
+    given.handout.note_place()
+
+    assert partition.offset == 1
+
+
+def test_what_was_fetched_elsewhere_is_not_given() -> None:
+    partition = state(P0)
+    stale = fetched(partition, "abc")
+    partition.go_to(10, -1)
+    given = Given(stale, fetched(partition, "xyz", base_offset=10))
+
+    assert given.take(100) == "xyz"
+    assert given.posted[0] == (stale, None)
+
+
+def test_paused_partitions_keep_what_is_here() -> None:
+    first, second = state(P0), state(P1)
+    given = Given(fetched(first, "abc"), fetched(second, "de"))
+    first.is_paused = True
+
+    assert given.take(100) == "de"
+    first.is_paused = False
+    assert given.take(100) == "abc"
+
+
+def test_a_partition_that_is_parked_in_the_midst_goes_on_later() -> None:
+    first, second = state(P0), state(P1)
+    given = Given(fetched(first, "abc"), fetched(second, "de"))
+    assert given.take(1) == "a"
+
+    first.is_parked = True
+    assert given.take(100) == "de"
+    first.is_parked = False
+
+    assert given.take(100) == "bc"
+
+
+def test_dropped_partitions_give_no_more() -> None:
+    partition = state(P0)
+    given = Given(fetched(partition, "abc"))
+    source = given.handout.next_source()
+    assert source is not None
+    iterator = iter(source.records)
+    next(iterator)
+
+    assert given.handout.drop([P1]) is None
+    assert given.handout.drop([P0]) is partition
+
+    assert list(iterator) == []
+    assert partition.offset == 1
+    assert given.posted[-1] == (source, None)
+
+
+def test_after_an_exception_the_last_poll_does_not_count() -> None:
+    first, second = state(P0), state(P1)
+    given = Given(fetched(first, "abc"), fetched(second, "de"))
+    given.take(1)
+    given.take(100)
+
+    given.handout.unsettle()
+
+    assert (first.offset, second.offset) == (1, 0)
+
+
+def test_after_an_exception_the_last_message_of_an_iteration_does_not_count() -> None:
+    partition = state(P0)
+    given = Given(fetched(partition, "abc"))
+    source = given.handout.next_source()
+    assert source is not None
+    next(source.records)
+    next(source.records)
+    given.handout.note_place()
+
+    given.handout.unsettle()
+
+    assert partition.offset == 1
+
+
+def test_what_the_application_has_gone_beyond_counts_after_an_exception() -> None:
+    partition = state(P0)
+    given = Given(fetched(partition, "abc"))
+    source = given.handout.next_source()
+    assert source is not None
+    next(source.records)
+    given.handout.next_source()  # it asked for more
+
+    given.handout.unsettle()
+
+    assert partition.offset == 1

@@ -1,0 +1,144 @@
+"""What belongs to a bounded read, and what becomes of it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from penstock.client import errors
+from penstock.client.backoff import Backoff
+from penstock.client.cluster import TopicPartition
+from penstock.client.consumer.fetch_plan import Fetched
+from penstock.client.consumer.positions import Positions, ResetPolicy
+from penstock.client.consumer.read import Bounds, ReadPlan, bounds_of, read_schema
+from penstock.records import kernel
+from penstock.records.batch import Record
+
+P0, P1, P2 = TopicPartition("orders", 0), TopicPartition("bills", 1), TopicPartition("bills", 2)
+
+
+@pytest.fixture
+def positions() -> Positions:
+    made = Positions(ResetPolicy("earliest", lambda: 0), has_group=False, backoff=Backoff(1, 1))
+    made.assign([P0, P1, P2])
+    for partition in (P0, P1, P2):
+        made.seek(partition, 0)
+    return made
+
+
+def fetched(positions: Positions, partition: TopicPartition, offsets: list[int]) -> Fetched:
+    rows = [Record(offset, 1_000 + offset, b"k", str(offset).encode(), ()) for offset in offsets]
+    state = positions.of(partition)
+    records = kernel.FetchedRecords(
+        partition.topic, partition.partition, kernel.build_batch(rows), state.offset
+    )
+    return Fetched(state, records)
+
+
+def test_bounds() -> None:
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+
+    assert bounds_of("end") == Bounds()
+    assert bounds_of({("orders", 0): 5}) == Bounds(offsets={P0: 5})
+    assert bounds_of(7) == bounds_of(7) == Bounds(timestamp=7)
+    assert bounds_of(moment) == Bounds(timestamp=1_700_000_000_000)
+    for wrong in ("start", None, {P0: -1}, {P0: "5"}, {"orders": 5}, -5):
+        with pytest.raises(errors.BadArgument):
+            bounds_of(wrong)
+
+
+def test_only_what_belongs_to_the_read_is_fetched(positions: Positions) -> None:
+    positions.seek(P1, 10)
+
+    plan = ReadPlan(positions, {P0: 5, P1: 10})
+
+    assert [state.is_fetchable(0) for state in positions] == [True, False, False]
+    assert positions.of(P0).stop_offset == 5
+    plan.release()
+    assert all(state.is_fetchable(0) for state in positions)
+
+
+def test_columns_have_the_place_of_every_row(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 5, P1: 3})
+
+    batches = [plan.columns(fetched(positions, P1, [0, 1, 2, 3])), plan.columns(fetched(positions, P0, [4]))]
+
+    rows: list[dict[str, Any]] = [row for batch in batches if batch is not None for row in batch.to_pylist()]
+    assert [(row["topic"], row["partition"], row["offset"], row["value"]) for row in rows] == [
+        ("bills", 1, 0, b"0"),
+        ("bills", 1, 1, b"1"),
+        ("bills", 1, 2, b"2"),
+        ("orders", 0, 4, b"4"),
+    ]
+    for batch in batches:
+        assert batch is not None
+        batch.validate(full=True)
+        assert batch.schema == read_schema()
+
+
+def test_headers_may_be_left_out(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 5}, with_headers=False)
+
+    batch = plan.columns(fetched(positions, P0, [0]))
+
+    assert batch is not None
+    assert batch.schema.names == ["topic", "partition", "offset", "timestamp", "key", "value"]
+    assert batch.schema == read_schema(with_headers=False) == plan.schema
+
+
+def test_a_limit_ends_the_read_and_tells_where_to_go_on(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 100}, limit=2)
+
+    batch = plan.columns(fetched(positions, P0, [0, 5, 9, 10]))
+
+    assert batch is not None
+    assert batch.column("offset").to_pylist() == [0, 5]
+    assert plan.rewind == (P0, 9)
+    assert plan.is_done
+
+
+def test_a_read_is_done_when_every_partition_is_at_its_end(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 5, P1: 3})
+    assert not plan.is_done
+
+    positions.of(P0).move(5, -1)
+    assert not plan.is_done
+    assert positions.of(P0).is_parked
+    positions.of(P1).move(7, -1)
+
+    assert plan.is_done
+
+
+def test_a_partition_that_was_taken_away_is_not_waited_for(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 5, P1: 3})
+    positions.of(P0).move(5, -1)
+
+    positions.assign([P0])
+
+    assert plan.is_done
+
+
+def test_nothing_below_the_end_is_no_batch(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 4})
+
+    assert plan.columns(fetched(positions, P0, [4, 5])) is None
+
+
+def test_messages_end_where_columns_do(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 7})
+
+    messages = plan.messages(fetched(positions, P0, [0, 5, 9, 10]))
+
+    assert [message.offset for message in messages] == [0, 5]
+    assert plan.rewind == (P0, 9)
+
+
+def test_a_limit_holds_for_messages_too(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 100}, limit=3)
+
+    assert len(plan.messages(fetched(positions, P0, [0, 1]))) == 2
+    assert len(plan.messages(fetched(positions, P0, [0, 1, 2]))) == 1
+    assert plan.is_done
+    assert plan.rewind is None
