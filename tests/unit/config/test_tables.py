@@ -99,3 +99,46 @@ def test_what_is_said_to_be_in_force_is_read_somewhere() -> None:
     ]
 
     assert unread == []
+
+
+@pytest.mark.parametrize("table", [PRODUCER, CONSUMER, ADMIN], ids=["producer", "consumer", "admin"])
+def test_what_is_said_to_be_in_force_for_clients_is_read_by_them(table: dict[str, Setting]) -> None:
+    folder = Path(penstock.__file__).parent / "client"
+    names_only = {"setting_values.py", "setting_checks.py", "options.py"}
+    code = "\n".join(path.read_text() for path in folder.rglob("*.py") if path.name not in names_only)
+
+    unread = [
+        name
+        for name, setting in table.items()
+        if setting.applies and f'"{name}"' not in code and not BUILT_NAMES.fullmatch(name)
+    ]
+    read = [name for name, setting in table.items() if not setting.applies and f'"{name}"' in code]
+
+    assert (unread, read) == ([], [])
+
+
+# What programs set: nothing of this may be taken without an effect.
+EVERYDAY = {
+    "producer": """
+        acks batch.size bootstrap.servers buffer.memory client.dns.lookup client.id compression.type
+        connections.max.idle.ms delivery.timeout.ms enable.idempotence interceptor.classes key.serializer linger.ms
+        max.in.flight.requests.per.connection max.request.size partitioner.class receive.buffer.bytes
+        request.timeout.ms retries security.protocol send.buffer.bytes transactional.id value.serializer
+        """,
+    "consumer": """
+        allow.auto.create.topics auto.offset.reset bootstrap.servers client.dns.lookup client.id
+        connections.max.idle.ms default.api.timeout.ms enable.auto.commit fetch.max.wait.ms fetch.min.bytes group.id
+        group.instance.id group.protocol heartbeat.interval.ms interceptor.classes isolation.level key.deserializer
+        max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
+        receive.buffer.bytes request.timeout.ms security.protocol send.buffer.bytes session.timeout.ms
+        value.deserializer
+        """,
+    "admin": "bootstrap.servers client.id default.api.timeout.ms request.timeout.ms retries security.protocol",
+}
+
+
+@pytest.mark.parametrize("kind", EVERYDAY)
+def test_everyday_settings_of_clients_are_in_force(kind: str) -> None:
+    table = {"producer": PRODUCER, "consumer": CONSUMER, "admin": ADMIN}[kind]
+
+    assert [name for name in EVERYDAY[kind].split() if not table[name].applies] == []

@@ -24,7 +24,8 @@ from penstock.config.declare import (
 
 LOGIN = (
     string("sasl.mechanism", "GSSAPI").means(
-        "The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
+        "The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; GSSAPI, Kafka's default, is not "
+        "spoken yet."
     ),
     secret("sasl.jaas.config").means(
         "Who logs in and with what secret, in the form of Java's login modules: "
@@ -32,8 +33,8 @@ LOGIN = (
     ),
     class_name("sasl.client.callback.handler.class").no_meaning("A Java class that provides credentials."),
     class_name("sasl.login.class").no_meaning("A Java class that logs in."),
-    class_name("sasl.login.callback.handler.class").not_yet(
-        "What provides a token: here a function that returns one; a Java class cannot be loaded."
+    class_name("sasl.login.callback.handler.class").means(
+        "What provides a token for OAUTHBEARER: a function that returns one, or a token and its extensions."
     ),
 )
 
@@ -69,7 +70,7 @@ REFRESH = (
     integer("sasl.login.connect.timeout.ms", importance=LOW).not_yet(
         "How long a connection to the provider of tokens may take to be made."
     ),
-    integer("sasl.login.read.timeout.ms", importance=LOW).not_yet(
+    integer("sasl.login.read.timeout.ms", importance=LOW).means(
         "How long the provider of tokens may take to answer."
     ),
     long("sasl.login.retry.backoff.ms", 100, importance=LOW).not_yet(
@@ -81,17 +82,15 @@ REFRESH = (
 )
 
 OAUTH = (
-    string("sasl.oauthbearer.token.endpoint.url").not_yet(
-        "Where a token is asked for, over https or from a file."
+    string("sasl.oauthbearer.token.endpoint.url").means(
+        "Where a token is asked for, anew for each connection."
     ),
-    string("sasl.oauthbearer.client.credentials.client.id").not_yet(
-        "The id with which a token is asked for."
-    ),
-    secret("sasl.oauthbearer.client.credentials.client.secret").not_yet(
+    string("sasl.oauthbearer.client.credentials.client.id").means("The id with which a token is asked for."),
+    secret("sasl.oauthbearer.client.credentials.client.secret").means(
         "The secret with which a token is asked for."
     ),
-    string("sasl.oauthbearer.scope").not_yet("The scope that a token is asked for."),
-    boolean("sasl.oauthbearer.header.urlencode", False, importance=LOW).not_yet(
+    string("sasl.oauthbearer.scope").means("The scope that a token is asked for."),
+    boolean("sasl.oauthbearer.header.urlencode", False, importance=LOW).means(
         "Encode the id and secret as a URL would be before they go into the header."
     ),
     class_name(

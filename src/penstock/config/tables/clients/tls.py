@@ -35,7 +35,9 @@ HANDSHAKE = (
     items("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), DISTINCT).means(
         "The versions of TLS that are spoken."
     ),
-    string("ssl.protocol", "TLSv1.3").means("The newest version of TLS that is spoken."),
+    string("ssl.protocol", "TLSv1.3").no_meaning(
+        "Java's name for a version of TLS; `ssl.enabled.protocols` tells which are spoken."
+    ),
     items("ssl.cipher.suites", (), DISTINCT, LOW).means(
         "The cipher suites that may be used; empty for the library's choice."
     ),
