@@ -14,7 +14,22 @@ if TYPE_CHECKING:
 # In the order, and under the headings, of `penstock --help`.
 PANELS = {
     "Records": ("produce", "consume", "perf"),
-    "Cluster": ("topics", "configs", "groups", "offsets", "quotas", "users"),
+    "Cluster": (
+        "topics",
+        "configs",
+        "groups",
+        "offsets",
+        "transactions",
+        "cluster",
+        "quorum",
+        "features",
+        "log-dirs",
+        "reassign",
+        "leaders",
+        "acls",
+        "quotas",
+        "users",
+    ),
     "Watching": ("top",),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),

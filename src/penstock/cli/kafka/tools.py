@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from penstock.cli.asking import Family, ask
+from penstock.cli.failures import FAILED
 from penstock.cli.kafka.flags import BadFlags, Said, settings_of
 from penstock.client.errors import ItemsFailed, PenstockError
 
@@ -58,3 +60,17 @@ def matching(names: Iterable[str], include: str | None) -> list[str]:
     except re.error:
         raise BadFlags(f"{text} is an invalid regex.") from None
     return sorted(name for name in names if pattern.fullmatch(name))
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell, each followed by a tab."""
+    lines = [list(headings), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    for line in lines:
+        print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
+
+
+def fail(words: str) -> int:
+    """Say it where errors are said, and end with a failure."""
+    print(words, file=sys.stderr)
+    return FAILED

@@ -70,7 +70,10 @@ class LogDirsAdmin(AdminCalls):
         return await call.each(brokers, call.to(_themselves, ask))
 
     async def alter_replica_log_dirs(
-        self, directories: Mapping[Replica | tuple[str, int, int], str], *, timeout_ms: int | None = None
+        self,
+        directories: Mapping[Replica, str] | Mapping[tuple[str, int, int], str],
+        *,
+        timeout_ms: int | None = None,
     ) -> dict[Replica, None]:
         """Begin to move replicas to other directories of their brokers: `{("orders", 0, 1): "/data/2"}`."""
         call = self._begin("move replicas between log directories", timeout_ms)

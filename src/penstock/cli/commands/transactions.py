@@ -1,0 +1,265 @@
+"""`penstock transactions`: look at transactions and their producers, and end those that hang."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from penstock.cli.connection import Connection
+from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.output import Column, Output, show_duration, show_time
+
+if TYPE_CHECKING:
+    from penstock.client.admin.transactions import TransactionsAdmin
+    from penstock.client.cluster import TopicPartition
+
+command = Group(help="List and describe transactions, and end those that hang.", kafka="kafka-transactions")
+
+PARTITION = Argument(metavar="TOPIC:PARTITION", help="A partition, such as orders:0.")
+
+
+@command.command(
+    "list", examples=["penstock transactions list", "penstock transactions list --state ongoing --json"]
+)
+def list_transactions(
+    *,
+    connection: Connection,
+    output: Output,
+    states: Annotated[
+        tuple[str, ...],
+        Option("--state", help="Only in this state: Ongoing, CompleteCommit ... May be repeated."),
+    ] = (),
+    longer_than: Annotated[
+        int | None,
+        Option("--longer-than", metavar="MS", help="Only those that are open for longer.", minimum=0),
+    ] = None,
+    pattern: Annotated[
+        str | None, Option("--pattern", metavar="REGEX", help="Only ids that match, as RE2 reads it.")
+    ] = None,
+) -> None:
+    """Tell which transactions the cluster knows."""
+    from penstock.cli.asking import ask
+    from penstock.client.admin.transactions import TransactionsAdmin, TransactionState
+
+    spelled = {state.lower(): state.value for state in TransactionState}
+    listed = ask(
+        connection.settings(),
+        TransactionsAdmin,
+        lambda admin: admin.list_transactions(
+            states=[spelled.get(state.lower(), state) for state in states],
+            longer_than_ms=longer_than,
+            pattern=pattern,
+        ),
+    )
+    output.table(
+        [
+            Column("transactional_id", "transactional id"),
+            "state",
+            Column("producer_id", "producer id"),
+            "coordinator",
+        ],
+        [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in listed],
+        empty="There are no such transactions.",
+    )
+
+
+@command.command("describe", examples=["penstock transactions describe payments-1"])
+def describe(
+    ids: Annotated[list[str], Argument(metavar="TRANSACTIONAL_ID...", help="Transactional ids.")],
+    *,
+    connection: Connection,
+    output: Output,
+) -> None:
+    """Tell how transactions stand, and which partitions they write to."""
+    from penstock.cli.asking import ask
+    from penstock.client.admin.transactions import TransactionsAdmin
+
+    described = ask(connection.settings(), TransactionsAdmin, lambda admin: admin.describe_transactions(ids))
+    output.table(
+        [
+            Column("transactional_id", "transactional id"),
+            "state",
+            Column("producer_id", "producer id"),
+            Column("producer_epoch", "epoch"),
+            Column("timeout_ms", "timeout", show_duration),
+            Column("started_ms", "started", show_time),
+            "coordinator",
+            "partitions",
+        ],
+        [
+            (
+                each.transactional_id,
+                each.state,
+                each.producer_id,
+                each.producer_epoch,
+                each.timeout_ms,
+                each.started_ms,
+                each.coordinator,
+                [str(partition) for partition in sorted(each.partitions)],
+            )
+            for each in described.values()
+        ],
+    )
+
+
+@command.command("producers", examples=["penstock transactions producers orders:0"])
+def producers(
+    partitions: Annotated[
+        list[str], Argument(metavar="TOPIC:PARTITION...", help="Partitions, such as orders:0.")
+    ],
+    *,
+    connection: Connection,
+    output: Output,
+    broker: Annotated[
+        int | None, Option("--broker", help="As this replica knows it, not the leader.")
+    ] = None,
+) -> None:
+    """Tell who writes to partitions, and where their open transactions begin."""
+    from penstock.cli.asking import ask, read_partition
+    from penstock.client.admin.transactions import TransactionsAdmin
+
+    wanted = [read_partition(text) for text in partitions]
+    found = ask(
+        connection.settings(),
+        TransactionsAdmin,
+        lambda admin: admin.describe_producers(wanted, broker=broker),
+    )
+    output.table(
+        [
+            "topic",
+            "partition",
+            Column("producer_id", "producer id"),
+            Column("producer_epoch", "epoch"),
+            Column("last_sequence", "last sequence"),
+            Column("last_timestamp_ms", "last record", show_time),
+            Column("transaction_start_offset", "open since offset"),
+        ],
+        [
+            (
+                *partition,
+                each.producer_id,
+                each.producer_epoch,
+                each.last_sequence,
+                each.last_timestamp_ms,
+                each.transaction_start_offset,
+            )
+            for partition, states in sorted(found.items())
+            for each in states
+        ],
+        empty="Nobody writes there.",
+    )
+
+
+@command.command("find-hanging", examples=["penstock transactions find-hanging --topic orders"])
+def find_hanging(
+    *,
+    connection: Connection,
+    output: Output,
+    topic: Annotated[str | None, Option("--topic", help="Only on this topic.", complete="topic")] = None,
+    broker: Annotated[int | None, Option("--broker", help="Only on this broker.")] = None,
+    minutes: Annotated[
+        int,
+        Option("--max-transaction-timeout", metavar="MINUTES", help="Open for longer than this.", minimum=0),
+    ] = 15,
+) -> None:
+    """Find transactions that no coordinator will ever end. They hold back everyone who reads committed records."""
+    import time
+
+    from penstock.cli.asking import ask
+    from penstock.cli.hanging import HangingAdmin
+    from penstock.cli.hanging import find_hanging as find
+
+    found = ask(
+        connection.settings(),
+        HangingAdmin,
+        lambda admin: find(
+            admin,
+            topic=topic,
+            partition=None,
+            broker=broker,
+            older_than_ms=minutes * 60_000,
+            now_ms=round(time.time() * 1000),
+        ),
+    )
+    output.table(
+        [
+            "topic",
+            "partition",
+            Column("producer_id", "producer id"),
+            Column("producer_epoch", "epoch"),
+            Column("start_offset", "open since offset"),
+            Column("last_timestamp_ms", "last record", show_time),
+        ],
+        [
+            (
+                *each.partition,
+                each.producer.producer_id,
+                each.producer.producer_epoch,
+                each.producer.transaction_start_offset,
+                each.producer.last_timestamp_ms,
+            )
+            for each in found
+        ],
+        empty="No transaction hangs.",
+    )
+
+
+@command.command("abort", examples=["penstock transactions abort orders:0 --start-offset 1500"])
+def abort(
+    partition: Annotated[str, PARTITION],
+    *,
+    connection: Connection,
+    output: Output,
+    start_offset: Annotated[
+        int, Option("--start-offset", help="Where the transaction begins, as find-hanging tells.", minimum=0)
+    ],
+) -> None:
+    """Abort a hanging transaction on one partition. For one that its coordinator still knows, use terminate."""
+    from penstock.cli.asking import ask, read_partition
+    from penstock.client.admin.transactions import TransactionsAdmin
+
+    where = read_partition(partition)
+    ask(connection.settings(), TransactionsAdmin, lambda admin: abort_at(admin, where, start_offset))
+    output.result(
+        f"aborted the transaction that began at offset {start_offset} of {where}",
+        {"topic": where.topic, "partition": where.partition, "start_offset": start_offset},
+    )
+
+
+async def abort_at(admin: TransactionsAdmin, partition: TopicPartition, start_offset: int) -> None:
+    """Abort what is open since an offset, by the numbers that the partition itself tells."""
+    from penstock.cli.failures import Refusal
+
+    (states,) = (await admin.describe_producers([partition])).values()
+    found = next((each for each in states if each.transaction_start_offset == start_offset), None)
+    if found is None:
+        raise Refusal(
+            f"Could not find any open transactions starting at offset {start_offset} on partition {partition}"
+        )
+    await admin.abort_transaction(
+        partition,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        # A transaction that was never ended by anyone has no epoch of a coordinator yet.
+        coordinator_epoch=0 if found.coordinator_epoch is None else max(found.coordinator_epoch, 0),
+    )
+
+
+@command.command("terminate", examples=["penstock transactions terminate payments-1"])
+def terminate(
+    transactional_id: Annotated[str, Argument(help="A transactional id.")],
+    *,
+    connection: Connection,
+    output: Output,
+) -> None:
+    """End what a producer has open by aborting it, and have the producer refused from now on."""
+    from penstock.cli.asking import ask
+    from penstock.client.admin.transactions import TransactionsAdmin
+
+    async def work(admin: TransactionsAdmin) -> None:
+        await admin.describe_transaction(transactional_id)  # which tells of one that there is not
+        await admin.terminate_transaction(transactional_id)
+
+    ask(connection.settings(), TransactionsAdmin, work)
+    output.result(
+        f"{transactional_id} has no open transaction any more", {"transactional_id": transactional_id}
+    )
