@@ -98,14 +98,17 @@ def _parts(text: str, key: str) -> list[Any]:
     return parts
 
 
-def to_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
+def to_json(
+    replicas: Mapping[TopicPartition, Sequence[int]], directories: Mapping[Replica, str] | None = None
+) -> str:
     """As Kafka's tool prints a plan, on one line."""
+    known = directories or {}
     partitions = [
         {
             "topic": partition.topic,
             "partition": partition.partition,
             "replicas": list(brokers),
-            "log_dirs": [ANY_DIRECTORY] * len(brokers),
+            "log_dirs": [known.get(Replica(*partition, broker), ANY_DIRECTORY) for broker in brokers],
         }
         for partition, brokers in sorted(replicas.items())
     ]
@@ -118,6 +121,20 @@ async def current_replicas(admin: TopicsAdmin, topics: Iterable[str]) -> Assignm
         TopicPartition(name, partition.index): partition.replicas
         for name, topic in described.items()
         for partition in topic.partitions
+    }
+
+
+async def current_directories(admin: ReassigningAdmin, replicas: Assignment) -> dict[Replica, str]:
+    """Where the replicas lie on their brokers."""
+    found = await admin.describe_log_dirs(
+        sorted({broker for brokers in replicas.values() for broker in brokers})
+    )
+    return {
+        Replica(*replica.partition, broker): directory.path
+        for broker, directories in found.items()
+        for directory in directories
+        for replica in directory.replicas
+        if not replica.is_future and replica.partition in replicas
     }
 
 

@@ -66,7 +66,7 @@ def _run(said: Said) -> int:
 
 def _add(said: Said) -> None:
     from penstock.cli.kafka.tools import ask_cluster
-    from penstock.client.admin.acls import AclsAdmin, PatternType
+    from penstock.client.admin.acls import AclFilter, AclsAdmin, PatternType
 
     entries = _entries(said)
     for _, _, pattern in entries:
@@ -81,9 +81,17 @@ def _add(said: Said) -> None:
 
     async def work(admin: AclsAdmin) -> None:
         for resource, acls in entries.items():
-            told = "\n".join(map(_entry, acls))
-            print(f"Adding ACLs for resource `{_resource(resource)}`: \n {told} \n")
-            await admin.create_acls(acls)
+            kind, name, pattern = resource
+            matching = AclFilter(resource_type=kind, resource_name=name, pattern=pattern)
+            there = set(await admin.describe_acls(matching))
+            for acl in acls:
+                if acl in there:
+                    entry = _entry(acl).strip()
+                    print(f"Acl (pattern={_resource(resource)}, entry={entry}) already exists.")
+            if new := [acl for acl in acls if acl not in there]:
+                told = "\n".join(map(_entry, new))
+                print(f"Adding ACLs for resource `{_resource(resource)}`: \n {told} \n")
+                await admin.create_acls(new)
 
     ask_cluster(said, AclsAdmin, work)
 

@@ -80,8 +80,8 @@ def _describe(said: Said) -> int:
             _shown(each.name, number or 0) for number in (each.supported_min, each.supported_max, each.level)
         )
         print(
-            f"Feature: {each.name}\tSupportedMinVersion: {lowest}\tSupportedMaxVersion: {highest}"
-            f"\tFinalizedVersionLevel: {level}\tEpoch: {epoch}"
+            f"Feature: {each.name:<42}SupportedMinVersion: {lowest:<17}SupportedMaxVersion: {highest:<17}"
+            f"FinalizedVersionLevel: {level:<17}Epoch: {epoch}"
         )
     return 0
 
@@ -108,7 +108,7 @@ def _update(said: Said, action: str) -> int:
     verb = "disable" if action == "disable" else action
     done = f"can be {verb}d" if is_dry else f"was {verb}d"
     for name, update in sorted(updates.items()):
-        to = "" if action == "disable" else f" to {_shown(name, update.level)}"
+        to = "" if action == "disable" else f" to {update.level}"
         if name in failures:
             could = "Can not" if is_dry else "Could not"
             print(f"{could} {verb} {name}{to}. {message_of(failures[name])}")
@@ -126,9 +126,10 @@ def _updates(said: Said, action: str) -> dict[str, FeatureUpdate]:
     if action != "upgrade":
         kind = UpgradeType.UNSAFE_DOWNGRADE if said.has("unsafe") else UpgradeType.SAFE_DOWNGRADE
     levels: dict[str, int] = {}
-    release = said.get("metadata") or said.get("release-version")
-    if release is not None:
-        levels[METADATA] = _level_of(release)
+    if said.has("metadata"):
+        levels[METADATA] = _level_of(said.text("metadata"))
+    elif said.has("release-version"):
+        levels |= _levels_of(said.text("release-version"))
     for text in said.all("feature"):
         name, _, level = text.partition("=")
         if action == "disable":
@@ -152,3 +153,13 @@ def _level_of(release: str) -> int:
             f"Unknown metadata.version {release}. Supported metadata.version are {', '.join(RELEASES)}"
         )
     return FIRST_LEVEL + meant[-1]
+
+
+def _levels_of(release: str) -> dict[str, int]:
+    """Of the newest release the levels of all features; of an older one that of the metadata alone."""
+    from penstock.metadata.features import INITIAL_LEVELS, KRAFT_LEVEL, KRAFT_VERSION
+
+    level = _level_of(release)
+    if level == FIRST_LEVEL + len(RELEASES) - 1:
+        return {**INITIAL_LEVELS, KRAFT_VERSION: KRAFT_LEVEL, METADATA: level}
+    return {METADATA: level}

@@ -42,7 +42,7 @@ def _run(said: Said) -> int:
     ways = [flag for flag in ("all-topic-partitions", "topic", "path-to-json-file") if said.has(flag)]
     if not ways:
         return fail(
-            "One and only one of the following options is required: all-topic-partitions, topic, path-to-json-file"
+            "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
         )
     if said.has("topic") != said.has("partition"):
         missing = "partition" if said.has("topic") else "topic"

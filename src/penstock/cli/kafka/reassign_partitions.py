@@ -41,7 +41,7 @@ FLAGS = Flags(
 )
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
-ONE_ACTION = "Command must include exactly one action: --cancel, --execute, --generate, --list, --verify"
+ONE_ACTION = "Command must include exactly one action: --generate, --execute, --verify, --cancel, --list"
 NEEDED = {
     "generate": ("topics-to-move-json-file", "broker-list"),
     "execute": ("reassignment-json-file",),
@@ -94,7 +94,8 @@ async def _generate(said: Said, admin: ReassigningAdmin) -> None:
     topics = reassigning.read_topics(_read(said, "topics-to-move-json-file"))
     current = await reassigning.current_replicas(admin, topics)
     there = [broker for broker in (await admin.describe_cluster()).brokers if broker.id in brokers]
-    print(f"Current partition replica assignment\n{reassigning.to_json(current)}\n")
+    directories = await reassigning.current_directories(admin, current)
+    print(f"Current partition replica assignment\n{reassigning.to_json(current, directories)}\n")
     proposed = reassigning.propose(current, there)
     print(f"Proposed partition reassignment configuration\n{reassigning.to_json(proposed)}")
 
@@ -111,8 +112,9 @@ async def _execute(said: Said, admin: ReassigningAdmin) -> None:
     for broker in sorted({broker for brokers in plan.replicas.values() for broker in brokers} - known):
         raise reassigning.BadPlan(f"Error: Unknown broker id {broker}")
     current = await _current(admin, plan)
+    directories = await reassigning.current_directories(admin, current)
     print(
-        f"Current partition replica assignment\n\n{reassigning.to_json(current)}\n\n"
+        f"Current partition replica assignment\n\n{reassigning.to_json(current, directories)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     throttle = said.integer("throttle") or -1
@@ -167,8 +169,8 @@ async def _verify(said: Said, admin: ReassigningAdmin) -> None:
     print()
     if moving or is_moving or said.has("preserve-throttles"):
         return
+    # Of brokers that are there: Kafka's tool waits a minute for the others, and then gives up.
     brokers = {broker.id for broker in (await admin.describe_cluster()).brokers}
-    brokers |= {broker for replicas in plan.replicas.values() for broker in replicas}
     topics = sorted({partition.topic for partition in plan.replicas})
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, sorted(brokers)))}")
     print(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
@@ -214,6 +216,7 @@ async def _cancel(said: Said, admin: ReassigningAdmin) -> None:
     else:
         await admin.reassign_partitions(dict.fromkeys(moving))
         print(f"Successfully cancelled partition reassignment{_s(moving)} for: {_names(moving)}")
+    print("None of the specified partition moves are active.", end="")
     if not said.has("preserve-throttles"):
         brokers = sorted(broker.id for broker in (await admin.describe_cluster()).brokers)
         topics = sorted({partition.topic for partition in plan.replicas})
