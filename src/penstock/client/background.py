@@ -76,6 +76,11 @@ class Background:
         self._post(callback, *arguments)
 
     @property
+    def is_running(self) -> bool:
+        """Whether the thread was started: something was asked of it."""
+        return self._loop is not None
+
+    @property
     def is_own_thread(self) -> bool:
         """Whether the caller is what runs here."""
         return threading.current_thread() is self._thread

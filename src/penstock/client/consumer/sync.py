@@ -419,6 +419,8 @@ class Consumer:
             return
         self._is_closing = True
         if not self._core.is_started:
+            if self._background.is_running:  # it was asked about topics or offsets, and has connections
+                self._background.call(self._core.close(timeout_ms=timeout_ms))
             self._core.is_closed = True
             self._background.close()
             return
