@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Misuse, account
-from penstock.cli.output import printable, say, show_time, to_json
+from penstock.cli.output import count_of, printable, say, show_time, to_json
 from penstock.cli.records.formatters import ReadRecord, header_pairs
 from penstock.cli.records.line_reader import from_bytes
 
@@ -98,7 +98,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
         chosen |= {"group.id": wish.group, "auto.offset.reset": wish.start}
     count = 0
     with (
-        account(lambda: f"{count:,} record{'' if count == 1 else 's'} were read"),
+        account(lambda: f"read {count_of(count, 'record')}"),
         Consumer(settings=chosen) as consumer,
     ):
         if wish.group is not None:
@@ -117,13 +117,13 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
             quiet_ms = 0.0 if messages else quiet_ms + (time.monotonic() - began) * 1000
             for message in messages:
                 if ends is None or wish.follows or message.offset < ends[message.topic, message.partition]:
-                    out.write(print_record(message))
                     count += 1
+                    out.write(print_record(message))
             out.flush()
             if wish.limit is not None and count >= wish.limit:
                 break
     if wish.format == "table" and not wish.follows and sys.stdout.isatty():
-        say(f"{count:,} record{'' if count == 1 else 's'}")
+        say(count_of(count, "record"))
 
 
 def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], int]:

@@ -127,6 +127,11 @@ def printable(text: str) -> str:
     )
 
 
+def count_of(number: int, thing: str) -> str:
+    """`1 record`, `1,000 records`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def show_count(value: int) -> str:
     return f"{value:,}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import account
+from penstock.cli.output import count_of
 
 if TYPE_CHECKING:
     from penstock.cli.records.line_reader import NewRecord
@@ -25,7 +26,7 @@ class Written:
     partitions: Counter[int] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        return f"{self.records:,} record{'' if self.records == 1 else 's'} ({self.bytes:,} bytes)"
+        return f"{count_of(self.records, 'record')} ({count_of(self.bytes, 'byte')})"
 
 
 def standard_input(prompt: str | None = None) -> Iterator[str]:
@@ -58,7 +59,7 @@ def write_records(
     from penstock import Producer
 
     written = Written()
-    with account(lambda: f"{written} were written to {topic}"), Producer(dict(settings)) as producer:
+    with account(lambda: f"wrote {written} to {topic}"), Producer(dict(settings)) as producer:
         for record in records:
             receipt = producer.send(
                 topic,

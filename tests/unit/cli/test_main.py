@@ -21,7 +21,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("serv", "Did you mean 'serve'?"),
+        ("serv", "Did you mean 'serve'"),
         ("serve --log-level loud", "loud is not one of debug, info, warning, error"),
         ("serve one two", "two"),
         ("serve --set", "--set"),

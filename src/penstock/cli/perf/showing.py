@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.cli.failures import account
-from penstock.cli.output import Output, say, show_bytes, show_count
+from penstock.cli.output import Output, count_of, say, show_bytes, show_count
 from penstock.cli.perf import consuming, producing, transacting
 from penstock.cli.perf import end_to_end as there_and_back
 from penstock.cli.perf.measuring import Latencies, Span
@@ -25,7 +25,7 @@ def produce(
     load = producing.ProduceLoad(topic, count, per_second, window_seconds=WINDOW_SECONDS)
     sent = 0
     with (
-        account(lambda: f"{sent:,} records were sent to {topic}"),
+        account(lambda: f"sent {count_of(sent, 'record')} to {topic}"),
         output.progress(f"writing to {topic}", total=count, unit="records") as progress,
     ):
 
@@ -43,7 +43,7 @@ def consume(topic: str, *, count: int | None, settings: Mapping[str, object], ou
     load = consuming.ConsumeLoad((topic,), None, wanted, window_seconds=WINDOW_SECONDS)
     read = 0
     with (
-        account(lambda: f"{read:,} records were read from {topic}"),
+        account(lambda: f"read {count_of(read, 'record')} from {topic}"),
         output.progress(f"reading {topic}", total=wanted, unit="records") as progress,
     ):
 
@@ -65,7 +65,7 @@ def end_to_end(
 ) -> None:
     done = 0
     with (
-        account(lambda: f"{done:,} records went there and back"),
+        account(lambda: f"sent {count_of(done, 'record')} there and back"),
         output.progress("there and back", total=count, unit="records") as progress,
     ):
 
@@ -87,7 +87,7 @@ def transactions(
 ) -> None:
     done = 0
     with (
-        account(lambda: f"{done:,} transactions were committed"),
+        account(lambda: f"committed {count_of(done, 'transaction')}"),
         output.progress("committing", total=count, unit="transactions") as progress,
     ):
 

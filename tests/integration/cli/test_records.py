@@ -1,0 +1,234 @@
+"""`penstock produce` and `penstock consume` with a broker: tables, JSON, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.admin import create_topic
+from harness.brokers import PenstockBroker, free_port, penstock_command, penstock_environment
+from integration.cli.conftest import Commands
+
+WAIT_SECONDS = 30.0
+Type = Callable[[bytes], None]
+
+pytestmark = pytest.mark.penstock_only("its own command line")
+
+
+@pytest.fixture
+def topic(node: PenstockBroker) -> str:
+    return create_topic(node.bootstrap, "records", partitions=2)
+
+
+def test_what_is_typed_is_written_and_read(commands: Commands, topic: str, typed: Type) -> None:
+    typed(b"one\ntwo\xff\n")
+
+    wrote = commands.run(f"produce {topic} --partition 1 --key k --header h=1")
+    read = commands.run(f"consume {topic}")
+
+    assert re.fullmatch(rf"wrote 2 records \(9 bytes\) to {topic} in [\d.]+ s\n", wrote.out)
+    head, first, second = read.rows()
+    assert head == ["topic", "partition", "offset", "timestamp", "key", "value"]
+    assert (first[:3], first[4:]) == ([topic, "1", "0"], ["k", "one", "[h=1]"])
+    assert second[4:] == ["k", r"two\xff", "[h=1]"]
+
+
+def test_programs_get_json_of_both(commands: Commands, topic: str) -> None:
+    wrote = commands.run(f"produce {topic} a b --partition 0 --json").json()
+    records = commands.run(f"consume {topic} --json").json_lines()
+
+    assert (wrote["topic"], wrote["records"], wrote["partitions"]) == (topic, 2, {"0": 2})
+    assert [(record["partition"], record["offset"], record["value"]) for record in records] == [
+        (0, 0, "a"),
+        (0, 1, "b"),
+    ]
+
+
+def test_json_carries_records_from_one_topic_to_another(
+    commands: Commands, node: PenstockBroker, topic: str, typed: Type
+) -> None:
+    copy = create_topic(node.bootstrap, "copy", partitions=2)
+    commands.run(f"produce {topic} v --key k --header a=1 --header a=2 --partition 1")
+    typed(b'{"value": {"base64": "/w=="}, "key": null, "partition": 0}\n')
+    commands.run(f"produce {topic} --format json")
+
+    typed(commands.run(f"consume {topic} --json").out.encode())
+    commands.run(f"produce {copy} --format json")
+
+    def facts(name: str) -> list[dict[str, object]]:
+        records = commands.run(f"consume {name} --json").json_lines()
+        kept = ("partition", "offset", "timestamp", "key", "value", "headers")
+        return sorted(({key: record[key] for key in kept} for record in records), key=str)
+
+    assert facts(copy) == facts(topic)
+
+
+def test_files_and_separators(commands: Commands, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.txt"
+    file.write_text("k1:v1\nk2:NULL\n")
+
+    commands.run(
+        f"produce {topic} --file {file} --key-separator : --null NULL --partition 0 -z zstd --acks 1"
+    )
+
+    assert commands.run(f"consume {topic} --template '{{key}}={{value}}'").out == "k1=v1\nk2=-\n"
+
+
+def test_where_to_begin_and_where_to_end(commands: Commands, topic: str) -> None:
+    commands.run(f"produce {topic} a b c d e --partition 0")
+
+    def values(options: str) -> list[str]:
+        return commands.run(f"consume {topic} --format raw {options}").out.split()
+
+    assert values("") == ["a", "b", "c", "d", "e"]
+    assert values("--from -2") == ["d", "e"]
+    assert values("--from 1 --limit 2") == ["b", "c"]
+    assert values("--from 99") == []
+    assert values("--from latest") == []
+    assert values("--from 1h") == ["a", "b", "c", "d", "e"]
+    assert values("--from 2100-01-01") == []
+    assert values("--partition 1") == []
+
+
+def test_aborted_records_can_be_left_out(commands: Commands, node: PenstockBroker, topic: str) -> None:
+    from penstock import Producer
+
+    with Producer(node.bootstrap, transactional_id=f"tx-{topic}") as producer:
+        with producer.transaction():
+            producer.send(topic, b"kept", partition=0)
+        producer.begin()
+        producer.send(topic, b"dropped", partition=0)
+        producer.flush()
+        producer.abort()
+
+    assert commands.run(f"consume {topic} --format raw").out.split() == ["kept", "dropped"]
+    assert commands.run(f"consume {topic} --format raw --committed").out.split() == ["kept"]
+
+
+def test_a_group_goes_on_where_it_was(commands: Commands, topic: str) -> None:
+    commands.run(f"produce {topic} a b c --partition 0")
+
+    assert commands.run(f"consume {topic} --group g-{topic} --limit 2 --format raw").out.split() == ["a", "b"]
+    assert commands.run(f"consume {topic} --group g-{topic} --limit 1 --format raw").out.split() == ["c"]
+
+
+def test_an_empty_topic_is_read_at_once(commands: Commands, topic: str) -> None:
+    assert commands.run(f"consume {topic} --json").out == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("consume no-such-topic", 1, "no-such-topic"),
+        ("consume TOPIC --partition 7", 2, "has partitions 0 to 1, and no 7"),
+        ("consume TOPIC --from yesterday", 2, "--from yesterday"),
+        ("produce TOPIC x --partition 9", 1, "9"),
+        ("produce TOPIC --file /no/such/file", 1, "/no/such/file: No such file or directory"),
+        ("produce TOPIC x -X linger.msx=5", 1, "linger.ms"),
+        ("produce TOPIC x -X nonsense", 2, "must be key=value"),
+        ("produce TOPIC x --command-config /no/such/file", 1, "/no/such/file"),
+        ("produce bad/name x", 1, "bad/name"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(
+    line: str, status: int, words: str, commands: Commands, topic: str
+) -> None:
+    done = commands.run(line.replace("TOPIC", topic), status=status)
+
+    assert words in done.err
+    assert "Traceback" not in done.err
+    assert done.err.startswith("penstock: ")
+
+
+IMPATIENT = "-X default.api.timeout.ms=500 -X request.timeout.ms=300"
+IMPATIENT_PRODUCER = "-X max.block.ms=500"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"produce t x {IMPATIENT_PRODUCER}",
+        f"perf produce t -n 1 {IMPATIENT_PRODUCER}",
+        f"consume t {IMPATIENT}",
+        f"top --once {IMPATIENT}",
+    ],
+)
+def test_without_a_broker_the_address_is_named(line: str, commands: Commands) -> None:
+    port = free_port()
+
+    done = commands.run(f"{line} -b 127.0.0.1:{port}", status=1)
+
+    assert f"127.0.0.1:{port}" in done.err
+    assert done.err.count("\n") == 1
+
+
+def start(node: PenstockBroker, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*penstock_command(), *words, "-b", node.bootstrap],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=penstock_environment(),
+        start_new_session=True,
+    )
+
+
+def test_ctrl_c_ends_following_at_once_and_says_what_was_read(
+    commands: Commands, node: PenstockBroker, topic: str
+) -> None:
+    commands.run(f"produce {topic} a b")
+    process = start(node, "consume", topic, "--follow", "--format", "raw")
+    assert process.stdout is not None
+    assert sorted(process.stdout.readline() for _ in range(2)) == ["a\n", "b\n"]
+
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=WAIT_SECONDS)
+
+    assert process.returncode == 130
+    assert told == "\npenstock: stopped: read 2 records\n"
+
+
+def test_ctrl_c_ends_writing_and_what_was_typed_is_written(
+    commands: Commands, node: PenstockBroker, topic: str
+) -> None:
+    process = start(node, "produce", topic)
+    assert process.stdin is not None
+    process.stdin.write("typed\n")
+    process.stdin.flush()
+    follower = start(node, "consume", topic, "--follow", "--format", "raw")
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "typed\n"
+
+    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(follower.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=WAIT_SECONDS)
+    follower.communicate(timeout=WAIT_SECONDS)
+
+    assert process.returncode == 130
+    assert f"stopped: wrote 1 record (5 bytes) to {topic}" in told
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(
+    commands: Commands, node: PenstockBroker, topic: str
+) -> None:
+    commands.run(f"produce {topic} {' '.join(str(number) for number in range(50))}")
+    process = start(node, "consume", topic, "--follow", "--format", "raw")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+
+    commands.run(f"produce {topic} {' '.join(str(number) for number in range(50))}")
+
+    assert process.wait(WAIT_SECONDS) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.stdin is not None
+    process.stdin.close()
