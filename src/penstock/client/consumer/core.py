@@ -78,7 +78,12 @@ class ConsumerCore:
             self.positions, _fetch_settings(settings, self._isolation_level), self._decoders_of
         )
         self.fetcher = Fetcher(
-            self.client, self.positions, self.plan, on_news=self._news, on_failure=self._fail
+            self.client,
+            self.positions,
+            self.plan,
+            on_news=self._news,
+            on_lost_place=lambda: self._finder.wake(),
+            on_failure=self._fail,
         )
         self.handout = Handout(self.fetcher.ready, self.progress)
         self._finder = Finder(
@@ -252,6 +257,8 @@ class ConsumerCore:
         self.fetcher.purge()
         if self.is_started:
             self._progressed()
+        if any(state.error is not None for state in self.positions):
+            self._call_attention()
         return added
 
     # What is owed before messages are given
@@ -559,8 +566,6 @@ class ConsumerCore:
 
     def _news(self, has_errors: bool) -> None:
         self._has_news |= has_errors
-        if has_errors:
-            self._finder.wake()
         self._ring()
 
     def _found(self, has_errors: bool) -> None:

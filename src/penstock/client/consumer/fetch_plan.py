@@ -19,7 +19,7 @@ from penstock.client import errors
 from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Leader, LeaderChange, Node, TopicPartition
 from penstock.client.consumer.fetch_session import FetchSession, Target, Wish
 from penstock.client.consumer.lookups import READ_COMMITTED
-from penstock.client.consumer.positions import READ_REPLICA_MS, PartitionState, Positions
+from penstock.client.consumer.positions import READ_REPLICA_MS, Need, PartitionState, Positions
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.types import ZERO_UUID
@@ -89,6 +89,8 @@ class Answer:
     nodes: list[Node] = field(default_factory=list)
     is_stale: bool = False
     """Metadata has to be refreshed."""
+    lacks_place: bool = False
+    """Of some partition it has to be found where to go on."""
     has_errors: bool = False
     """Some partition has something to tell the application."""
 
@@ -329,6 +331,7 @@ class FetchPlan:
         else:
             self._positions.fail(partition, generation, errors.of(code, about=partition))
         answer.has_errors |= state.error is not None
+        answer.lacks_place |= state.need is not Need.NOTHING
 
     # What becomes of what was fetched
 

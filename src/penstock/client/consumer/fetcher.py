@@ -30,6 +30,7 @@ class Fetcher:
         plan: FetchPlan,
         *,
         on_news: Callable[[bool], None],
+        on_lost_place: Callable[[], None],
         on_failure: Callable[[errors.PenstockError], None],
     ) -> None:
         """`on_news` is called when records came; with True where there is an error for the application."""
@@ -38,6 +39,7 @@ class Fetcher:
         self._client = client
         self._positions = positions
         self._on_news = on_news
+        self._on_lost_place = on_lost_place
         self._on_failure = on_failure
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
@@ -129,6 +131,8 @@ class Fetcher:
             client.mark_stale()
         if answer.fetched:
             self.ready.extend(answer.fetched)
+        if answer.lacks_place:
+            self._on_lost_place()
         if answer.fetched or answer.has_errors:
             self._on_news(answer.has_errors)
 
