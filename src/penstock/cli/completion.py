@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.cli import commands, kafka
@@ -15,6 +16,7 @@ from penstock.cli.declare import Command, Group, Parameter, arguments_of, option
 from penstock.cli.failures import Misuse
 
 SHELLS = ("bash", "zsh", "fish")
+PATIENCE_MS = 1_000  # nobody waits longer for Tab
 
 SCRIPTS = {
     "bash": """\
@@ -164,10 +166,46 @@ def _first_sentence(help: str) -> str:
     return help.strip().partition("\n")[0]
 
 
-def ask_cluster(kind: str) -> list[str]:
-    """Names of topics, groups or settings as they are now; nothing where nobody answers."""
-    if kind == "setting":
-        from penstock.config.tables import BROKER_DYNAMIC
+def asking(words: Sequence[str]) -> Ask:
+    """Asks the cluster that the line so far, or the environment, names."""
 
-        return sorted(BROKER_DYNAMIC)
-    return []
+    def ask(kind: str) -> list[str]:
+        if kind == "setting":
+            from penstock.config.tables import BROKER_DYNAMIC
+
+            return sorted(BROKER_DYNAMIC)
+        return _ask_cluster(kind, _servers(words)) if kind in ("topic", "group") else []
+
+    return ask
+
+
+def _servers(words: Sequence[str]) -> str:
+    from penstock.cli.connection import DEFAULT_SERVERS, SERVERS_VARIABLE
+
+    said = os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
+    for option, value in pairwise(words):
+        if option in ("-b", "--bootstrap-server"):
+            said = value
+    for word in words:
+        if word.startswith("--bootstrap-server="):
+            said = word.partition("=")[2]
+    return said
+
+
+def _ask_cluster(kind: str, servers: str) -> list[str]:
+    """Names as they are now; nothing where nobody answers in time."""
+    from penstock import Admin
+    from penstock.errors import PenstockError
+
+    settings = {
+        "bootstrap.servers": servers,
+        "default.api.timeout.ms": PATIENCE_MS,
+        "request.timeout.ms": PATIENCE_MS,
+    }
+    try:
+        with Admin(settings) as admin:
+            if kind == "topic":
+                return sorted(topic.name for topic in admin.list_topics())
+            return sorted(group.group_id for group in admin.list_groups())
+    except (PenstockError, OSError):
+        return []

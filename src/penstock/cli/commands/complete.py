@@ -14,10 +14,10 @@ def complete(
     ] = (),
 ) -> None:
     """Print what may stand in the place of the last word."""
-    from penstock.cli.completion import ask_cluster, candidates, format_for
+    from penstock.cli.completion import asking, candidates, format_for
 
     if words:
-        print(format_for(shell, candidates(words, ask_cluster)), end="")
+        print(format_for(shell, candidates(words, asking(words))), end="")
 
 
 command = Command(complete, is_hidden=True)
