@@ -478,6 +478,8 @@ def test_a_closed_consumer_says_so(cluster: Broker, consume: Consume) -> None:
     for use in (consumer.poll, consumer.positions, consumer.unsubscribe, consumer.seek_to_end):
         with pytest.raises(errors.ClientClosed):
             use()
+    with pytest.raises(errors.ClientClosed):
+        iter(consumer)
     never_used = consume(topic)
     never_used.close()
     with pytest.raises(errors.ClientClosed):

@@ -163,6 +163,7 @@ class Consumer:
 
     def __aiter__(self) -> AsyncIterator[Message]:
         """Messages without end; the loop's `break` ends it, or `close` from elsewhere."""
+        self._check_open()
         return self._iterate()
 
     async def _iterate(self) -> AsyncGenerator[Message, None]:
@@ -171,9 +172,7 @@ class Consumer:
             try:
                 source = await self._next_source()
             except errors.ClientClosed:
-                if self._core.is_started and self._is_closing:  # by another task, while this one was reading
-                    return
-                raise
+                return  # by another task, while this one was reading
             for message in islice(source.records, self._max_poll_records):
                 if interceptors:
                     for each in interceptors.on_consume([message]):

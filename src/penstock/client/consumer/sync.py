@@ -162,6 +162,8 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Message]:
         """Messages without end; the loop's `break` ends it, or `close` from elsewhere."""
+        if self._is_closing:
+            raise errors.ClientClosed
         stream = kernel.MessageStream(self._refill)
         return self._intercepted(stream) if self._core.interceptors else stream
 
@@ -169,9 +171,7 @@ class Consumer:
         try:
             return self._next_source().records, self._max_poll_records
         except errors.ClientClosed:
-            if self._is_closing:  # by another thread, or a signal, while this one was reading
-                return None
-            raise
+            return None  # by another thread, or a signal, while this one was reading
 
     def _next_source(self) -> Fetched:
         with self._in_use():
