@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -46,8 +46,11 @@ class Commands:
         self._capsys = capsys
 
     def run(self, line: str, *, status: int = 0) -> Done:
+        return self.run_words(shlex.split(line), status=status)
+
+    def run_words(self, words: Sequence[str], *, status: int = 0) -> Done:
         self._capsys.readouterr()
-        done = Done(main(shlex.split(line)), *self._capsys.readouterr())
+        done = Done(main(words), *self._capsys.readouterr())
         assert done.status == status, done
         return done
 
