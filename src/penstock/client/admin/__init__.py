@@ -6,5 +6,6 @@
     outcome.py           what comes of a call about several things
     wire/                requests out of nouns and nouns out of responses, with no I/O
 
-Names are imported from here when they are asked for, so that whoever needs one family does not load them all.
+What programs need of this stands in `penstock.admin`. A family may be used by itself, as the commands do: then no other
+is loaded.
 """
