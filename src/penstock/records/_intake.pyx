@@ -14,7 +14,7 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 from posix.types cimport clockid_t
 
@@ -195,6 +195,7 @@ cdef class Intake:
         cdef int32_t index
         cdef object key_data = key
         cdef object value_data = value
+        cdef list pairs = None
         if not self.is_plain or not PyUnicode_CheckExact(name):
             return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
         found = PyDict_GetItem(self.topics, name)
@@ -219,11 +220,18 @@ cdef class Intake:
         elif key_start is not NULL and not self.ignores_keys:
             index = (murmur2_of(<const uint8_t*>key_start, key_size) & 0x7FFFFFFF) % <int32_t>len(topic.queues)
             queue = <PartitionQueue>PyList_GET_ITEM(topic.queues, index)
-        timestamp = self.wall() if timestamp_ms is None else timestamp_ms
-        receipt = self.add(
-            topic, queue, timestamp, key_start, key_size, value_start, value_size,
-            None if headers is None else plain_headers(headers),
-        )
+        if timestamp_ms is None:
+            timestamp = self.wall()
+        elif type(timestamp_ms) is int and 0 <= timestamp_ms <= INT64_MAX:
+            timestamp = timestamp_ms
+        else:
+            return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        if headers is not None:
+            try:
+                pairs = plain_headers(headers)
+            except (TypeError, UnicodeEncodeError):
+                return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
+        receipt = self.add(topic, queue, timestamp, key_start, key_size, value_start, value_size, pairs)
         if receipt is None:
             return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
         return receipt

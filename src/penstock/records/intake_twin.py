@@ -167,8 +167,13 @@ class Intake:
             queue = queues.queues[partition]
         elif key_bytes is not None and not self._ignores_keys:
             queue = queues.queues[(murmur2(key_bytes) & 0x7FFF_FFFF) % len(queues.queues)]
+        if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63):
+            return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)
         timestamp = self._wall_ms() if timestamp_ms is None else timestamp_ms
-        pairs = [] if headers is None else plain_headers(headers)
+        try:
+            pairs = [] if headers is None else plain_headers(headers)
+        except (TypeError, UnicodeEncodeError):
+            return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)
         receipt = self._add(queues, queue, timestamp, key_bytes, value_bytes, pairs)
         if receipt is None:
             return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)

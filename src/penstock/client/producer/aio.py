@@ -21,7 +21,7 @@ from penstock.client.group.nouns import GroupMetadata
 from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
-from penstock.client.producer.offsets import offsets_and_group
+from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.delivery import AnyHeaders
 from penstock.records.producing import ProducerBatch, Receipt
@@ -160,7 +160,9 @@ class Producer:
         """Abort the transaction: none of its records will be seen by readers of committed ones."""
         await self._core.abort(deadline_ms=self._deadline())
 
-    async def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+    async def send_offsets(
+        self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None
+    ) -> None:
         """Have the offsets of a consumer, or of a mapping and a group, committed with the transaction."""
         offsets, metadata = offsets_and_group(consumer_or_offsets, group)
         await self._core.send_offsets(offsets, metadata, deadline_ms=self._deadline())
@@ -213,6 +215,8 @@ class Transaction:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    async def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+    async def send_offsets(
+        self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None
+    ) -> None:
         """See `Producer.send_offsets`."""
         await self._producer.send_offsets(consumer_or_offsets, group)

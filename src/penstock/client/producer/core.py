@@ -173,7 +173,7 @@ class ProducerCore:
         if topic is None:
             return None
         if record.timestamp_ms is not None and (
-            not isinstance(record.timestamp_ms, int) or record.timestamp_ms < 0
+            not isinstance(record.timestamp_ms, int) or not 0 <= record.timestamp_ms < 2**63
         ):
             raise errors.BadArgument(f"timestamp_ms is a number of milliseconds, not {record.timestamp_ms!r}")
         try:
@@ -329,6 +329,10 @@ class ProducerCore:
 
     async def flush(self, *, deadline_ms: int | None) -> None:
         """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
+        await self._flush(deadline_ms)
+        self.raise_failure()
+
+    async def _flush(self, deadline_ms: int | None) -> None:
         self.start()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -344,7 +348,6 @@ class ProducerCore:
                 await done
         except TimeoutError:
             raise errors.TimedOut("not all records were acknowledged in time") from None
-        self.raise_failure()
 
     def raise_failure(self) -> None:
         """The first failure whose receipts nobody asked, once."""
@@ -360,7 +363,7 @@ class ProducerCore:
         try:
             if self._is_started and not self.accumulator.is_empty and not self._is_dead():
                 with contextlib.suppress(errors.TimedOut):
-                    await self._flush_quietly(deadline_ms)
+                    await self._flush(deadline_ms)
         finally:
             await self.sender.stop(errors.ClientClosed("the producer was closed before the record was sent"))
             for _, room in self._room_waits:
@@ -370,17 +373,6 @@ class ProducerCore:
             await self.client.close(timeout_ms=max(0, deadline_ms - self.client.now_ms()))
             self.interceptors.close()
         self.raise_failure()
-
-    async def _flush_quietly(self, deadline_ms: int) -> None:
-        failures, self._failures = self._failures, []
-        try:
-            await self.flush(deadline_ms=deadline_ms)
-        except errors.TimedOut:
-            raise
-        except errors.PenstockError:
-            pass  # told at the end, with what came before
-        finally:
-            self._failures = failures + self._failures
 
     # -- transactions
 
@@ -418,17 +410,16 @@ class ProducerCore:
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
         if is_commit:
-            transactions.check_send() if transactions.state is not State.ENDING else None
+            if transactions.state is not State.ENDING:
+                transactions.check_send()
             await self._settle_batches(deadline_ms)
             transactions.begin_commit()
         else:
             transactions.begin_abort()
             self.update_gate()
             self.sender.fail_unsent(errors.TransactionAborted())
-            self._failures.clear()  # whoever aborts knows that what was sent is not to be
             await self._settle_batches(deadline_ms)
             transactions.begin_abort()
-            self._failures.clear()
         self.update_gate()
         try:
             await transactor.end(is_commit=is_commit, deadline_ms=deadline_ms)
@@ -437,14 +428,9 @@ class ProducerCore:
             self.sender.pump()
 
     async def _settle_batches(self, deadline_ms: int) -> None:
-        """Wait until every batch has an outcome; a failure is the transaction's, which tells it."""
-        try:
-            await self.flush(deadline_ms=deadline_ms)
-        except errors.TimedOut as error:
-            if not isinstance(error, errors.DeliveryTimedOut):
-                raise
-        except errors.PenstockError:
-            pass
+        """Wait until every batch has an outcome; a failure is the transaction's, which tells of it."""
+        await self._flush(deadline_ms)
+        self._failures.clear()
 
     def _add_partitions(self) -> None:
         deadline_ms = self.client.deadline(self.max_block_ms)

@@ -2,8 +2,8 @@
 
 A producer has an id and an epoch; each of its batches to a partition has the number of its first record. A broker takes
 a batch only where its number follows the last one, and answers a number that it has seen with what it answered then.
-So a batch keeps its number through all retries, and at most five unanswered ones are under way (Kafka's brokers
-remember five). When a batch is given up though it may have been written, or was refused for good, numbers behind it
+So a batch keeps its number through all retries, and no more than five are sent from the oldest unanswered one on,
+because brokers remember five. When a batch is given up though it may have been written, or was refused for good, numbers behind it
 no longer fit: the epoch is raised and the partition counts from zero again.
 
 Invariant: batches of one partition are numbered in the order of `send`, without gaps, within one identity; a partition
@@ -23,6 +23,7 @@ NO_EPOCH = -1
 NO_SEQUENCE = -1
 EPOCH_MAX = 2**15 - 1
 SEQUENCES = 2**31  # after the last comes 0
+REMEMBERED_BATCHES = 5  # by brokers, for each producer and partition
 
 
 class Identity(NamedTuple):
@@ -47,6 +48,11 @@ class Numbering:
     last_acked_offset: int = -1
     numbered: list[ProducerBatch] = field(default_factory=list)
     """Batches that have a number and no outcome, in order: under way, or waiting to be sent again."""
+    window: list[ProducerBatch] = field(default_factory=list)
+    """All batches since the oldest of those, answered or not: what a broker must still remember."""
+    is_introduced: bool = False
+    """The log knows this producer id. To one that does not any number is the first, so that a second batch could be
+    taken though the first was lost: one goes alone until it is answered."""
     is_unresolved: bool = False
     """A batch was given up that may have been written: no new one is sent until that is settled."""
     must_restart: bool = False
@@ -83,7 +89,9 @@ class Idempotence:
         if batch.base_sequence != NO_SEQUENCE:
             # It is a repetition: one at a time, the oldest first, so that order does not depend on luck.
             return numbering.numbered[0] is batch
-        if numbering.is_unresolved:
+        if numbering.is_unresolved or len(numbering.window) >= REMEMBERED_BATCHES:
+            return False
+        if numbering.numbered and not numbering.is_introduced:
             return False
         return numbering.identity == self.identity or not numbering.numbered
 
@@ -97,8 +105,10 @@ class Idempotence:
         batch.base_sequence = numbering.next_sequence
         numbering.next_sequence = (numbering.next_sequence + batch.record_count) % SEQUENCES
         numbering.numbered.append(batch)
+        numbering.window.append(batch)
 
     def acknowledged(self, numbering: Numbering, batch: ProducerBatch, base_offset: int) -> None:
+        numbering.is_introduced = True
         last = (batch.base_sequence + batch.record_count - 1) % SEQUENCES
         if _is_later(last, numbering.last_acked_sequence):
             numbering.last_acked_sequence = last
@@ -157,6 +167,7 @@ class Idempotence:
             sequence = (sequence + part.record_count) % SEQUENCES
         at = numbering.numbered.index(batch)
         numbering.numbered[at : at + 1] = parts
+        _trim(numbering)
 
     def settle(self, numbering: Numbering) -> bool:
         """Call when nothing of the partition is under way. True where a new identity has to be asked for.
@@ -188,6 +199,9 @@ class Idempotence:
 
 def _restart(numbering: Numbering, identity: Identity) -> None:
     """Count from zero under a new identity; batches that wait to be sent again are numbered anew, in order."""
+    numbering.is_introduced = (
+        numbering.is_introduced and numbering.identity.producer_id == identity.producer_id
+    )
     numbering.identity = identity
     numbering.last_acked_sequence = NO_SEQUENCE
     numbering.must_restart = numbering.is_unresolved = False
@@ -197,10 +211,20 @@ def _restart(numbering: Numbering, identity: Identity) -> None:
         batch.base_sequence = sequence
         sequence = (sequence + batch.record_count) % SEQUENCES
     numbering.next_sequence = sequence
+    _trim(numbering)
 
 
 def _forget(numbering: Numbering, batch: ProducerBatch) -> None:
     numbering.numbered = [each for each in numbering.numbered if each is not batch]
+    _trim(numbering)
+
+
+def _trim(numbering: Numbering) -> None:
+    """Let go of what lies before the oldest batch without an answer."""
+    if not numbering.numbered:
+        numbering.window.clear()
+    while numbering.window and numbering.window[0] is not numbering.numbered[0]:
+        del numbering.window[0]
 
 
 def _is_later(sequence: int, than: int) -> bool:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.client import errors
 from penstock.client.cluster import TopicPartition
 from penstock.client.group.nouns import GroupMetadata, Offset
 
 
+class Reader(Protocol):
+    """A consumer, of either face."""
+
+    def positions(self) -> dict[TopicPartition, int]: ...
+    def group_metadata(self) -> GroupMetadata: ...
+
+
+Consumed = Reader | Mapping[TopicPartition, int] | Mapping[TopicPartition, Offset]
+
+
 def offsets_and_group(
-    what: Any, group: GroupMetadata | str | None
+    what: Consumed, group: GroupMetadata | str | None
 ) -> tuple[dict[TopicPartition, Offset], GroupMetadata]:
     """Where each partition has been read to, and who the reader is to its group."""
     if isinstance(what, Mapping):

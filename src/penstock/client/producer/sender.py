@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -167,7 +168,7 @@ class Sender:
             return load.throttled_until_ms
         if not self._client.is_ready(node_id):
             self._connect(node_id, load)
-            return float("inf")
+            return math.inf
         while lines and load.in_flight < self._rules.in_flight_max:
             load.taken_ms = now_ms
             taken, lines = self._take(lines, now_ms)
@@ -176,7 +177,7 @@ class Sender:
             self._send(node_id, load, taken)
             if not self._client.is_ready(node_id):  # the connection broke in this very moment
                 break
-        return float("inf")
+        return math.inf
 
     def _take(self, lines: list[Line], now_ms: float) -> tuple[Taken, list[Line]]:
         """One batch of each line, as many as fit a request; and the lines that have more."""
@@ -351,7 +352,7 @@ class Sender:
 
     def _retry(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
         logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
-        wait_ms = self._backoff.wait_ms(batch.attempts)
+        wait_ms = math.ceil(self._backoff.wait_ms(batch.attempts))  # the clock has whole milliseconds
         self._accumulator.retry(line, batch, self._client.now_ms() + wait_ms)
         self._is_more = True
 
@@ -472,7 +473,7 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if when_ms != float("inf"):
+        if when_ms != math.inf:
             self._timer = asyncio.get_running_loop().call_at(when_ms / 1000, self.pump)
 
 

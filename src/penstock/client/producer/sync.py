@@ -27,7 +27,7 @@ from penstock.client.group.nouns import GroupMetadata
 from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
-from penstock.client.producer.offsets import offsets_and_group
+from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.producing import ProducerBatch, Receipt, Sending
 
@@ -155,7 +155,7 @@ class Producer(Sending):
 
     def send_offsets(
         self,
-        consumer_or_offsets: Any,
+        consumer_or_offsets: Consumed,
         group: GroupMetadata | str | None = None,
     ) -> None:
         """Have the offsets of a consumer, or of a mapping and a group, committed with the transaction."""
@@ -229,7 +229,7 @@ class Transaction:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    def send_offsets(self, consumer_or_offsets: Any, group: GroupMetadata | str | None = None) -> None:
+    def send_offsets(self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None) -> None:
         """See `Producer.send_offsets`."""
         self._producer.send_offsets(consumer_or_offsets, group)
 
