@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Optional
 
 import typer
+from typer.core import TyperGroup
 
 from penstock.cli.commands import PANELS, load
 from penstock.cli.declare import REQUIRED, Argument, Command, Group, Parameter
@@ -37,7 +38,9 @@ def understand(words: Sequence[str]) -> Call | int:
 
 def build_app(collect: Collect, *, populated: str | None) -> typer.Typer:
     """All commands by name; only the one that is meant has its options, because building them takes time."""
-    app = _new_typer(help="Penstock: an event streaming platform that speaks Kafka's protocol.")
+    app = _new_typer(
+        help="Penstock: an event streaming platform that speaks Kafka's protocol.", cls=_InOurOrder
+    )
     app.info.epilog = "`penstock COMMAND --help` tells more of each, with examples."
     app.callback()(_root)
     for panel, names in PANELS.items():
@@ -60,8 +63,16 @@ def _root(
     """`--version` is answered before it comes here; this names it in the help."""
 
 
-def _new_typer(*, help: str) -> typer.Typer:
+class _InOurOrder(TyperGroup):
+    """Typer would have all single commands before all groups."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for names in PANELS.values() for name in names]
+
+
+def _new_typer(*, help: str, cls: type[TyperGroup] | None = None) -> typer.Typer:
     return typer.Typer(
+        cls=cls,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
