@@ -44,12 +44,15 @@ def test_a_group_of_errors_is_taken_apart_by_kind() -> None:
     exists, denied = errors.TopicAlreadyExists(about="a"), errors.TopicAuthorizationFailed(about="b")
     group = errors.ItemsFailed.of("create topics", {"a": exists, "b": denied}, {"c": 1})
 
-    taken: list[object] = []
-    with pytest.raises(errors.PenstockError) as rest:
+    def create() -> None:
         try:
             raise group
         except* errors.TopicAlreadyExists as part:
             taken.append(part.exceptions)
+
+    taken: list[object] = []
+    with pytest.raises(errors.PenstockError) as rest:
+        create()
 
     assert taken == [(exists,)]
     assert isinstance(rest.value, errors.ItemsFailed)
