@@ -55,4 +55,6 @@ def use(producer: Producer, consumer: Consumer, later: aio.Consumer) -> None:
     print(list(later))  # wrong
     consumer.seek(("orders", 0, 5), 5)  # wrong
     consumer.subscribe(5)  # wrong
+    producer.send_offsets({"orders": 5}, "billing")  # wrong
+    producer.send_offsets(producer)  # wrong
     print(text, errors.NoSuchError)  # wrong
