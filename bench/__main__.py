@@ -34,7 +34,7 @@ def main() -> None:
     if arguments.penstock_only or arguments.kafka_only:
         kinds = [Penstock if arguments.penstock_only else ApacheKafka]
     for group in groups:
-        _measure(group, kinds, figures, console, arguments.rounds)
+        _measure(group, [Penstock] if group.between_clients else kinds, figures, console, arguments.rounds)
     result = _summary(groups, figures)
     console.print(_table(groups, result))
     RESULTS.mkdir(exist_ok=True)
@@ -96,7 +96,7 @@ def _measure(
 
 def _summary(groups: list[Group], figures: Figures) -> dict[str, object]:
     lines = []
-    for line in (line for group in groups for line in group.lines):
+    for group, line in ((each, line) for each in groups for line in each.lines):
         row: dict[str, object] = {"name": line.name, "unit": line.unit, "more_is_better": line.is_more_better}
         for peer, found in figures.items():
             if line.name in found:
@@ -104,6 +104,9 @@ def _summary(groups: list[Group], figures: Figures) -> dict[str, object]:
                 row[f"{peer}_rounds"] = found[line.name]
         if "penstock" in row and "kafka" in row:
             ratio = float(row["penstock"]) / float(row["kafka"])  # type: ignore[arg-type]
+            row |= {"ratio": ratio, "promise": line.promise, "kept": line.is_kept(ratio)}
+        elif group.between_clients and line.promise is not None and "penstock" in row:
+            ratio = float(row["penstock"])  # type: ignore[arg-type]
             row |= {"ratio": ratio, "promise": line.promise, "kept": line.is_kept(ratio)}
         lines.append(row)
     return {

@@ -32,3 +32,6 @@ class Group:
     rounds: int = 3
     is_long: bool = False
     """Takes minutes; only with --full."""
+    between_clients: bool = False
+    """Compares clients on one Penstock, so that there is no other broker to compare with; a line that has a promise is
+    the ratio itself."""

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from bench.client_lines import CLIENT_LINES
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
 from bench.memory import back_page_cache
@@ -229,6 +230,7 @@ GROUPS = [
     ),
     *CONSUMER_GROUP_LINES,
     *TRANSACTION_LINES,
+    *CLIENT_LINES,
     Group(
         "start",
         start_and_memory,

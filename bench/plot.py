@@ -15,7 +15,7 @@ BETTER, WORSE, INK = "#1f7a8c", "#c8553d", "#22333b"
 
 
 def draw(result: dict[str, Any], target: Path) -> None:
-    rows = [row for row in result["lines"] if "ratio" in row]
+    rows = [row for row in result["lines"] if "ratio" in row and "kafka" in row]
     advantages = [row["ratio"] if row["more_is_better"] else 1 / row["ratio"] for row in rows]
     figure, axes = pyplot.subplots(figsize=(9.5, 0.36 * len(rows) + 1.3))
     positions = range(len(rows))

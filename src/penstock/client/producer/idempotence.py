@@ -3,8 +3,8 @@
 A producer has an id and an epoch; each of its batches to a partition has the number of its first record. A broker takes
 a batch only where its number follows the last one, and answers a number that it has seen with what it answered then.
 So a batch keeps its number through all retries, and no more than five are sent from the oldest unanswered one on,
-because brokers remember five. When a batch is given up though it may have been written, or was refused for good, numbers behind it
-no longer fit: the epoch is raised and the partition counts from zero again.
+because brokers remember five. When a batch is given up though it may have been written, or was refused for good, the
+numbers behind it no longer fit: the epoch is raised and the partition counts from zero again.
 
 Invariant: batches of one partition are numbered in the order of `send`, without gaps, within one identity; a partition
 changes its identity only while none of its batches is under way.

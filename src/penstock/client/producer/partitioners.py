@@ -92,7 +92,7 @@ class _Function:
 
 
 def partitioner_of(spec: object) -> tuple[Partitioner | None, bool]:
-    """What is meant by `partitioner.class`: a partitioner, or None for the compiled way; and whether it ignores keys."""
+    """What `partitioner.class` means: a partitioner, or None for the compiled way; and whether that ignores keys."""
     if spec is None or spec == "default":
         return None, False
     if spec == "sticky":

@@ -1,0 +1,64 @@
+"""Clients of Python side by side: Penstock's own, confluent-kafka, aiokafka and kafka-python, on one Penstock broker.
+
+Here the peer is a client and not a broker, so a line has a figure for each of them and its ratio is Penstock's over the
+best of the others. Each runs in a process of its own (`bench.client_runs`), all in turn, so that noise meets all.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from bench.line import Group, Line
+from bench.peers import ROOT, Peer
+from bench.wire import Wire, new_name
+
+PRODUCERS = ("penstock", "confluent-kafka", "aiokafka", "kafka-python")
+RUN_LIMIT_S = 300
+
+
+def produce(peer: Peer) -> dict[str, float]:
+    """Records a second from Python objects, until the broker has acknowledged the last."""
+    figures = {}
+    for client in PRODUCERS:
+        topic = new_name("client")
+        with Wire(peer.port) as wire:
+            wire.create_topic(topic)
+        figures[f"{PRODUCE}, {client}"] = run("produce", client, peer.port, topic)
+        with Wire(peer.port) as wire:
+            wire.delete_topic(topic)
+    ours = figures[f"{PRODUCE}, penstock"]
+    best = max(figures[f"{PRODUCE}, {client}"] for client in PRODUCERS[1:])
+    return {**figures, f"{PRODUCE}, over the best": ours / best}
+
+
+def run(what: str, client: str, port: int, topic: str) -> float:
+    """One measurement in a fresh process; the figure that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.client_runs", what, client, str(port), topic],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{client} could not {what}:\n{done.stderr[-3000:]}")
+    figure: float = json.loads(done.stdout.splitlines()[-1])
+    return figure
+
+
+PRODUCE = "produce from objects"
+
+CLIENT_LINES = [
+    Group(
+        "clients",
+        produce,
+        [
+            *(Line(f"{PRODUCE}, {client}", "records/s", True) for client in PRODUCERS),
+            Line(f"{PRODUCE}, over the best", "x", True, 1.0),
+        ],
+        5,
+        between_clients=True,
+    ),
+]

@@ -1,0 +1,147 @@
+"""One client doing one thing, in a process of its own: `python -m bench.client_runs produce aiokafka PORT TOPIC`.
+
+Prints one figure. Every client has the settings that make it fastest here while it still promises as much: acks=all,
+idempotence where it has that, five milliseconds to fill batches of up to a megabyte, no callbacks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+VALUE = b"x" * 100
+SECONDS = 2.0  # about so long is measured, whatever the client makes of it
+WARMING_RECORDS = 20_000
+BATCH_BYTES = 1_000_000
+LINGER_MS = 5
+
+
+def produce_penstock(bootstrap: str, topic: str) -> float:
+    """The defaults."""
+    from penstock import Producer
+
+    with Producer(bootstrap) as producer:
+        send = producer.send
+
+        def run(count: int) -> None:
+            for _ in range(count):
+                send(topic, VALUE)
+            producer.flush()
+
+        return rate(run)
+
+
+def produce_confluent(bootstrap: str, topic: str) -> float:
+    """librdkafka's own thread sends; its queue is made large enough that no call has to wait."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": LINGER_MS,
+            "batch.size": BATCH_BYTES,
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 10_000_000,
+            "queue.buffering.max.kbytes": 2_000_000,
+        }
+    )
+    send = producer.produce
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            send(topic, VALUE)
+        producer.flush()
+
+    return rate(run)
+
+
+def produce_aiokafka(bootstrap: str, topic: str) -> float:
+    """Not idempotent, with which it is faster; on uvloop, as are the other two."""
+    import uvloop
+    from aiokafka import AIOKafkaProducer
+
+    async def measure() -> float:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap, acks="all", linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES
+        )
+        await producer.start()
+        try:
+
+            async def run(count: int) -> None:
+                for _ in range(count):
+                    await producer.send(topic, VALUE)
+                await producer.flush()
+
+            return await rate_of_async(run)
+        finally:
+            await producer.stop()
+
+    return uvloop.run(measure())
+
+
+def produce_kafka_python(bootstrap: str, topic: str) -> float:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        linger_ms=LINGER_MS,
+        batch_size=BATCH_BYTES,
+        max_request_size=2 * BATCH_BYTES,
+    )
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            producer.send(topic, VALUE)
+        producer.flush()
+
+    try:
+        return rate(run)
+    finally:
+        producer.close()
+
+
+def rate(run: Callable[[int], None]) -> float:
+    """Records a second, for as many as take about `SECONDS`."""
+    run(WARMING_RECORDS)
+    began = time.perf_counter()
+    run(WARMING_RECORDS)
+    count = _count(time.perf_counter() - began)
+    began = time.perf_counter()
+    run(count)
+    return count / (time.perf_counter() - began)
+
+
+async def rate_of_async(run: Callable[[int], object]) -> float:
+    await run(WARMING_RECORDS)  # type: ignore[misc]
+    began = time.perf_counter()
+    await run(WARMING_RECORDS)  # type: ignore[misc]
+    count = _count(time.perf_counter() - began)
+    began = time.perf_counter()
+    await run(count)  # type: ignore[misc]
+    return count / (time.perf_counter() - began)
+
+
+def _count(warming_s: float) -> int:
+    return max(WARMING_RECORDS, min(4_000_000, int(WARMING_RECORDS * SECONDS / warming_s)))
+
+
+RUNS: dict[tuple[str, str], Callable[[str, str], float]] = {
+    ("produce", "penstock"): produce_penstock,
+    ("produce", "confluent-kafka"): produce_confluent,
+    ("produce", "aiokafka"): produce_aiokafka,
+    ("produce", "kafka-python"): produce_kafka_python,
+}
+
+
+def main() -> None:
+    what, client, port, topic = sys.argv[1:]
+    print(json.dumps(RUNS[what, client](f"127.0.0.1:{port}", topic)))
+
+
+if __name__ == "__main__":
+    main()
