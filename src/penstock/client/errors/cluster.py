@@ -118,7 +118,7 @@ class TelemetryTooLarge(BrokerError, code=ErrorCode.TELEMETRY_TOO_LARGE): ...
 
 
 class FeatureUpdateFailed(BrokerError, code=ErrorCode.FEATURE_UPDATE_FAILED):
-    advice = "`penstock cluster features` tells which levels the nodes support"
+    advice = "`penstock features` tells which levels the nodes support"
 
 
 class InvalidUpdateVersion(BrokerError, code=ErrorCode.INVALID_UPDATE_VERSION): ...

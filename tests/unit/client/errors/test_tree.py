@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 
 import pytest
 
+from penstock.cli import commands
+from penstock.cli.declare import Group
 from penstock.client import errors
 from penstock.client.errors.base import BY_CODE
 from penstock.protocol.errors import ErrorCode
@@ -117,6 +120,16 @@ def test_a_family_is_caught_as_one() -> None:
         raise errors.of(ErrorCode.SASL_AUTHENTICATION_FAILED)
     with pytest.raises(errors.Fenced):
         raise errors.of(ErrorCode.PRODUCER_FENCED)
+
+
+def test_commands_that_are_advised_exist() -> None:
+    advised = {line for kind in CLASSES for line in re.findall(r"`penstock ([^`]*)`", kind.advice)}
+
+    assert advised
+    for line in advised:
+        name, _, rest = line.partition(" ")
+        command = commands.load(name)
+        assert not rest or (isinstance(command, Group) and rest in command.commands), line
 
 
 def test_several_failures_travel_together() -> None:
