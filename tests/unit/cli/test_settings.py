@@ -104,3 +104,14 @@ class TestOnATerminal:
         table = capsys.readouterr().out
         assert re.search(r"setting +default +meaning", table)
         assert re.search(r"log.roll.hours +168 ", table)
+
+
+def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    from penstock.cli.main import main
+
+    assert main(["settings", "num.partitions", "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["default"]) == ("num.partitions", "1")
+    assert shown.keys() == {"name", "default", "allowed", "changes", "documentation"}
