@@ -21,6 +21,8 @@ def test_every_promise_is_kept(seed: int) -> None:
         pytest.param(310202, id="workers-that-work-longer-than-their-session"),
         pytest.param(310215, id="static-member-replaced-by-one-that-was-held-up"),
         pytest.param(311033, id="no-topic-before-the-last-fault"),
+        pytest.param(320343, id="static-member-that-missed-a-rebalance"),
+        pytest.param(320919, id="static-member-not-replaced-after-all"),
     ],
 )
 def test_a_seed_that_failed_once_keeps_every_promise(known_seed: int) -> None:

@@ -121,6 +121,54 @@ def test_who_is_replaced_by_a_process_of_the_same_instance_has_no_claim(claims: 
     claims.refused(old, "a heartbeat", "FENCED_INSTANCE_ID", now=2)
 
 
+def test_who_may_be_replaced_at_any_moment_has_no_claim(claims: Claims) -> None:
+    old, new = (begin(claims, name, instance_id="instance") for name in ("old", "new"))
+    own(claims, old, 1, now=0)
+
+    with claims.challenge("instance", by=new, now=lambda: 2):
+        claims.refused(old, "a heartbeat", "FENCED_INSTANCE_ID", now=1)
+    own(claims, new, 1, now=2)
+
+    claims.refused(old, "a heartbeat", "FENCED_INSTANCE_ID", now=3)
+
+
+def test_who_was_not_replaced_after_all_owns_what_it_was_told_meanwhile(claims: Claims) -> None:
+    late, present = (begin(claims, name, instance_id="instance") for name in ("late", "present"))
+
+    with claims.challenge("instance", by=late, now=lambda: 1):
+        own(claims, present, 1, now=1)
+    claims.accepted(present, "a heartbeat", sent_at=1.5, is_settled=True)
+    claims.refused(
+        present, "a heartbeat", "UNKNOWN_MEMBER_ID", now=1.9
+    )  # the other's join was still under way
+    claims.accepted(present, "a heartbeat", sent_at=3, is_settled=True)
+
+    assert present.held == {PARTITION: 1}
+    with pytest.raises(BrokenPromise):
+        claims.refused(present, "a heartbeat", "UNKNOWN_MEMBER_ID", now=4)
+
+
+def test_a_static_member_that_missed_a_rebalance_may_join_again(claims: Claims) -> None:
+    one, two = begin(claims, "one", instance_id="instance"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+    own(claims, two, 2, now=30)
+
+    with pytest.raises(BrokenPromise):
+        claims.accepted(one, "a heartbeat", sent_at=31)
+    claims.accepted(one, "a join", sent_at=31, is_settled=True, names_generation=False)
+    claims.told_generation(one, 3, known_when_asked=claims.known, now=32)
+    claims.accepted(one, "a sync", sent_at=32, is_settled=True)
+
+
+def test_a_dynamic_member_that_missed_a_rebalance_has_to_come_anew(claims: Claims) -> None:
+    one, two = begin(claims, "one"), begin(claims, "two")
+    own(claims, one, 1, now=0)
+    own(claims, two, 2, now=30)
+
+    with pytest.raises(BrokenPromise):
+        claims.accepted(one, "a join", sent_at=31, is_settled=True, names_generation=False)
+
+
 def test_generations_only_rise(claims: Claims) -> None:
     one, two = begin(claims, "one"), begin(claims, "two")
     own(claims, one, 5, now=0)

@@ -4,7 +4,8 @@ A `Tenure` is one membership: what a member has been told, and until when the co
 put a member out that was silent for its session timeout, or that did not follow a rebalance for its rebalance
 timeout; both count from a request of the member that was accepted, so that `protected_until` is never later than the
 moment at which the coordinator may really do it. A member that stops for long is a zombie: it goes on believing in
-what it was told. From the moment another one was given its partitions, nothing that it sends may be accepted.
+what it was told. From the moment another one was given its partitions, nothing that it sends may be accepted, save the
+join of a static member: that one stays in the group for as long as its session lasts (KIP-345).
 
 Generations and epochs only rise. Where the coordinator's log is not flushed, a power cut may take back the end of
 it, and with it everything that was told; then all books are closed and begun anew (`power_lost`).
@@ -13,6 +14,8 @@ it, and with it everything that was told; then all books are closed and begun an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.protocol.types import Uuid
@@ -25,6 +28,7 @@ Known = tuple[int, int]
 """How often generations have been counted from the start, and the highest one of the present count."""
 
 NO_GENERATION = -1  # older than all
+UNDER_WAY_S = 1.0  # nothing is under way for longer than this after its connection was lost
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +49,11 @@ class Tenure:
     is_forgotten: bool = False
     """That was a power cut: it may go on, if the coordinator still knows it."""
     is_certain: bool = True
-    """Since such a power cut the coordinator has shown that it knows it, in its generation."""
+    """The coordinator has shown that it knows it, in its generation, since such a power cut or since it was challenged."""
+    challengers: int = 0
+    """So many others have asked to join under its instance id, and their joins may be under way."""
+    challenged_until: float = -math.inf
+    """What the coordinator said to it before then may have been before it was replaced."""
     superseded_at: float = math.inf
     """Since then another member has what this one believes to own."""
     _session_until: float = -math.inf
@@ -95,11 +103,29 @@ class Claims:
         if tenure in self.tenures:
             self.tenures.remove(tenure)
 
-    def replace(self, instance_id: str, *, by: Tenure | None = None) -> None:
-        """Another process is about to join under this instance id: whoever had it is on his own."""
+    def replace(self, instance_id: str) -> None:
+        """Another process comes under this instance id, and nobody counts any more on who had it."""
         for tenure in self.tenures:
-            if tenure.instance_id == instance_id and tenure is not by:
+            if tenure.instance_id == instance_id:
                 tenure.is_over = True
+
+    @contextmanager
+    def challenge(self, instance_id: str, *, by: Tenure, now: Callable[[], float]) -> Iterator[None]:
+        """While a join under this instance id is under way, whoever has it may be replaced, and nobody can tell when.
+
+        It may also be one that was left behind and held up, and challenges who came after it. If its join is refused
+        or lost, the other goes on as if nothing had happened.
+        """
+        challenged = [each for each in self.tenures if each.instance_id == instance_id and each is not by]
+        for tenure in challenged:
+            tenure.challengers += 1
+            tenure.is_certain = False
+        try:
+            yield
+        finally:
+            for tenure in challenged:
+                tenure.challengers -= 1
+                tenure.challenged_until = now() + UNDER_WAY_S
 
     def power_lost(self) -> None:
         """What was told may be forgotten."""
@@ -143,7 +169,7 @@ class Claims:
             self._begin_anew(tenure)
         # After a power cut, the other reason to count anew, what was asked before it is not listened to.
         tenure.generation = generation if is_count_known or not self.may_begin_anew else NO_GENERATION
-        tenure.is_recorded = tenure.is_certain = True
+        tenure.is_recorded = True
         self.generation = max(self.generation, tenure.generation)
 
     def _begin_anew(self, first: Tenure) -> None:
@@ -162,6 +188,8 @@ class Claims:
             return
         for partition in partitions:
             tenure.held[partition] = tenure.generation
+            if not tenure.is_certain:
+                continue  # it may have been told so before it was replaced
             for other in self.tenures:
                 if other is not tenure and not other.is_over and other.is_certain and partition in other.held:
                     self._settle_conflict(tenure, other, partition, now=now)
@@ -205,7 +233,10 @@ class Claims:
         `names_generation`: and nobody in another generation."""
         if tenure.is_over or not is_proof:
             return
-        tenure.is_certain |= names_generation
+        if names_generation:
+            tenure.is_certain |= not tenure.challengers and sent_at > tenure.challenged_until
+        elif tenure.instance_id is not None:
+            tenure.superseded_at = math.inf  # it missed a rebalance, and will be told anew what it owns
         if sent_at > tenure.superseded_at:
             raise self._broken(
                 f"{what} of {tenure.name} was accepted at {sent_at:.3f}, though others have had its partitions"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from penstock.protocol.errors import ErrorCode, MalformedMessage
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -107,9 +108,6 @@ class ClassicMember(Member):
             self.party.claims.let_go(self.tenure)
             self._positions.clear()
         self._is_synced = False
-        if self.instance_id is not None and not self.member_id:
-            # Also one that was left behind and held up takes the place of who came after it.
-            self.party.claims.replace(self.instance_id, by=self.tenure)
         request = JoinGroupRequest(
             group_id=self.party.group_id,
             session_timeout_ms=round(self.party.session_s * 1000),
@@ -122,9 +120,10 @@ class ClassicMember(Member):
                 for protocol in self._protocols
             ],
         )
-        response: JoinGroupResponse = await self.ask(
-            request, version=self._version, within_s=self._waits_for_others_s
-        )
+        with self._challenge():
+            response: JoinGroupResponse = await self.ask(
+                request, version=self._version, within_s=self._waits_for_others_s
+            )
         error = response.error_code
         if error == ErrorCode.NONE:
             self.member_id = response.member_id
@@ -141,6 +140,12 @@ class ClassicMember(Member):
             await asyncio.sleep(self.random.uniform(0, BACKOFF_S))
         else:
             await self._back_off(error)
+
+    def _challenge(self) -> AbstractContextManager[None]:
+        """A static member that has no id yet takes the place of whoever has its instance id."""
+        if self.instance_id is None or self.member_id:
+            return nullcontext()
+        return self.party.claims.challenge(self.instance_id, by=self.tenure, now=self.party.now)
 
     def _subscription(self) -> bytes:
         owned: tuple[Place, ...] = ()

@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.testing.groups.claims import Partition
+from penstock.testing.groups.claims import UNDER_WAY_S, Partition
 from penstock.testing.simulation import BrokenPromise
-
-UNDER_WAY_S = 1.0  # nothing is under way for longer than this after its connection was lost
 
 
 @dataclass(slots=True, eq=False)
