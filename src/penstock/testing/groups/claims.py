@@ -49,7 +49,7 @@ class Tenure:
     is_forgotten: bool = False
     """That was a power cut: it may go on, if the coordinator still knows it."""
     is_certain: bool = True
-    """The coordinator has shown that it knows it, in its generation, since such a power cut or since it was challenged."""
+    """The coordinator has shown that it knows it, in its generation, since a power cut or a challenge."""
     challengers: int = 0
     """So many others have asked to join under its instance id, and their joins may be under way."""
     challenged_until: float = -math.inf
