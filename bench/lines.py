@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from bench.client_lines import CLIENT_LINES
+from bench.command_lines import COMMAND_LINES
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
 from bench.memory import back_page_cache
@@ -231,6 +232,7 @@ GROUPS = [
     *CONSUMER_GROUP_LINES,
     *TRANSACTION_LINES,
     *CLIENT_LINES,
+    *COMMAND_LINES,
     Group(
         "start",
         start_and_memory,

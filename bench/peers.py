@@ -48,7 +48,7 @@ class Peer(ABC):
         with self.output.open("ab") as output:
             began = time.perf_counter()
             self.process = subprocess.Popen(
-                command, stdout=output, stderr=output, cwd=self.folder, env=_plain_environment()
+                command, stdout=output, stderr=output, cwd=self.folder, env=plain_environment()
             )
         while time.perf_counter() - began < START_LIMIT_S:
             if self.process.poll() is not None:
@@ -160,7 +160,7 @@ def java(arguments: list[str], *, capture: bool = False, timeout_s: float = 600)
     return done.stdout
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """As in a shell where nobody switched Python's cache of compiled modules off."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
