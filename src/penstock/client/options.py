@@ -11,10 +11,13 @@ holds these names and types to the tables that declare the settings.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from penstock.client.serializers.base import Deserializer, Serializer
 from penstock.config.values import Secret
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 Strings = str | Sequence[str]
 """Several, in a list or with commas between them."""
@@ -42,7 +45,7 @@ class TlsOptions(TypedDict, total=False):
     ssl_protocol: str | None
     ssl_cipher_suites: Strings | None
     ssl_endpoint_identification_algorithm: str | None
-    ssl_engine_factory_class: object | None
+    ssl_engine_factory_class: SSLContext | None
     ssl_provider: str | None
     security_providers: str | None
     ssl_keymanager_algorithm: str | None
@@ -55,9 +58,11 @@ class SaslOptions(TypedDict, total=False):
 
     sasl_mechanism: str | None
     sasl_jaas_config: str | Secret | None
+    sasl_username: str | None
+    sasl_password: str | Secret | None
     sasl_client_callback_handler_class: object | None
     sasl_login_class: object | None
-    sasl_login_callback_handler_class: object | None
+    sasl_login_callback_handler_class: Callable[[], object] | str | None
     sasl_kerberos_service_name: str | None
     sasl_kerberos_kinit_cmd: str | None
     sasl_kerberos_ticket_renew_window_factor: float | None

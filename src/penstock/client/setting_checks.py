@@ -10,8 +10,14 @@ import re
 from typing import Any, Protocol
 
 from penstock.config.errors import BadSetting
+from penstock.config.values import Secret
 
 INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
 IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer, and no more
 
 
@@ -25,11 +31,18 @@ class ProducerSettings(Settings, Protocol):
     def acks(self) -> int: ...
 
 
-def check_security(settings: Settings) -> None:
-    """For every kind of client: addresses, and a login that names its mechanism."""
+def check_security(settings: Settings) -> dict[str, Any]:
+    """For every kind of client: addresses, a login that names its mechanism, and TLS that can be set up here."""
     _check_addresses(settings, "bootstrap.servers")
-    if settings.get("security.protocol").upper().startswith("SASL") and not settings.get("sasl.mechanism"):
+    if settings.get("security.protocol").startswith("SASL") and not settings.get("sasl.mechanism"):
         raise BadSetting("sasl.mechanism", "", "must be said where security.protocol begins with SASL")
+    if isinstance(settings.get("ssl.engine.factory.class"), str):
+        raise BadSetting(
+            "ssl.engine.factory.class",
+            settings.get("ssl.engine.factory.class"),
+            "a Java class cannot be loaded here; give an ssl.SSLContext, or say the other ssl settings",
+        )
+    return _login(settings)
 
 
 def check_producer(settings: ProducerSettings) -> dict[str, Any]:
@@ -47,6 +60,31 @@ def check_admin(settings: Settings) -> dict[str, Any]:
             raise BadSetting("bootstrap.controllers", None, "say this or bootstrap.servers, not both")
         _check_addresses(settings, "bootstrap.controllers")
     return _reconnect_pause(settings) | _call_time(settings)
+
+
+def _login(settings: Settings) -> dict[str, Any]:
+    """A user's name and password are what the login module of the mechanism would be told."""
+    user, password = settings.get("sasl.username"), settings.get("sasl.password")
+    if user is None and password is None:
+        return {}
+    if user is None or password is None:
+        raise BadSetting("sasl.username", None, "belongs together with sasl.password")
+    if settings.is_set("sasl.jaas.config"):
+        raise BadSetting("sasl.username", None, "say this and sasl.password, or sasl.jaas.config, not both")
+    if not settings.get("security.protocol").startswith("SASL"):
+        raise BadSetting(
+            "sasl.username", None, "needs security.protocol=SASL_SSL, or SASL_PLAINTEXT without encryption"
+        )
+    mechanism = settings.get("sasl.mechanism").upper()
+    if mechanism not in LOGIN_MODULES:
+        raise BadSetting("sasl.username", None, f"needs a sasl.mechanism of {', '.join(LOGIN_MODULES)}")
+    given = f"username={_quoted(user)} password={_quoted(password.reveal())}"
+    return {"sasl.jaas.config": Secret(f"{LOGIN_MODULES[mechanism]} required {given};")}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _check_addresses(settings: Settings, name: str) -> None:

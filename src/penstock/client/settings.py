@@ -12,9 +12,11 @@ What follows from several settings together stands in `setting_checks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from penstock.client.errors import BadConfiguration
+from penstock.client.foreign_names import RENAMED, lesson
 from penstock.client.setting_checks import check_admin, check_consumer, check_producer, check_security
 from penstock.client.setting_values import default_of, take_value
 from penstock.config.declare import Setting
@@ -94,6 +96,11 @@ class ClientSettings:
         return name in self._said
 
     @property
+    def said(self) -> Mapping[str, Any]:
+        """What was said, by name: all that another client needs to be told the same."""
+        return MappingProxyType(self._said)
+
+    @property
     def client_id(self) -> str:
         """What the client calls itself in its requests."""
         return self.get("client.id") or f"penstock-{self.who.split()[1]}"
@@ -145,14 +152,17 @@ class ClientSettings:
         for who, table in TABLES.items():
             if name in table:
                 raise BadSetting(key, None, f"a setting of {who}, and not of {cls.who}")
+        if words := lesson(name):
+            raise BadSetting(
+                key, None, words.replace(".", "_") if separator == "_" and name in RENAMED else words
+            )
         known = [*cls.short_names, *(each.replace(".", separator) for each in cls.table())]
         raise unknown_setting(key, known, where=cls.who)
 
     @classmethod
     def _checked(cls, taken: dict[str, Any], *, ignored: tuple[str, ...] = ()) -> Self:
         settings = cls(taken, ignored=ignored)
-        check_security(settings)
-        settings._values |= settings._check()
+        settings._values |= check_security(settings) | settings._check()
         return settings
 
     def _check(self) -> dict[str, Any]:

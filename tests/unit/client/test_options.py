@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -26,17 +27,21 @@ PLAIN = {
 }
 
 
+def hints_of(typed: Any) -> dict[str, Any]:
+    return get_type_hints(typed, localns={"SSLContext": ssl.SSLContext})
+
+
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
 def test_every_setting_is_a_keyword_and_no_other_name_is(typed: Any, settings: type[ClientSettings]) -> None:
     names = {name.replace(".", "_") for name in settings.table()} | set(settings.short_names)
 
-    assert set(get_type_hints(typed)) == names
+    assert set(hints_of(typed)) == names
     assert typed.__total__ is False
 
 
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
 def test_a_keyword_takes_what_its_setting_is(typed: Any, settings: type[ClientSettings]) -> None:
-    hints = get_type_hints(typed)
+    hints = hints_of(typed)
     for name, setting in settings.table().items():
         members = set(get_args(hints[name.replace(".", "_")]))
         assert type(None) in members, name
@@ -51,7 +56,7 @@ def test_a_keyword_takes_what_its_setting_is(typed: Any, settings: type[ClientSe
 
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
 def test_a_choice_is_offered_wherever_there_are_few(typed: Any, settings: type[ClientSettings]) -> None:
-    hints = get_type_hints(typed)
+    hints = hints_of(typed)
     for name, setting in settings.table().items():
         if (
             setting.rule is None

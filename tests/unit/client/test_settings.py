@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.client.errors import BadConfiguration
+from penstock.client.security.jaas import parse_login
+from penstock.client.security.tls import make_context
 from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from penstock.config.values import Secret
 
@@ -163,6 +166,10 @@ class TestNames:
                 lambda: ProducerSettings.of(None, None, {"group_id": "g"}),
                 "a setting of a consumer, and not of a producer",
             ),
+            (lambda: ProducerSettings.of({"queue.buffering.max.ms": 5}), "called linger.ms here"),
+            (lambda: ProducerSettings.of(None, None, {"max_batch_size": 5}), "called batch_size here"),
+            (lambda: ConsumerSettings.of(None, None, {"consumer_timeout_ms": 5}), "poll(timeout_ms=...)"),
+            (lambda: ConsumerSettings.of({"enable.auto.offset.store": False}), "enable.auto.commit=false"),
             (lambda: AdminSettings.of(None, {"xyz": 1}), "`penstock settings` lists all"),
             (lambda: AdminSettings.of(None, {5: 1}), "the name of a setting is a string"),  # type: ignore[dict-item]
         ],
@@ -239,6 +246,53 @@ class TestWhatFollows:
         assert ProducerSettings.of({"client.id": "shop"}).client_id == "shop"
 
 
+class TestSecurity:
+    def test_a_name_and_a_password_stand_for_a_login_modules_line(self) -> None:
+        settings = AdminSettings.of(
+            None,
+            None,
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "sasl_username": "alice",
+                "sasl_password": 'a "quoted\\ secret"',
+            },
+        )
+
+        login = parse_login(settings.get("sasl.jaas.config").reveal())
+
+        assert login == ("ScramLoginModule", {"username": "alice", "password": 'a "quoted\\ secret"'})
+        assert "secret" not in repr(settings)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            ({"sasl.username": "a"}, "belongs together with sasl.password"),
+            ({"sasl.username": "a", "sasl.password": "b"}, "needs security.protocol=SASL_SSL"),
+            (
+                {"sasl.username": "a", "sasl.password": "b", "security.protocol": "SASL_SSL"},
+                "needs a sasl.mechanism of PLAIN, SCRAM-SHA-256",
+            ),
+            ({"sasl.username": "a", "sasl.password": "b", "sasl.jaas.config": "x"}, "not both"),
+            ({"security.protocol": "SASL_SSL", "sasl.mechanism": ""}, "must be said where"),
+            ({"ssl.engine.factory.class": "com.example.Engines"}, "a Java class cannot be loaded here"),
+        ],
+    )
+    def test_logins_that_cannot_be_are_refused(self, given: dict[str, str], words: str) -> None:
+        with pytest.raises(BadConfiguration) as refusal:
+            AdminSettings.of(given)
+
+        assert words in str(refusal.value)
+
+    def test_a_context_of_the_program_is_used_as_it_is(self) -> None:
+        context = ssl.create_default_context()
+        settings = ProducerSettings.of(None, None, {"ssl_engine_factory_class": context})
+
+        assert make_context(settings) is context
+        with pytest.raises(BadConfiguration, match=r"must be an ssl\.SSLContext"):
+            make_context(ProducerSettings.of(None, None, {"ssl_engine_factory_class": object()}))
+
+
 class TestFiles:
     def test_a_file_written_for_kafka_is_taken_with_what_is_said_over_it(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
@@ -252,6 +306,7 @@ class TestFiles:
         assert settings.get("bootstrap.servers") == ("a:1",)
         assert settings.get("key.serializer") == "string"
         assert settings.client_id == "mine"
+        assert ProducerSettings.of(settings.said).get("linger.ms") == 3
 
     def test_what_is_meant_for_others_is_told_apart(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"

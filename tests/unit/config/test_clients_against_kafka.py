@@ -27,6 +27,8 @@ KINDS: dict[str, type[ClientSettings]] = {
 }
 
 NOT_IN_KAFKAS_TABLE = {
+    "sasl.username": "librdkafka's; Kafka wants it in a login module's line",
+    "sasl.password": "as above",
     "schema.registry.url": "read by serializers, to which Kafka hands what it does not know",
     "basic.auth.user.info": "as above",
 }

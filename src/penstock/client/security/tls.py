@@ -24,6 +24,13 @@ class Settings(Protocol):
 
 def make_context(settings: Settings) -> ssl.SSLContext:
     """Reads the files that the settings name; BadConfiguration for what is wrong with them."""
+    own = settings.get("ssl.engine.factory.class")
+    if own is not None:
+        if not isinstance(own, ssl.SSLContext):
+            raise BadConfiguration(
+                f"ssl.engine.factory.class: must be an ssl.SSLContext, and {own!r} is none"
+            )
+        return own
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     algorithm = settings.get("ssl.endpoint.identification.algorithm") or ""
     if algorithm.lower() not in ("", "https"):

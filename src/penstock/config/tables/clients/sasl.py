@@ -31,6 +31,9 @@ LOGIN = (
         "Who logs in and with what secret, in the form of Java's login modules: "
         '`org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="...";`.'
     ),
+    # Not Kafka's own, but librdkafka's: nobody should have to write a login module's line by hand.
+    string("sasl.username").means("Who logs in by PLAIN or SCRAM, instead of `sasl.jaas.config`."),
+    secret("sasl.password").means("With what password."),
     class_name("sasl.client.callback.handler.class").no_meaning("A Java class that provides credentials."),
     class_name("sasl.login.class").no_meaning("A Java class that logs in."),
     class_name("sasl.login.callback.handler.class").means(

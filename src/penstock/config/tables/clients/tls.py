@@ -46,8 +46,13 @@ HANDSHAKE = (
     ),
 )
 
+OWN = (
+    class_name("ssl.engine.factory.class", importance=LOW).means(
+        "An `ssl.SSLContext` of the program, instead of all other settings of TLS; a Java class cannot be loaded."
+    ),
+)
+
 JAVA = (
-    class_name("ssl.engine.factory.class", importance=LOW).no_meaning("A Java class that makes TLS engines."),
     string("ssl.provider").no_meaning("The Java security provider for TLS; OpenSSL is used here."),
     string("security.providers", importance=LOW).no_meaning("Java classes that bring security providers."),
     string("ssl.keymanager.algorithm", "SunX509", importance=LOW).no_meaning(
@@ -61,4 +66,4 @@ JAVA = (
     ),
 )
 
-SETTINGS = KEYS + HANDSHAKE + JAVA
+SETTINGS = KEYS + HANDSHAKE + OWN + JAVA
