@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 REGEX_VERSION = 1  # of ConsumerGroupHeartbeat: brokers match patterns
 LEAVE_MANY_VERSION = 3  # of LeaveGroup
 LEAVE_TIMEOUT_MS = 5_000
+SEARCH_TIMEOUT_MS = (
+    1_000  # to find the coordinator for a goodbye: where there is no broker, nobody hears it anyhow
+)
 
 
 class GroupMember:
@@ -296,7 +299,9 @@ class GroupMember:
         client, membership = self._client, self._membership
         action = membership.next_action(client.now_ms())
         assert isinstance(action, Send), "a member that has not left has something to say"
-        node_id = await client.coordinator(CoordinatorKind.GROUP, self.group_id)
+        node_id = await client.coordinator(
+            CoordinatorKind.GROUP, self.group_id, deadline_ms=client.deadline(SEARCH_TIMEOUT_MS)
+        )
         node = client.node(node_id)
         if past_others and node is not None:
             node_id = node.id
