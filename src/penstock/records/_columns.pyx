@@ -2,7 +2,8 @@
 """Records into Arrow's memory layout, compiled: `column_twin` in C.
 
 Room is taken once a batch, from the count of its records, which is bounded by the bytes that are there; the loop over
-records then writes without asking. Bytes of a column are never more than those of the batch they come from.
+records then writes without asking, and without the interpreter: a reader's other threads go on fetching meanwhile.
+Bytes of a column are never more than those of the batch they come from. A builder is for one thread at a time.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -26,9 +27,98 @@ cdef enum:
     RAW_HEADERS = 2
     RECORD_BYTES_MIN = 7  # no record is shorter, so a payload bounds the count of its records
     TIMESTAMP_TYPE_MASK = 0x08
+    LONG_WALK_BYTES = 65536  # for so much it is worth while to let other threads run
 
 
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
+
+
+# Where the reader of a batch is, and what its header says.
+cdef struct Walk:
+    const uint8_t* at
+    const uint8_t* end
+    int32_t index
+    int32_t count
+    uint64_t base_offset
+    uint64_t base_timestamp
+    int64_t append_time
+    bint is_append_time
+    int64_t first_offset
+    int64_t end_offset
+
+
+# The memory of a column, with room enough for what is about to be written.
+cdef struct NumberRoom:
+    int64_t* data
+    uint8_t* bits
+    Py_ssize_t count
+    Py_ssize_t null_count
+
+
+cdef struct BytesRoom:
+    int32_t* offsets
+    uint8_t* data
+    Py_ssize_t used
+    uint8_t* bits
+    Py_ssize_t count
+    Py_ssize_t null_count
+
+
+cdef struct Rows:
+    NumberRoom offset
+    NumberRoom timestamp
+    BytesRoom key
+    BytesRoom value
+    BytesRoom raw_headers
+    bint has_raw_headers
+    Py_ssize_t count
+
+
+cdef inline void put_number(NumberRoom* room, int64_t value, bint is_valid) noexcept nogil:
+    room.data[room.count] = value
+    room.bits[room.count >> 3] |= <uint8_t>(is_valid << (room.count & 7))
+    room.null_count += not is_valid
+    room.count += 1
+
+
+cdef inline void put_bytes(BytesRoom* room, const uint8_t* data, Py_ssize_t size) noexcept nogil:
+    if data is not NULL:
+        memcpy(room.data + room.used, data, size)
+        room.used += size
+    room.offsets[room.count + 1] = <int32_t>room.used
+    room.bits[room.count >> 3] |= <uint8_t>((data is not NULL) << (room.count & 7))
+    room.null_count += data is NULL
+    room.count += 1
+
+
+cdef inline int64_t timestamp_of(Walk* walk, RawRecord* record) noexcept nogil:
+    if walk.is_append_time:
+        return walk.append_time
+    return <int64_t>(walk.base_timestamp + <uint64_t>record.timestamp_delta)
+
+
+cdef void walk_plain(Walk* walk, Rows* rows) noexcept nogil:
+    """Stops at the end, at a record with headers unless they are kept raw, and at one that is malformed."""
+    cdef RawRecord record
+    cdef const uint8_t* at
+    cdef int64_t offset, timestamp
+    while walk.index < walk.count:
+        at = walk.at
+        if not read_record(&at, walk.end, &record) or (record.header_count != 0 and not rows.has_raw_headers):
+            return
+        walk.at = at
+        walk.index += 1
+        offset = <int64_t>(walk.base_offset + <uint64_t><int64_t>record.offset_delta)
+        if offset < walk.first_offset or offset >= walk.end_offset:
+            continue
+        timestamp = timestamp_of(walk, &record)
+        put_number(&rows.offset, offset, True)
+        put_number(&rows.timestamp, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
+        put_bytes(&rows.key, record.key, record.key_size)
+        put_bytes(&rows.value, record.value, record.value_size)
+        if rows.has_raw_headers:
+            put_bytes(&rows.raw_headers, record.headers if record.header_count else NULL, at - record.headers)
+        rows.count += 1
 
 
 cdef class Bits:
@@ -76,6 +166,16 @@ cdef class Numbers:
         (<int64_t*>PyByteArray_AS_STRING(self.data))[self.validity.count] = value
         self.validity.append(is_valid)
 
+    cdef void lend(self, NumberRoom* room):
+        room.data = <int64_t*>PyByteArray_AS_STRING(self.data)
+        room.bits = <uint8_t*>PyByteArray_AS_STRING(self.validity.bits)
+        room.count = self.validity.count
+        room.null_count = self.validity.null_count
+
+    cdef void take_back(self, NumberRoom* room):
+        self.validity.count = room.count
+        self.validity.null_count = room.null_count
+
     cdef object take(self):
         PyByteArray_Resize(self.data, self.validity.count * 8)
         return NumberColumn(self.data, self.validity.take(), self.validity.null_count)
@@ -108,6 +208,19 @@ cdef class Bytes:
             self.used += size
         (<int32_t*>PyByteArray_AS_STRING(self.offsets))[self.validity.count + 1] = <int32_t>self.used
         self.validity.append(data is not NULL)
+
+    cdef void lend(self, BytesRoom* room):
+        room.offsets = <int32_t*>PyByteArray_AS_STRING(self.offsets)
+        room.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
+        room.used = self.used
+        room.bits = <uint8_t*>PyByteArray_AS_STRING(self.validity.bits)
+        room.count = self.validity.count
+        room.null_count = self.validity.null_count
+
+    cdef void take_back(self, BytesRoom* room):
+        self.used = room.used
+        self.validity.count = room.count
+        self.validity.null_count = room.null_count
 
     cdef object take(self):
         PyByteArray_Resize(self.offsets, (self.validity.count + 1) * 4)
@@ -164,41 +277,80 @@ cdef class ColumnBuilder:
     cdef int append_payload(
         self, Py_buffer* buffer, object header, Py_ssize_t position, int64_t first_offset, int64_t end_offset
     ) except -1:
-        cdef const uint8_t* at = <const uint8_t*>buffer.buf
-        cdef const uint8_t* end = at + buffer.len
-        cdef int32_t count = header.record_count
-        cdef uint64_t base_offset = <uint64_t><int64_t>header.base_offset
-        cdef uint64_t base_timestamp = <uint64_t><int64_t>header.base_timestamp
-        cdef int64_t append_time = header.max_timestamp
-        cdef bint is_append_time = header.attributes & TIMESTAMP_TYPE_MASK
-        cdef int64_t offset, timestamp
-        cdef int32_t index
+        cdef Walk walk
         cdef RawRecord record
-        self.reserve(max(min(count, buffer.len // RECORD_BYTES_MIN), 0), buffer.len)
-        for index in range(count):
-            if not read_record(&at, end, &record):
-                raise InvalidBatch(f"record {index} of the batch at {position} is malformed")
-            offset = <int64_t>(base_offset + <uint64_t><int64_t>record.offset_delta)
-            if offset < first_offset or offset >= end_offset:
-                continue
-            timestamp = append_time
-            if not is_append_time:
-                timestamp = <int64_t>(base_timestamp + <uint64_t>record.timestamp_delta)
-            self.offset.append(offset, True)
-            self.timestamp.append(0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
-            self.key.append(record.key, record.key_size)
-            self.value.append(record.value, record.value_size)
-            if self.header_format == LISTED_HEADERS:
-                if record.header_count != 0:
-                    self.append_headers(&record, at)
-                (<int32_t*>PyByteArray_AS_STRING(self.header_offsets))[self.row_count + 1] = (
-                    <int32_t>self.header_name.validity.count
-                )
-            elif self.header_format == RAW_HEADERS:
-                self.raw_headers.append(record.headers if record.header_count else NULL, at - record.headers)
-            self.row_count += 1
-        if at is not end:
-            raise InvalidBatch(f"the batch at {position} holds more than its {count} records")
+        walk.at = <const uint8_t*>buffer.buf
+        walk.end = walk.at + buffer.len
+        walk.index = 0
+        walk.count = header.record_count
+        walk.base_offset = <uint64_t><int64_t>header.base_offset
+        walk.base_timestamp = <uint64_t><int64_t>header.base_timestamp
+        walk.append_time = header.max_timestamp
+        walk.is_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+        walk.first_offset = first_offset
+        walk.end_offset = end_offset
+        self.reserve(max(min(walk.count, buffer.len // RECORD_BYTES_MIN), 0), buffer.len)
+        self.append_plain(&walk, buffer.len > LONG_WALK_BYTES)
+        while walk.index < walk.count:  # one had headers, and so will those after it; or one is malformed
+            if not read_record(&walk.at, walk.end, &record):
+                raise InvalidBatch(f"record {walk.index} of the batch at {position} is malformed")
+            self.append_record(&walk, &record)
+            walk.index += 1
+        if walk.at is not walk.end:
+            raise InvalidBatch(f"the batch at {position} holds more than its {walk.count} records")
+        return 0
+
+    cdef int append_plain(self, Walk* walk, bint is_long) except -1:
+        """Records without headers, up to the first that has some: no object is touched, and other threads may run."""
+        cdef Rows rows
+        cdef Py_ssize_t first_row = self.row_count
+        cdef Py_ssize_t header_count = self.header_name.validity.count
+        cdef Py_ssize_t row
+        cdef int32_t* header_offsets
+        self.offset.lend(&rows.offset)
+        self.timestamp.lend(&rows.timestamp)
+        self.key.lend(&rows.key)
+        self.value.lend(&rows.value)
+        if self.header_format == RAW_HEADERS:
+            self.raw_headers.lend(&rows.raw_headers)
+        rows.has_raw_headers = self.header_format == RAW_HEADERS
+        rows.count = self.row_count
+        if is_long:
+            with nogil:
+                walk_plain(walk, &rows)
+        else:
+            walk_plain(walk, &rows)
+        self.offset.take_back(&rows.offset)
+        self.timestamp.take_back(&rows.timestamp)
+        self.key.take_back(&rows.key)
+        self.value.take_back(&rows.value)
+        if rows.has_raw_headers:
+            self.raw_headers.take_back(&rows.raw_headers)
+        self.row_count = rows.count
+        if self.header_format == LISTED_HEADERS:
+            header_offsets = <int32_t*>PyByteArray_AS_STRING(self.header_offsets)
+            for row in range(first_row, self.row_count):
+                header_offsets[row + 1] = <int32_t>header_count
+        return 0
+
+    cdef int append_record(self, Walk* walk, RawRecord* record) except -1:
+        cdef int64_t offset = <int64_t>(walk.base_offset + <uint64_t><int64_t>record.offset_delta)
+        if offset < walk.first_offset or offset >= walk.end_offset:
+            return 0
+        cdef int64_t timestamp = timestamp_of(walk, record)
+        self.offset.append(offset, True)
+        self.timestamp.append(0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
+        self.key.append(record.key, record.key_size)
+        self.value.append(record.value, record.value_size)
+        if self.header_format == LISTED_HEADERS:
+            if record.header_count != 0:
+                self.append_headers(record, walk.at)
+            (<int32_t*>PyByteArray_AS_STRING(self.header_offsets))[self.row_count + 1] = (
+                <int32_t>self.header_name.validity.count
+            )
+        elif self.header_format == RAW_HEADERS:
+            self.raw_headers.append(record.headers if record.header_count else NULL, walk.at - record.headers)
+        self.row_count += 1
         return 0
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
