@@ -13,7 +13,7 @@ docstring says what lives there and what it must never do.
 # Type checkers take it for True wherever it stands; importing it from `typing` would cost more than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from penstock import admin, aio, errors, serializers
+    from penstock import admin, aio, errors, serializers, testing
     from penstock.client.admin.sync import Admin
     from penstock.client.cluster import PartitionInfo, TopicPartition
     from penstock.client.consumer.arguments import RebalanceListener
@@ -56,9 +56,10 @@ __all__ = [
     "aio",
     "errors",
     "serializers",
+    "testing",
 ]
 
-_MODULES = ("admin", "aio", "errors", "serializers")
+_MODULES = ("admin", "aio", "errors", "serializers", "testing")
 _HOMES = {
     "Admin": "penstock.client.admin.sync",
     "Assignor": "penstock.client.group.assignors.assignor",
