@@ -134,15 +134,15 @@ def _create(said: Said) -> None:
         raise CommandFailed(
             'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
         )
-    if factor is not None and not 1 <= factor <= 32767:
-        raise CommandFailed("The replication factor must be between 1 and 32767 inclusive")
-    if partitions is not None and partitions < 1:
-        raise CommandFailed("The partitions must be greater than 0")
     config = {key.strip(): value.strip() for key, value in parse_pairs(said.all("config")).items()}
     for unknown in config.keys() - TOPIC.keys():
         raise CommandFailed(f"Unknown topic config name: {unknown}")
     if "." in name or "_" in name:
         print(COLLISION)
+    if factor is not None and not 1 <= factor <= 32767:
+        raise CommandFailed("The replication factor must be between 1 and 32767 inclusive")
+    if partitions is not None and partitions < 1:
+        raise CommandFailed("The partitions must be greater than 0")
     try:
         ask_cluster(
             said,
