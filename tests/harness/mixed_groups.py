@@ -172,6 +172,11 @@ class ClassicConsumer:
         """It is deleted: there is nothing to read any more."""
         self.owned = {one for one in self.owned if one[0] != name}
 
+    def lose_answer(self) -> None:
+        """The connection is lost: it has what it had, and joins again."""
+        self._join = self._sync = None
+        self.phase = Phase.OUT
+
     def forget(self) -> None:
         """It knows nothing any more, and reads nothing."""
         self.member_id, self.generation, self.phase, self.owned = "", -1, Phase.OUT, set()

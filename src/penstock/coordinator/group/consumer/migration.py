@@ -16,7 +16,7 @@ from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.classic.member import Member as ClassicMember
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.consumer import writing
-from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, given_at
+from penstock.coordinator.group.consumer.assignment import NO_PARTITIONS, NOTHING, Assignment, given_at
 from penstock.coordinator.group.consumer.embedded import (
     by_id,
     read_assignment,
@@ -89,8 +89,12 @@ class Migration:
         return upgraded
 
     def _claims(self, group: ClassicGroup) -> dict[str, Assignment]:
-        """What each member has: what it was assigned, or, where an unfinished rebalance has taken that away, what it
-        said it has when it joined. Kafka forgets the latter, and a cooperative member may still read it."""
+        """What each member may have: what it was assigned, and what it said it has when it joined.
+
+        Kafka forgets the latter. But an unfinished rebalance takes assignments away, and a cooperative member that has
+        not heard of its last assignment, because the answer was lost, still reads what it had before. Whoever
+        has less than this joins again in any case, and says so.
+        """
         image = self._around.image
         claims: dict[str, Assignment] = {}
         taken: set[tuple[Uuid, int]] = set()
@@ -103,16 +107,13 @@ class Migration:
                 )
             taken.update(_each(claims[member_id]))
         for member_id, member in group.members.items():
-            if not member.assignment:
-                owned = by_id(_subscription_of(group, member).owned_partitions, image)
-                free = {
-                    topic_id: frozenset(p for p in owned[topic_id] if (topic_id, p) not in taken)
-                    for topic_id in owned
-                }
-                claims[member_id] = {
-                    topic_id: partitions for topic_id, partitions in free.items() if partitions
-                }
-                taken.update(_each(claims[member_id]))
+            owned = by_id(_subscription_of(group, member).owned_partitions, image)
+            free = {
+                topic_id: frozenset(p for p in owned[topic_id] if (topic_id, p) not in taken)
+                for topic_id in owned
+            }
+            claims[member_id] = _joined(claims[member_id], free)
+            taken.update(_each(free))
         return claims
 
     # -- from new to classic
@@ -212,6 +213,14 @@ def _assignment_of(group: ClassicGroup, member: ClassicMember, image: MetadataIm
             "use one that does not",
         )
     return by_id(assignment.assigned_partitions, image)
+
+
+def _joined(one: Assignment, other: Assignment) -> Assignment:
+    both = {
+        topic_id: one.get(topic_id, NO_PARTITIONS) | other.get(topic_id, NO_PARTITIONS)
+        for topic_id in (*one, *other)
+    }
+    return {topic_id: partitions for topic_id, partitions in both.items() if partitions}
 
 
 def _each(assignment: Assignment) -> Iterator[tuple[Uuid, int]]:

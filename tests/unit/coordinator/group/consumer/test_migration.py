@@ -129,6 +129,45 @@ def test_what_cooperative_members_read_in_an_unfinished_rebalance_is_not_given_a
     assert set().union(*(member.owned for member in (*old, third, fourth, new))) == WATER
 
 
+@pytest.mark.parametrize("has_joined_again", [False, True])
+def test_what_a_member_reads_that_has_not_heard_of_its_last_assignment_is_not_given_away(
+    stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch, has_joined_again: bool
+) -> None:
+    leader, unaware = classic_pair(stage)
+    third = ClassicConsumer(stage, "third")
+    for _ in range(3):  # asks, is given an id, and joins with it
+        third.step()
+    for member in (leader, unaware):
+        member.heartbeat()
+        member.step()  # joins again, and says what it has
+    stage.advance(0)
+    withheld = set(unaware.owned)
+    assign = ClassicConsumer._assign
+    monkeypatch.setattr(
+        ClassicConsumer,
+        "_assign",
+        lambda member: {each: given - withheld for each, given in assign(member).items()},
+    )
+    for member in (leader, unaware, third):
+        member.step()
+    for member in (leader, third):
+        member.step()
+    group = stage.context.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert group.state is State.STABLE
+    unaware.lose_answer()
+    if has_joined_again:
+        unaware.step()
+
+    new = HonestMember(stage, "new")
+    for _ in range(4):
+        go_on(stage, new, leader, third, rounds=1)
+        assert not unaware.owned & (leader.owned | third.owned | new.owned)
+
+    go_on(stage, leader, unaware, third, new, rounds=25)
+    assert set().union(*(member.owned for member in (leader, unaware, third, new))) == WATER
+
+
 def test_what_a_classic_leader_has_not_noticed_is_assigned(stage: ConsumerStage) -> None:
     old = classic_pair(stage)
     stage.grow_topic("water", 8)
