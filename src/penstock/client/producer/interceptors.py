@@ -3,7 +3,6 @@ became of it. An interceptor that fails is logged and passed over, as in Kafka: 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.errors import BadConfiguration
+from penstock.client.importing import find
 from penstock.records.delivery import AnyHeaders, Delivery
 from penstock.records.producing import Receipt
 
@@ -89,11 +89,7 @@ def interceptors_of(specs: Sequence[object]) -> Interceptors:
 
 def _made(spec: Any) -> Any:
     if isinstance(spec, str):
-        module, _, name = spec.rpartition(":") if ":" in spec else spec.rpartition(".")
-        try:
-            spec = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise BadConfiguration(f"the interceptor {spec} cannot be imported: {error}") from error
+        spec = find(spec, what="interceptor")
     made = spec() if inspect.isclass(spec) else spec
     if not hasattr(made, "on_send") and not hasattr(made, "on_acknowledgement"):
         raise BadConfiguration(f"{spec!r} is no interceptor: it has neither on_send nor on_acknowledgement")

@@ -8,7 +8,6 @@ for a partition once a batch. Everything else is asked for every record.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
 import random
@@ -17,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.client.errors import BadArgument, BadConfiguration
+from penstock.client.importing import find
 
 NAMES = "default, sticky, round-robin"
 
@@ -119,10 +119,6 @@ def check_choice(choice: object, count: int, topic: str) -> int:
 
 
 def _imported(place: str) -> Any:
-    module, _, name = place.rpartition(":") if ":" in place else place.rpartition(".")
-    if not module:
+    if ":" not in place and "." not in place:
         raise BadConfiguration(f"there is no partitioner called {place}; there are {NAMES}")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise BadConfiguration(f"the partitioner {place} cannot be imported: {error}") from error
+    return find(place, what="partitioner")

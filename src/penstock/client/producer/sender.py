@@ -115,6 +115,8 @@ class Sender:
         try:
             now_ms = self._client.now_ms()
             self._fail_expired(now_ms)
+            if self._transactions is not None and (failure := self._transactions.failure()) is not None:
+                self.fail_unsent(failure)
             if self._idempotence is not None:
                 self._settle()
             survey = self._accumulator.survey(now_ms, self._node_of, self._may_write)
@@ -381,7 +383,8 @@ class Sender:
         error: Exception,
         record_errors: dict[int, Exception] | None,
     ) -> None:
-        if self._transactions is not None and not isinstance(error, errors.TransactionAborted):
+        is_news = not isinstance(error, errors.TransactionAborted)
+        if self._transactions is not None and is_news and self._transactions.failure() is None:
             self._transactions.take_delivery_error(error)
         batch.fail(error, record_errors)
         self._on_failure(batch)

@@ -160,6 +160,10 @@ class Transactions:
             self.must_abort(error)
         return error
 
+    def failure(self) -> Exception | None:
+        """What to tell of records that will not be sent any more; None while they can be."""
+        return self._must_abort() if self.state is State.MUST_ABORT else self.error
+
     def must_abort(self, error: Exception) -> None:
         if self.state in (State.OPEN, State.ENDING):
             self.state = State.MUST_ABORT

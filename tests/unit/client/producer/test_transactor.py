@@ -1,0 +1,318 @@
+"""Transactions by script: those of version 2, the older ones in which everything is added by hand, and trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from harness.scripted_cluster import HANG_UP, NOTHING, Led, ScriptedCluster
+from harness.scripted_log import ScriptedLogs
+from penstock import errors
+from penstock.aio import Producer
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, FinalizedFeatureKey
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+Test = Callable[[Producer], Coroutine[Any, Any, None]]
+
+
+class World(ScriptedCluster):
+    """A coordinator that grants everything; scripts change that."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__()
+        self.level = level
+        self.logs = ScriptedLogs()
+        self.epoch = 4
+        self.topics["orders"] = {index: Led(leader=1, epoch=1) for index in range(2)}
+        self.versions[ApiKey.PRODUCE] = (3, 12)
+        grant = self._api_versions
+        self.answer(ApiVersionsRequest, lambda request, node: self._with_feature(grant(request, node)))
+        self.answer(ProduceRequest, self.logs.produce)
+        self.answer(InitProducerIdRequest, self.initialize)
+        self.answer(AddPartitionsToTxnRequest, self.add_partitions)
+        self.answer(
+            AddOffsetsToTxnRequest, lambda request, node: AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
+        )
+        self.answer(TxnOffsetCommitRequest, self.commit_offsets)
+        self.answer(EndTxnRequest, self.end)
+
+    def _with_feature(self, response: Any) -> Any:
+        response.finalized_features = [
+            FinalizedFeatureKey(name="transaction.version", max_version_level=self.level, min_version_level=0)
+        ]
+        return response
+
+    def initialize(self, request: Any, node: Any) -> Any:
+        self.epoch += 1
+        return InitProducerIdResponse(producer_id=50, producer_epoch=self.epoch)
+
+    def add_partitions(self, request: Any, node: Any, code: ErrorCode = ErrorCode.NONE) -> Any:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in request.v3_and_below_topics
+            ]
+        )
+
+    def commit_offsets(self, request: Any, node: Any, code: ErrorCode = ErrorCode.NONE) -> Any:
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        TxnOffsetCommitResponsePartition(
+                            partition_index=each.partition_index, error_code=code
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def end(self, request: Any, node: Any) -> Any:
+        if self.level < 2:
+            return EndTxnResponse()
+        self.epoch += 1
+        return EndTxnResponse(producer_id=50, producer_epoch=self.epoch)
+
+    def asked(self, *kinds: type[Any]) -> list[Any]:
+        return [
+            request for node in self.nodes.values() for request in node.asked if isinstance(request, kinds)
+        ]
+
+    def with_producer(self, test: Test, **settings: Any) -> None:
+        async def main() -> None:
+            settings.setdefault("transactional_id", "writer")
+            async with Producer(
+                self.bootstrap, network=self.network, clock=self.clock, **settings
+            ) as producer:
+                await test(producer)
+
+        try:
+            self.run(main)
+        finally:
+            self.loop.close()
+
+
+@pytest.fixture(params=[0, 2], ids=["explicit", "implicit"])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param)
+
+
+@pytest.fixture
+def explicit() -> World:
+    return World(1)
+
+
+@pytest.fixture
+def implicit() -> World:
+    return World(2)
+
+
+def test_what_is_asked_in_older_transactions(explicit: World) -> None:
+    async def test(producer: Producer) -> None:
+        for _ in range(2):
+            async with producer.transaction() as transaction:
+                await producer.send("orders", "a", partition=0)
+                await producer.send("orders", "b", partition=1)
+                await transaction.send_offsets({("input", 0): 5}, "group")
+
+    explicit.with_producer(test)
+    kinds = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest)
+    names = [type(request).__name__ for request in explicit.asked(*kinds)]
+    assert sorted(names) == sorted([kind.__name__ for kind in kinds] * 2)
+    assert [header.producer_epoch for header in explicit.logs["orders", 0].headers] == [5, 5]
+    assert [header.base_sequence for header in explicit.logs["orders", 0].headers] == [0, 1]
+    assert all(header.is_transactional for header in explicit.logs["orders", 0].headers)
+
+
+def test_what_is_asked_in_transactions_of_version_2(implicit: World) -> None:
+    async def test(producer: Producer) -> None:
+        for _ in range(2):
+            async with producer.transaction() as transaction:
+                await producer.send("orders", "a", partition=0)
+                await transaction.send_offsets({("input", 0): 5}, "group")
+
+    implicit.with_producer(test)
+    assert implicit.asked(AddPartitionsToTxnRequest, AddOffsetsToTxnRequest) == []
+    assert [(each.committed, each.producer_epoch) for each in implicit.asked(EndTxnRequest)] == [
+        (True, 5),
+        (True, 6),
+    ]
+    assert [header.producer_epoch for header in implicit.logs["orders", 0].headers] == [5, 6]
+    assert [header.base_sequence for header in implicit.logs["orders", 0].headers] == [0, 0]
+
+
+def test_an_empty_transaction_is_told_to_nobody(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        async with producer.transaction():
+            pass
+
+    world.with_producer(test)
+    assert world.asked(EndTxnRequest) == []
+
+
+def test_a_coordinator_that_moves_loads_and_is_lost_is_ridden_through(world: World) -> None:
+    world.answer_in_turn(
+        InitProducerIdRequest,
+        HANG_UP,
+        InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR, producer_epoch=-1),
+        InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1),
+        InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_epoch=-1),
+    )
+    world.answer_in_turn(
+        EndTxnRequest,
+        HANG_UP,
+        EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS),
+        EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR),
+    )
+
+    async def test(producer: Producer) -> None:
+        async with producer.transaction():
+            await producer.send("orders", "a", partition=0)
+
+    world.with_producer(test)
+    assert world.logs["orders", 0].values == ["a"]
+
+
+def test_partitions_that_are_refused_leave_nothing_but_to_abort(explicit: World) -> None:
+    explicit.answer(
+        AddPartitionsToTxnRequest,
+        lambda request, node: explicit.add_partitions(request, node, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    )
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        receipt = await producer.send("orders", "a", partition=0)
+        with pytest.raises(errors.TransactionAborted, match="TOPIC_AUTHORIZATION_FAILED"):
+            await producer.commit()
+        await producer.abort()
+        with pytest.raises(errors.TransactionAborted):
+            await receipt
+        explicit.answer(AddPartitionsToTxnRequest, explicit.add_partitions)
+        async with producer.transaction():
+            await producer.send("orders", "b", partition=0)
+
+    explicit.with_producer(test)
+    assert explicit.logs["orders", 0].values == ["b"]
+
+
+def test_a_refused_batch_fails_the_commit_and_the_next_transaction_goes(world: World) -> None:
+    world.answer_in_turn(ProduceRequest, HANG_UP)
+    refused = False
+
+    def script(request: Any, node: Any) -> Any:
+        nonlocal refused
+        if not refused:
+            refused = True
+            return world.logs.refuse(request, ErrorCode.INVALID_RECORD)
+        return world.logs.produce(request, node)
+
+    world.answer(ProduceRequest, script)
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.TransactionAborted, match="INVALID_RECORD"):
+            async with producer.transaction():
+                await producer.send("orders", "a", partition=0)
+        for value in "bc":
+            async with producer.transaction():
+                await producer.send("orders", value, partition=0)
+
+    world.with_producer(test)
+    assert world.logs["orders", 0].values == ["b", "c"]
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True, True]
+    # The numbers of the refused batch were lost, so they are begun anew under a new epoch.
+    epochs = [header.producer_epoch for header in world.logs["orders", 0].headers]
+    assert epochs == ([6, 6] if world.level < 2 else [6, 7])
+
+
+def test_a_fenced_producer_is_told_so_and_is_of_no_more_use(world: World) -> None:
+    world.answer(
+        EndTxnRequest, lambda request, node: EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH)
+    )
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.ProducerFenced, match="writer"):
+            async with producer.transaction():
+                await producer.send("orders", "a", partition=0)
+        for call in (producer.begin, producer.abort, producer.commit):
+            with pytest.raises(errors.ProducerFenced):
+                await call()
+        with pytest.raises(errors.ProducerFenced):
+            await producer.send("orders", "b")
+
+    world.with_producer(test)
+
+
+def test_offsets_of_a_member_that_is_gone_fail_the_transaction(world: World) -> None:
+    world.answer(
+        TxnOffsetCommitRequest,
+        lambda request, node: world.commit_offsets(request, node, ErrorCode.ILLEGAL_GENERATION),
+    )
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.IllegalGeneration):
+            async with producer.transaction() as transaction:
+                await transaction.send_offsets({("input", 0): 5}, "group")
+
+    world.with_producer(test)
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [False]
+
+
+def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
+    world.answer(EndTxnRequest, lambda request, node: NOTHING)
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        await producer.send("orders", "a", partition=0)
+        with pytest.raises(errors.TimedOut):
+            await producer.commit()
+        with pytest.raises(errors.IllegalState, match="commit again"):
+            await producer.abort()
+        world.answer(EndTxnRequest, world.end)
+        world.nodes[1].hang_up()
+        await producer.commit()
+        async with producer.transaction():
+            await producer.send("orders", "b", partition=0)
+
+    world.with_producer(test, max_block_ms=2000, request_timeout_ms=1000, delivery_timeout_ms=10_000)
+    assert world.logs["orders", 0].values == ["a", "b"]
+
+
+def test_what_was_not_sent_yet_is_dropped_by_an_abort_and_told(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        receipt = await producer.send("orders", "a", partition=0)
+        await producer.abort()
+        with pytest.raises(errors.TransactionAborted):
+            await receipt
+        await producer.flush()
+
+    world.with_producer(test, linger_ms=60_000, delivery_timeout_ms=120_000)
+    assert world.logs["orders", 0].values == []
