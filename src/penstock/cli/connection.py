@@ -67,7 +67,8 @@ def client_settings(
     settings |= dict(map(read_assignment, assignments))
     if bootstrap_server is not None:
         settings["bootstrap.servers"] = bootstrap_server
-    settings.setdefault("bootstrap.servers", DEFAULT_SERVERS)
+    if "bootstrap.controllers" not in settings:
+        settings.setdefault("bootstrap.servers", DEFAULT_SERVERS)
     return settings
 
 

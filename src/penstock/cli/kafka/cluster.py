@@ -60,21 +60,21 @@ def _list_endpoints(said: Said) -> None:
 
     fenced = said.has("include-fenced-brokers")
     found = ask_cluster(said, ClusterAdmin, lambda admin: admin.describe_cluster(include_fenced=fenced))
+    of_controllers = said.has("bootstrap-controller")
     host_width = max([len("HOST"), *(len(broker.host) for broker in found.brokers)])
-    rack_width = max(10, *(len(broker.rack or "null") for broker in found.brokers)) if found.brokers else 10
-    rows = [
-        ("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"),
-        *(
-            (
-                str(broker.id),
-                broker.host,
-                str(broker.port),
-                broker.rack or "null",
-                "fenced" if broker.is_fenced else "unfenced",
-                "broker",
-            )
-            for broker in found.brokers
-        ),
+    rack_width = max([10, *(len(broker.rack or "null") for broker in found.brokers)])
+    rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
+    rows += [
+        (
+            str(broker.id),
+            broker.host,
+            str(broker.port),
+            broker.rack or "null",
+            "fenced" if broker.is_fenced else "unfenced",
+            "controller" if of_controllers else "broker",
+        )
+        for broker in found.brokers
     ]
     for node, host, port, rack, state, kind in rows:
-        print(f"{node:<10} {host:<{host_width}} {port:<10} {rack:<{rack_width}} {state:<10} {kind:<6}")
+        shown = "" if of_controllers else f"{state:<10} "  # nobody fences a controller
+        print(f"{node:<10} {host:<{host_width}} {port:<10} {rack:<{rack_width}} {shown}{kind:<15}")

@@ -59,6 +59,10 @@ class Said:
         self._values = values
         self.words = words
 
+    def may_say(self, name: str) -> bool:
+        """Whether the tool has such a flag."""
+        return name in self._flags
+
     def has(self, name: str) -> bool:
         """Whether it was said itself; a default does not count."""
         assert name in self._flags, f"--{name} is not a flag of this tool"

@@ -14,10 +14,18 @@ from penstock.client.errors import ItemsFailed, PenstockError
 
 Result = TypeVar("Result")
 
+CONTROLLERS = "bootstrap-controller"
+
 
 def ask_cluster(said: Said, family: type[Family], work: Callable[[Family], Awaitable[Result]]) -> Result:
-    """Ask the cluster that the usual flags name."""
-    return ask(settings_of(said), family, work)
+    """Ask the cluster that the usual flags name: by its brokers, or where a tool can do that by its controllers."""
+    settings = settings_of(said)
+    if said.may_say(CONTROLLERS) and said.has(CONTROLLERS):
+        if said.has("bootstrap-server"):
+            raise BadFlags("Only one of --bootstrap-server or --bootstrap-controller can be specified.")
+        settings = {**settings, "bootstrap.controllers": said.text(CONTROLLERS)}
+        settings.pop("bootstrap.servers", None)  # what an environment says of brokers
+    return ask(settings, family, work)
 
 
 def chosen(said: Said, actions: Sequence[str], refusal: str) -> str:

@@ -49,11 +49,13 @@ class ClusterAdmin(AdminCalls):
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> ClusterDescription:
-        """Its id, its brokers and who speaks for its controller."""
+        """Its id, its brokers and who speaks for its controller; by `bootstrap.controllers`, its controllers."""
         call = self._begin("describe the cluster", timeout_ms)
         try:
             request = wire.cluster.describe_request(
-                fenced=include_fenced, operations=include_authorized_operations
+                fenced=include_fenced,
+                operations=include_authorized_operations,
+                of_controllers=bool(self._client.settings.get("bootstrap.controllers")),
             )
             return wire.cluster.read_described(await call.ask(request))
         except errors.UnsupportedVersion:

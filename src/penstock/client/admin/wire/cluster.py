@@ -11,10 +11,14 @@ from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
+BROKERS, CONTROLLERS = 1, 2
 
-def describe_request(*, fenced: bool, operations: bool) -> DescribeClusterRequest:
+
+def describe_request(*, fenced: bool, operations: bool, of_controllers: bool) -> DescribeClusterRequest:
     return DescribeClusterRequest(
-        include_cluster_authorized_operations=operations, include_fenced_brokers=fenced
+        include_cluster_authorized_operations=operations,
+        endpoint_type=CONTROLLERS if of_controllers else BROKERS,
+        include_fenced_brokers=fenced,
     )
 
 
