@@ -77,7 +77,7 @@ def test_assignors_are_found_by_kafkas_names_and_javas_and_as_objects(
     ("setting", "words"),
     [
         ("rang", "there are range, roundrobin, sticky, cooperative-sticky"),
-        ("no.such.Assignor", "no 'no.such.Assignor' to import"),
+        ("no.such.Assignor", "the assignor no.such.Assignor cannot be imported"),
         ([], "names no assignor"),
         (["range", RangeAssignor()], "'range' twice"),
         ([object], "not <class 'object'>"),

@@ -6,7 +6,6 @@ class of the program's own (`assignor.Assignor`), or the dotted name of one.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 
 from penstock.client.errors import BadConfiguration
@@ -21,6 +20,7 @@ from penstock.client.group.assignors.assignor import (
 from penstock.client.group.assignors.ranges import RangeAssignor
 from penstock.client.group.assignors.round_robin import RoundRobinAssignor
 from penstock.client.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from penstock.client.importing import find
 
 __all__ = [
     "NO_GENERATION",
@@ -87,12 +87,8 @@ def _named(name: str) -> Assignor:
             known.replace("round", "round-"),
         ):
             return kind()
-    module, _, attribute = name.rpartition(".")
-    if module:
-        try:
-            return _assignor_of(getattr(importlib.import_module(module), attribute))
-        except (ImportError, AttributeError) as exc:
-            raise BadConfiguration(f"partition.assignment.strategy: there is no {name!r} to import") from exc
+    if ":" in name or "." in name:
+        return _assignor_of(find(name, what="assignor"))
     raise BadConfiguration(
         f"partition.assignment.strategy: no assignor is called {name!r}; there are {', '.join(KNOWN)}"
     )
