@@ -3,7 +3,8 @@
     from penstock import Producer, Consumer, Admin
 
 `penstock.aio` has the same names for asyncio, `penstock.admin` what an admin takes and gives, `penstock.errors` every
-exception, `penstock.serializers` what makes bytes of values, `penstock.testing` brokers for tests.
+exception, `penstock.serializers` what makes bytes of values, `penstock.assignors` who reads what in a group,
+`penstock.testing` brokers for tests.
 
 Nothing is imported here until it is asked for, so that every command and every program starts at once, and no package
 below comes to depend on the client by way of this one. `docs/architecture.md` is the plan of the house; each package's
@@ -13,14 +14,13 @@ docstring says what lives there and what it must never do.
 # Type checkers take it for True wherever it stands; importing it from `typing` would cost more than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from penstock import admin, aio, errors, serializers, testing
+    from penstock import admin, aio, assignors, errors, serializers, testing
     from penstock.client.admin.sync import Admin
     from penstock.client.cluster import PartitionInfo, TopicPartition
     from penstock.client.consumer.arguments import RebalanceListener
     from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
     from penstock.client.consumer.lookups import OffsetAndTimestamp
     from penstock.client.consumer.sync import Consumer, Reading
-    from penstock.client.group.assignors.assignor import Assignor
     from penstock.client.group.nouns import GroupMetadata, Offset
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
@@ -34,7 +34,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admin",
-    "Assignor",
     "Consumer",
     "ConsumerInterceptor",
     "Delivery",
@@ -54,15 +53,15 @@ __all__ = [
     "Transaction",
     "admin",
     "aio",
+    "assignors",
     "errors",
     "serializers",
     "testing",
 ]
 
-_MODULES = ("admin", "aio", "errors", "serializers", "testing")
+_MODULES = ("admin", "aio", "assignors", "errors", "serializers", "testing")
 _HOMES = {
     "Admin": "penstock.client.admin.sync",
-    "Assignor": "penstock.client.group.assignors.assignor",
     "Consumer": "penstock.client.consumer.sync",
     "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
     "Delivery": "penstock.records.delivery",

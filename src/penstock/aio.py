@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from penstock.client.consumer.arguments import RebalanceListener
     from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
     from penstock.client.consumer.lookups import OffsetAndTimestamp
-    from penstock.client.group.assignors.assignor import Assignor
     from penstock.client.group.nouns import GroupMetadata, Offset
     from penstock.client.producer.aio import Producer, Transaction
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
-    "Assignor",
     "Consumer",
     "ConsumerInterceptor",
     "Delivery",
@@ -47,7 +45,6 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Admin": "penstock.client.admin.aio",
-            "Assignor": "penstock.client.group.assignors.assignor",
             "Consumer": "penstock.client.consumer.aio",
             "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
             "Delivery": "penstock.records.delivery",

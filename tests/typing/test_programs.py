@@ -88,7 +88,9 @@ class TestMistakes:
         assert found == self.expected()
 
 
-@pytest.mark.parametrize("module", ["", ".admin", ".aio", ".errors", ".serializers", ".testing"])
+@pytest.mark.parametrize(
+    "module", ["", ".admin", ".aio", ".assignors", ".errors", ".serializers", ".testing"]
+)
 def test_every_name_of_a_module_is_used(module: str) -> None:
     offered = set(importlib.import_module(f"penstock{module}").__all__)
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import (
-    Assignor,
     Consumer,
     ConsumerInterceptor,
     GroupMetadata,
@@ -20,7 +19,17 @@ from penstock import (
     RebalanceListener,
     TopicPartition,
 )
-from penstock.client.group.assignors.assignor import GroupToAssign
+from penstock.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    GroupToAssign,
+    MemberToAssign,
+    RangeAssignor,
+    RoundRobinAssignor,
+    Share,
+    StickyAssignor,
+    Tenure,
+)
 
 FIRST = TopicPartition("orders", 0)
 
@@ -46,9 +55,12 @@ class Watching(ConsumerInterceptor):
 class AllToOne(Assignor):
     name = "all-to-one"
 
-    def assign(self, group: GroupToAssign) -> dict[str, list[TopicPartition]]:
-        first = min(group.members)
-        return {first: [TopicPartition(topic, 0) for topic in group.racks]}
+    def assign(self, group: GroupToAssign) -> dict[str, Share]:
+        first: MemberToAssign = group.in_order[0]
+        return {first.member_id: Share([TopicPartition(topic, 0) for topic in group.racks], b"word")}
+
+    def assigned(self, tenure: Tenure) -> None:
+        print(tenure.partitions, tenure.generation)
 
 
 def make() -> list[Consumer]:
@@ -61,7 +73,14 @@ def make() -> list[Consumer]:
             "orders",
             group="billing",
             interceptor_classes=[Watching()],
-            partition_assignment_strategy=[AllToOne(), "range"],
+            partition_assignment_strategy=[
+                AllToOne(),
+                CooperativeStickyAssignor(),
+                RangeAssignor,
+                RoundRobinAssignor,
+                StickyAssignor,
+                "range",
+            ],
             key_deserializer=str,
             value_deserializer=lambda data: data.decode(),
         ),
