@@ -78,6 +78,19 @@ def test_the_quorum_and_every_broker_are_told(admin: Admin) -> None:
     assert list(admin.describe_log_dirs()) == ALL
 
 
+def test_controllers_are_asked_where_they_are_named(
+    kafka_cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Admin(bootstrap_controllers=kafka_cluster.controllers) as admin:
+        assert [voter.id for voter in admin.describe_quorum().voters] == ALL
+        assert [node.id for node in admin.describe_cluster().brokers] == ALL
+        assert admin.describe_features().features["metadata.version"].level > 0
+
+    where = ["--bootstrap-controller", kafka_cluster.controllers]
+    assert main(["kafka-metadata-quorum", *where, "describe", "--status"]) == 0
+    assert "LeaderId:" in capsys.readouterr().out
+
+
 def test_the_commands_move_partitions_and_tell_of_it(
     kafka_cluster: KafkaCluster,
     admin: Admin,
