@@ -158,8 +158,7 @@ class MetadataUpdater:
         loop = asyncio.get_running_loop()
         while True:
             self._bell.clear()
-            is_urgent = self._is_stale or bool(self._waiters)
-            if is_urgent:
+            if self._is_stale or self._waiters:
                 due_at = self._asked_at + self._backoff.wait_ms(self._in_vain) / 1000
             else:
                 due_at = (self._updated_at or loop.time()) + self._max_age_s
@@ -167,8 +166,7 @@ class MetadataUpdater:
                 return
             try:
                 async with asyncio.timeout_at(due_at):
-                    # What is urgent only waits for the backoff; else the bell may make it urgent.
-                    await (asyncio.sleep(due_at - loop.time()) if is_urgent else self._bell.wait())
+                    await self._bell.wait()  # which may make it due earlier
             except TimeoutError:
                 return
 

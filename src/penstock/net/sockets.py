@@ -314,7 +314,7 @@ class SocketNetwork:
 
     async def connect(self, host: str, port: int, handler: Callable[[Stream], StreamHandler]) -> Stream:
         loop = asyncio.get_running_loop()
-        family, _, _, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+        family, _, _, _, address = await _address(loop, host, port)
         connected = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             self._buffers.apply(connected)
@@ -325,3 +325,14 @@ class SocketNetwork:
         stream = SocketStream(loop, connected, address)
         stream.start(handler(stream))
         return stream
+
+
+async def _address(
+    loop: asyncio.AbstractEventLoop, host: str, port: int
+) -> tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]:
+    """The first address of a host. A numeric one is read at once; only a name is worth a thread."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return found[0]

@@ -290,6 +290,21 @@ def test_a_stale_picture_is_refreshed_soon_and_not_in_a_storm() -> None:
     run(world, test)
 
 
+def test_a_new_topic_does_not_wait_for_the_backoff_of_others() -> None:
+    world = ScriptedCluster()
+    world.topics["orders"] = {0: Led(leader=1)}
+
+    async def test(client: ClusterClient) -> None:
+        missing = asyncio.create_task(client.topics(["missing"]))
+        await asyncio.sleep(20)  # by now the picture is asked for once a second
+        began_ms = client.now_ms()
+        await client.topics(["orders"])
+        assert client.now_ms() - began_ms < 100
+        missing.cancel()
+
+    run(world, test)
+
+
 def test_leaders_told_by_a_produce_or_fetch_are_taken() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.topics["orders"] = {0: Led(leader=1, epoch=1)}
