@@ -18,6 +18,10 @@ LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+# In the other protocol the coordinator decides these, or the members do.
+CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+CONSUMER_ONLY = ("group.remote.assignor",)
+SHARE_ONLY = ("share.acknowledgement.mode", "share.acquire.mode")
 IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer, and no more
 
 
@@ -31,7 +35,7 @@ class ProducerSettings(Settings, Protocol):
     def acks(self) -> int: ...
 
 
-def check_security(settings: Settings) -> dict[str, Any]:
+def check_connection(settings: Settings) -> dict[str, Any]:
     """For every kind of client: addresses, a login that names its mechanism, and TLS that can be set up here."""
     _check_addresses(settings, "bootstrap.servers")
     if settings.get("security.protocol").startswith("SASL") and not settings.get("sasl.mechanism"):
@@ -160,11 +164,6 @@ def _call_time(settings: Settings) -> dict[str, Any]:
             f"must be at least request.timeout.ms={request_ms}",
         )
     return {"default.api.timeout.ms": request_ms}
-
-
-CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
-CONSUMER_ONLY = ("group.remote.assignor",)
-SHARE_ONLY = ("share.acknowledgement.mode", "share.acquire.mode")
 
 
 def _check_group_protocol(settings: Settings) -> None:

@@ -11,13 +11,14 @@ What follows from several settings together stands in `setting_checks`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from penstock.client.errors import BadConfiguration
 from penstock.client.foreign_names import RENAMED, lesson
-from penstock.client.setting_checks import check_admin, check_consumer, check_producer, check_security
+from penstock.client.setting_checks import check_admin, check_connection, check_consumer, check_producer
 from penstock.client.setting_values import default_of, take_value
 from penstock.config.declare import Setting
 from penstock.config.errors import BadSetting, unknown_setting
@@ -33,7 +34,7 @@ First = str | Iterable[str] | Mapping[str, object] | None
 """What may stand first: addresses to begin at, or a mapping of all settings."""
 
 
-class ClientSettings:
+class ClientSettings(ABC):
     """What producers, consumers and admins have in common. Made by `of` or `of_file` of one of the three."""
 
     who: ClassVar[str]
@@ -80,10 +81,10 @@ class ClientSettings:
         """
         read = read_settings(path)
         known = {name: text for name, text in read.items() if name in cls.table()}
-        over = cls.of(None, settings, options)._said
         try:
             taken = {name: take_value(cls.table()[name], text) for name, text in known.items()}
-            return cls._checked(taken | over, ignored=tuple(name for name in read if name not in known))
+            taken |= cls._collect(None, settings or {}, options or {})
+            return cls._checked(taken, ignored=tuple(name for name in read if name not in known))
         except BadSetting as refusal:
             raise BadConfiguration(str(refusal), about=path) from None
 
@@ -106,11 +107,7 @@ class ClientSettings:
         return self.get("client.id") or f"penstock-{self.who.split()[1]}"
 
     def __repr__(self) -> str:
-        table = self.table()
-        said = ", ".join(
-            f"{name}={table[name].show(value) if isinstance(value, str) else value}"
-            for name, value in self._said.items()
-        )
+        said = ", ".join(f"{name}={value}" for name, value in self._said.items())  # a secret hides itself
         return f"{type(self).__name__}({said})"
 
     @classmethod
@@ -162,12 +159,12 @@ class ClientSettings:
     @classmethod
     def _checked(cls, taken: dict[str, Any], *, ignored: tuple[str, ...] = ()) -> Self:
         settings = cls(taken, ignored=ignored)
-        settings._values |= check_security(settings) | settings._check()
+        settings._values |= check_connection(settings) | settings._check()
         return settings
 
+    @abstractmethod
     def _check(self) -> dict[str, Any]:
         """Refuse what contradicts itself, and answer with what follows from the rest."""
-        raise AssertionError("each kind of client has checks of its own")
 
 
 class ProducerSettings(ClientSettings):

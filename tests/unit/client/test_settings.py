@@ -324,6 +324,14 @@ class TestFiles:
         with pytest.raises(BadConfiguration, match="needs idempotence"):
             ProducerSettings.of_file(str(file), settings={"transactional.id": "t"})
 
+    def test_what_is_said_over_a_file_need_not_make_sense_without_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
+
+        settings = AdminSettings.of_file(str(file), options={"sasl_username": "a", "sasl_password": "b"})
+
+        assert settings.get("sasl.jaas.config") is not None
+
     @pytest.mark.parametrize(
         ("text", "words"),
         [(None, "cannot be read"), ("linger.ms=x", "linger.ms=x: must be"), ("a=\\u12", "line 1")],
