@@ -121,11 +121,11 @@ class ClassicMembership(Membership):
         return self.subscription.topics | (self.leading.topics if self.leading else frozenset())
 
     def leave(self, reason: str, now_ms: int, *, for_good: bool = False) -> None:
+        self._in_flight = None  # whatever is under way means nothing any more
+        self._is_joining = False
         if self.member_id and (for_good or self.settings.instance_id is None):
             self._leaving = reason
             self._ready_at_ms = min(self._ready_at_ms, now_ms)
-            self._in_flight = None  # whatever is under way means nothing any more
-            self._is_joining = False
         else:
             self._forget_generation(reason)
             self.member_id = ""
@@ -135,7 +135,11 @@ class ClassicMembership(Membership):
         return self._leaving is None
 
     def put_out(self, error: ErrorCode, now_ms: int) -> None:
-        if self._generation != NO_GENERATION and not self._is_joining and self.phase is Phase.STABLE:
+        if self.phase is not Phase.STABLE:
+            return
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            self._fail(errors.of(error, about=f"group {self.settings.group_id}"))
+        else:
             self._refused(error, "a commit")
 
     def _subscription_changed(self, now_ms: int) -> None:
@@ -147,11 +151,9 @@ class ClassicMembership(Membership):
         """What is to come waits for it in `next_action`."""
 
     def _stall(self, now_ms: int) -> None:
-        reason = STALLED
         if self.settings.instance_id is None and self.member_id:
-            self._leaving = reason
-        self.holdings.lose(reason)
-        self._request_rejoin("the application polls again")
+            self._leaving = STALLED
+        self._forget_generation(STALLED)
 
     def _come_back(self, now_ms: int) -> None:
         """`next_action` joins again."""
@@ -286,11 +288,11 @@ class ClassicMembership(Membership):
             case HeartbeatResponse():
                 self._heartbeat_answered(response.error_code, now_ms)
             case _:
-                self._gone()
+                self._gone(now_ms)
 
     def _unanswered(self, request: Any, now_ms: int) -> None:
         if isinstance(request, LeaveGroupRequest):
-            self._gone()  # the session ends by itself
+            self._gone(now_ms)  # the session ends by itself
         elif isinstance(request, HeartbeatRequest):
             self._heartbeat_at_ms = now_ms
         else:
@@ -328,7 +330,7 @@ class ClassicMembership(Membership):
         self.leading = None
         if response.leader == response.member_id:
             try:
-                self.leading = Leading(response.members)
+                self.leading = Leading(response.members, has_rack=self.settings.rack is not None)
             except MalformedMessage as exc:
                 self._fail(exc)
                 return
@@ -428,7 +430,7 @@ class ClassicMembership(Membership):
         self.holdings.lose(reason)
         self._rejoin_reason = reason
 
-    def _gone(self) -> None:
+    def _gone(self, now_ms: int) -> None:
         reason, self._leaving = self._leaving or "it left", None
         self._forget_generation(reason)
         self.member_id = ""

@@ -104,10 +104,10 @@ class ConsumerMembership(Membership):
         return self.subscription.topics | {partition.topic for partition in self.holdings.target}
 
     def leave(self, reason: str, now_ms: int, *, for_good: bool = False) -> None:
+        self._in_flight = None  # whatever is under way means nothing any more
         if self._epoch > 0 or self._said.is_joined:
             stays = self.settings.instance_id is not None and not for_good
             self._leaving = reason, LEAVES_FOR_A_WHILE if stays else LEAVES
-            self._in_flight = None  # whatever is under way means nothing any more
             self._ready_at_ms = min(self._ready_at_ms, now_ms)
         else:
             self._begin_anew(reason, now_ms)
@@ -117,7 +117,11 @@ class ConsumerMembership(Membership):
         return self._leaving is None
 
     def put_out(self, error: ErrorCode, now_ms: int) -> None:
-        if self._epoch > 0 and error in FENCED:
+        if self._epoch <= 0:
+            return
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            self._fail(errors.of(error, about=f"group {self.settings.group_id}"))
+        elif error in FENCED:
             self._fenced(error, "a commit", now_ms)
 
     def hurry(self, now_ms: int) -> None:

@@ -8,6 +8,7 @@ from penstock.client.cluster import Cluster, Topic
 from penstock.client.group.assignors import Assignor, GroupToAssign, Share
 from penstock.client.group.assignors.assignor import Racks
 from penstock.client.group.assignors.wire import read_subscription, write_assignment
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponseMember
 from penstock.protocol.messages.sync_group import SyncGroupRequestAssignment
 
@@ -15,8 +16,9 @@ from penstock.protocol.messages.sync_group import SyncGroupRequestAssignment
 class Leading:
     """One generation, from the answer to the leader's join on."""
 
-    def __init__(self, members: Sequence[JoinGroupResponseMember]) -> None:
-        """`MalformedMessage` where a member's subscription cannot be read."""
+    def __init__(self, members: Sequence[JoinGroupResponseMember], *, has_rack: bool = False) -> None:
+        """`MalformedMessage` where a member's subscription cannot be read. `has_rack`: replicas that move matter."""
+        self._has_rack = has_rack
         self.members = {
             member.member_id: read_subscription(
                 member.metadata, member_id=member.member_id, instance_id=member.group_instance_id
@@ -44,20 +46,28 @@ class Leading:
         if self._assigned_over is None:  # a static leader came back, and was not asked to assign (KIP-814)
             self._assigned_over = self._partitions(cluster)
             return False
-        for name in self.topics:
-            topic = cluster.topics.get(name)
-            if topic is None or (topic.error.is_retriable and not topic.partitions):
-                continue
-            if _racks(topic, cluster) != self._assigned_over.get(name, ()):
-                return True
-        return False
+        now = self._partitions(cluster)
+        return any(
+            self._differs(self._assigned_over.get(name, ()), now.get(name, ()))
+            for name in self.topics
+            if (topic := cluster.topics.get(name)) is not None and (name in now or _is_gone(topic))
+        )
+
+    def _differs(self, before: tuple[Racks, ...], now: tuple[Racks, ...]) -> bool:
+        # Without racks of its own a leader does not care where replicas are: a broker that is away for a while is no
+        # reason to rebalance.
+        return before != now if self._has_rack else len(before) != len(now)
 
     def _partitions(self, cluster: Cluster) -> dict[str, tuple[Racks, ...]]:
         return {
             name: _racks(topic, cluster)
             for name in sorted(self.topics)
-            if (topic := cluster.topics.get(name)) is not None and topic.partitions
+            if (topic := cluster.topics.get(name)) is not None and topic.partitions and not _is_gone(topic)
         }
+
+
+def _is_gone(topic: Topic) -> bool:
+    return topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _racks(topic: Topic, cluster: Cluster) -> tuple[Racks, ...]:

@@ -138,6 +138,8 @@ class GroupMember:
             with contextlib.suppress(errors.PenstockError, TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._say_goodbye(past_others=was_joining)
+            membership.give_up_goodbye(client.now_ms())
+        membership.reset_failure()
         membership.subscribe(Subscription(), client.now_ms())
 
     # Offsets
@@ -196,7 +198,7 @@ class GroupMember:
 
     def _wake(self) -> None:
         self._bell.set()
-        if self._task is None and self._membership.subscription:
+        if (self._task is None or self._task.done()) and self._membership.subscription:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-group-member")
 
     def _cluster_changed(self, cluster: Cluster) -> None:

@@ -134,6 +134,12 @@ class Membership(ABC):
     def has_left(self) -> bool:
         """There is no goodbye that still has to be said."""
 
+    def give_up_goodbye(self, now_ms: int) -> None:
+        """It was not said, or not answered in time: the session ends by itself."""
+        if not self.has_left:
+            self._in_flight = None
+            self._gone(now_ms)
+
     @property
     @abstractmethod
     def topics_wanted(self) -> frozenset[str] | None:
@@ -246,6 +252,10 @@ class Membership(ABC):
 
     @abstractmethod
     def _acknowledged(self, event: Event, now_ms: int) -> None: ...
+
+    @abstractmethod
+    def _gone(self, now_ms: int) -> None:
+        """It is no member any more."""
 
     @abstractmethod
     def _stall(self, now_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -493,12 +494,70 @@ def test_a_member_that_does_not_poll_leaves_and_says_so_and_comes_back_with_the_
     assert isinstance(stage.next_request(), JoinGroupRequest)
 
 
+def test_the_leader_does_not_mind_a_broker_that_is_away_for_a_while() -> None:
+    stage = Stage("cooperative-sticky", orders=2)
+    stage.cluster = replace(stage.cluster, nodes={1: Node(1, "host", 9092, rack="east")})
+    stage.subscribe("orders")
+    stage.join()
+    stage.sync(*MINE)
+    stage.take_event()
+
+    stage.member.cluster_changed(replace(stage.cluster, nodes={}), stage.now_ms)
+
+    assert stage.next_request() is None
+
+
+def test_the_leader_notices_topics_that_are_gone() -> None:
+    stage = Stage("cooperative-sticky", orders=2)
+    stage.subscribe("orders")
+    stage.join()
+    stage.sync(*MINE)
+    stage.take_event()
+    gone = replace(stage.cluster.topics["orders"], error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    stage.cluster = replace(stage.cluster, topics={"orders": gone})
+    stage.member.cluster_changed(stage.cluster, stage.now_ms)
+
+    stage.join()
+    assert stage.sync().assignments[0].assignment == write_assignment(Share())
+    stage.member.cluster_changed(stage.cluster, stage.now_ms)
+    assert isinstance(stage.take_event(), Revoked)
+
+
+def test_a_commit_of_a_fenced_static_member_ends_the_membership() -> None:
+    stage = Stage(instance_id="first")
+    stage.settle(*MINE)
+
+    stage.member.put_out(ErrorCode.FENCED_INSTANCE_ID, stage.now_ms)
+
+    assert isinstance(stage.take_event(), Lost)
+    assert isinstance(stage.member.failure, errors.FencedInstanceId)
+
+
+@pytest.mark.parametrize("instance_id", [None, "first"])
+def test_a_member_that_left_without_an_answer_can_join_again(instance_id: str | None) -> None:
+    stage = Stage(instance_id=instance_id)
+    stage.settle()
+    stage.wait(3_000)
+    assert isinstance(stage.next_request(), HeartbeatRequest), "and nobody will tell what came of it"
+
+    stage.member.leave("unsubscribed", stage.now_ms)
+    if not stage.member.has_left:
+        assert isinstance(stage.next_request(), LeaveGroupRequest)
+    stage.member.give_up_goodbye(stage.now_ms)
+    stage.subscribe()
+    stage.subscribe("orders")
+
+    assert isinstance(stage.next_request(), JoinGroupRequest)
+
+
 def test_a_static_member_that_does_not_poll_falls_silent_and_keeps_its_place() -> None:
     stage = Stage(instance_id="first")
     stage.settle(*MINE)
     stage.wait(60_001)
 
     assert stage.next_request() is None
+    assert stage.member.standing is Standing.OUT
     stage.member.note_poll(stage.now_ms)
     assert isinstance(stage.take_event(), Lost)
     request = stage.next_request()

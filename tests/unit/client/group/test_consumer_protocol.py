@@ -360,6 +360,23 @@ def test_leaving_static_members_keep_their_place_unless_it_is_for_good(
     assert stage.member.generation == -1
 
 
+def test_a_member_that_left_without_an_answer_can_join_again() -> None:
+    stage = Stage()
+    stage.settle(0)
+    stage.wait(4_000)
+    stage.next_request()
+    stage.member.holdings.withdraw()
+    stage.take_event()
+
+    stage.member.leave("unsubscribed", stage.now_ms)
+    stage.next_request()
+    stage.member.give_up_goodbye(stage.now_ms)
+    stage.subscribe()
+    stage.subscribe("orders")
+
+    assert stage.next_request().member_epoch == 0
+
+
 def test_a_member_that_never_joined_leaves_without_a_word() -> None:
     stage = Stage()
     stage.subscribe("orders")
