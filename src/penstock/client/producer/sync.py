@@ -236,6 +236,10 @@ class Transaction:
 
 _OPEN: weakref.WeakSet[Producer] = weakref.WeakSet()
 
+# What is registered last runs first at the end of a program, and producers need their threads, which a finalizer of
+# `background` ends: so the first finalizer of all, with which finalizers are registered, must be made before.
+weakref.finalize(Producer, int).atexit = False
+
 
 @atexit.register
 def _close_all() -> None:
