@@ -17,13 +17,8 @@ from penstock.client.serializers.base import Deserialize, Serialize
 from penstock.client.serializers.framing import HEAD_BYTES, head, read_head
 from penstock.client.serializers.libraries import need
 from penstock.client.serializers.objects import as_data, reader_into
-from penstock.client.serializers.registry import (
-    Registry,
-    Schema,
-    registry_by_settings,
-    registry_of,
-)
-from penstock.client.serializers.subjects import SubjectRule, subject_rule
+from penstock.client.serializers.registering import Registering, SubjectRule
+from penstock.client.serializers.registry import Registry, Schema, registry_by_settings, registry_of
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
@@ -42,13 +37,12 @@ class AvroSerializer:
         use_latest: bool = False,
     ) -> None:
         self._avro = need("fastavro", extra="serializers")
-        self._registry = registry_of(registry)
         self._schema = _schema_of(schema)
         if self._schema is None and not use_latest:
             raise BadConfiguration("Avro is written by a schema: give one, or say use_latest=True")
-        self._subject = subject_rule(subject)
-        self._auto_register = auto_register
-        self._use_latest = use_latest
+        self._registering = Registering(
+            registry, subject=subject, auto_register=auto_register, use_latest=use_latest
+        )
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
         write = self._avro.schemaless_writer
@@ -68,15 +62,9 @@ class AvroSerializer:
 
     def _prepare(self, topic: str, is_key: bool) -> tuple[bytes, Any]:
         """The head of each value and the schema, once they are known to the registry."""
-        schema = self._schema
-        name = "" if schema is None else _name_of(schema)
-        subject = self._subject(topic, is_key, name)
-        if self._use_latest:
-            found = self._registry.latest(subject)
-            return head(found.id), _parsed(self._avro, self._registry, found.schema)
-        assert schema is not None
-        ask = self._registry.register if self._auto_register else self._registry.find
-        return head(ask(subject, schema)), _parsed(self._avro, self._registry, schema)
+        record = "" if self._schema is None else _name_of(self._schema)
+        found = self._registering.schema_for(topic, self._schema, is_key=is_key, record=record)
+        return head(found.id), _parsed(self._avro, self._registering.registry, found.schema)
 
 
 class AvroDeserializer:
@@ -91,9 +79,9 @@ class AvroDeserializer:
     ) -> None:
         self._avro = need("fastavro", extra="serializers")
         self._registry = registry_of(registry)
-        own = _schema_of(schema)
-        self._own = own and _parsed(self._avro, self._registry, own)
+        self._schema = _schema_of(schema)
         self._into = reader_into(into)
+        self._own: Any = None
         self._writers: dict[int, Any] = {}
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Deserialize:
@@ -103,10 +91,17 @@ class AvroDeserializer:
         schema_id = read_head(data)
         writer = self._writers.get(schema_id)
         if writer is None:
-            written = self._registry.schema(schema_id)
-            writer = self._writers[schema_id] = _parsed(self._avro, self._registry, written)
-        value = self._avro.schemaless_reader(io.BytesIO(data[HEAD_BYTES:]), writer, self._own)
+            writer = self._writers[schema_id] = self._prepare(schema_id)
+        rest = io.BytesIO(data)
+        rest.seek(HEAD_BYTES)
+        value = self._avro.schemaless_reader(rest, writer, self._own)
         return value if self._into is None else self._into(value)
+
+    def _prepare(self, schema_id: int) -> Any:
+        """The schema that a value was written by; and our own, which may refer to others in the registry too."""
+        if self._own is None and self._schema is not None:
+            self._own = _parsed(self._avro, self._registry, self._schema)
+        return _parsed(self._avro, self._registry, self._registry.schema(schema_id))
 
 
 def serializer_by_settings(settings: ClientSettings | None) -> AvroSerializer:

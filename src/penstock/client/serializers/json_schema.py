@@ -12,8 +12,8 @@ from penstock.client.serializers.framing import HEAD_BYTES, head, read_head
 from penstock.client.serializers.libraries import need
 from penstock.client.serializers.objects import as_data, reader_into
 from penstock.client.serializers.plain import JSON
+from penstock.client.serializers.registering import Registering, SubjectRule
 from penstock.client.serializers.registry import Registry, Schema, registry_by_settings, registry_of
-from penstock.client.serializers.subjects import SubjectRule, subject_rule
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
@@ -34,13 +34,12 @@ class JsonSchemaSerializer:
         use_latest: bool = False,
         validate: bool = True,
     ) -> None:
-        self._registry = registry_of(registry)
         self._schema = _schema_of(schema)
         if self._schema is None and not use_latest:
             raise BadConfiguration("JSON is checked by a schema: give one, or say use_latest=True")
-        self._subject = subject_rule(subject)
-        self._auto_register = auto_register
-        self._use_latest = use_latest
+        self._registering = Registering(
+            registry, subject=subject, auto_register=auto_register, use_latest=use_latest
+        )
         self._validates = validate
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
@@ -61,17 +60,10 @@ class JsonSchemaSerializer:
         return serialize
 
     def _prepare(self, topic: str, is_key: bool) -> tuple[bytes, Validate | None]:
-        schema = self._schema
-        title = "" if schema is None else str(json.loads(schema.text).get("title", ""))
-        subject = self._subject(topic, is_key, title)
-        if self._use_latest:
-            found = self._registry.latest(subject)
-            schema_id, schema = found.id, found.schema
-        else:
-            assert schema is not None
-            ask = self._registry.register if self._auto_register else self._registry.find
-            schema_id = ask(subject, schema)
-        return head(schema_id), _validator(self._registry, schema) if self._validates else None
+        title = "" if self._schema is None else str(json.loads(self._schema.text).get("title", ""))
+        found = self._registering.schema_for(topic, self._schema, is_key=is_key, record=title)
+        validate = _validator(self._registering.registry, found.schema) if self._validates else None
+        return head(found.id), validate
 
 
 class JsonSchemaDeserializer:

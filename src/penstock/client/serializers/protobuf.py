@@ -8,6 +8,7 @@ schema that each value names.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from penstock.client.errors import BadConfiguration
 from penstock.client.serializers.base import Deserialize, Serialize
 from penstock.client.serializers.framing import HEAD_BYTES, head, read_head, read_indexes, write_indexes
 from penstock.client.serializers.libraries import need
+from penstock.client.serializers.registering import Registering, SubjectRule
 from penstock.client.serializers.registry import (
     Reference,
     Registry,
@@ -22,12 +24,12 @@ from penstock.client.serializers.registry import (
     registry_by_settings,
     registry_of,
 )
-from penstock.client.serializers.subjects import SubjectRule, subject_rule
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
 
-WELL_KNOWN = "google/protobuf/"  # files that every Protobuf library brings, so that no registry needs them
+# Files that every Protobuf library brings, so that no registry needs them.
+WELL_KNOWN = re.compile(r"google/protobuf/[a-z_]+\.proto")
 
 
 class ProtobufSerializer:
@@ -45,11 +47,12 @@ class ProtobufSerializer:
         need("google.protobuf", extra="serializers")
         if not hasattr(message, "DESCRIPTOR"):
             raise BadConfiguration(f"{message!r} is no class of a Protobuf message")
-        self._registry = registry_of(registry)
         self._message = message
-        self._subject = subject_rule(subject)
         self._auto_register = auto_register
         self._use_latest = use_latest
+        self._registering = Registering(
+            registry, subject=subject, auto_register=auto_register, use_latest=use_latest
+        )
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
         kind = self._message
@@ -68,27 +71,23 @@ class ProtobufSerializer:
 
     def _begin(self, topic: str, is_key: bool) -> bytes:
         descriptor = self._message.DESCRIPTOR
-        subject = self._subject(topic, is_key, descriptor.full_name)
-        if self._use_latest:
-            schema_id = self._registry.latest(subject).id
-        else:
-            ask = self._registry.register if self._auto_register else self._registry.find
-            schema_id = ask(subject, self._schema_of(descriptor.file))
-        return head(schema_id) + write_indexes(_path_of(descriptor))
+        schema = None if self._use_latest else self._schema_of(descriptor.file)
+        found = self._registering.schema_for(topic, schema, is_key=is_key, record=descriptor.full_name)
+        return head(found.id) + write_indexes(_path_of(descriptor))
 
     def _schema_of(self, file: Any) -> Schema:
         references = tuple(
             self._refer_to(imported)
             for imported in file.dependencies
-            if not imported.name.startswith(WELL_KNOWN)
+            if not WELL_KNOWN.fullmatch(imported.name)
         )
         return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", references)
 
     def _refer_to(self, file: Any) -> Reference:
-        schema = self._schema_of(file)
+        schema, registry = self._schema_of(file), self._registering.registry
         if self._auto_register:
-            self._registry.register(file.name, schema)
-        return Reference(file.name, file.name, self._registry.version_of(file.name, schema))
+            registry.register(file.name, schema)
+        return Reference(file.name, file.name, registry.version_of(file.name, schema))
 
 
 class ProtobufDeserializer:
@@ -153,7 +152,7 @@ class ProtobufDeserializer:
             )
         default = need("google.protobuf.descriptor_pool", extra="serializers").Default()
         for name in file.dependency:
-            if name.startswith(WELL_KNOWN):
+            if WELL_KNOWN.fullmatch(name):
                 importable = name.removesuffix(".proto").replace("/", ".") + "_pb2"
                 need(importable, extra="serializers")
                 pool.AddSerializedFile(default.FindFileByName(name).serialized_pb)
