@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.errors import BadConfiguration
@@ -127,7 +127,7 @@ class ProtobufDeserializer:
         pools = need("google.protobuf.descriptor_pool", extra="serializers")
         factory = need("google.protobuf.message_factory", extra="serializers")
         pool = pools.DescriptorPool()
-        file = self._add(pool, self._registry.schema(schema_id), lambda: self._serialized(schema_id))
+        file = self._add(pool, self._registry.schema(schema_id), schema_id)
         types, descriptor = file.message_types_by_name.values(), None
         for index in path:
             if not 0 <= index < len(types):
@@ -137,15 +137,15 @@ class ProtobufDeserializer:
         kind: type[Any] = factory.GetMessageClass(descriptor)
         return kind
 
-    def _add(self, pool: Any, schema: Schema, in_binary: Callable[[], str]) -> Any:
+    def _add(self, pool: Any, schema: Schema, schema_id: int | None = None) -> Any:
         """Put the file of a schema into the pool, after all that it imports."""
         registry = self._registry
         assert registry is not None
         for reference in schema.references:
-            referred = registry.schema_at(reference)
-            self._add(pool, referred, lambda text=referred.text: text)  # type: ignore[misc]
-        descriptors = need("google.protobuf.descriptor_pb2", extra="serializers")
-        file = _read_file(descriptors, schema.text) or _read_file(descriptors, in_binary())
+            self._add(pool, registry.schema_at(reference))
+        file = _read_file(schema.text)
+        if file is None and schema_id is not None:
+            file = _read_file(registry.serialized(schema_id))
         if file is None:
             raise ValueError(
                 "the registry gives the schema in no form that can be read without a Protobuf compiler"
@@ -158,10 +158,6 @@ class ProtobufDeserializer:
                 pool.AddSerializedFile(default.FindFileByName(name).serialized_pb)
         pool.Add(file)
         return pool.FindFileByName(file.name)
-
-    def _serialized(self, schema_id: int) -> str:
-        assert self._registry is not None
-        return self._registry.serialized(schema_id)
 
 
 def serializer_by_settings(settings: ClientSettings | None) -> ProtobufSerializer:
@@ -185,8 +181,9 @@ def _path_of(descriptor: Any) -> list[int]:
     return path[::-1]
 
 
-def _read_file(descriptors: Any, text: str) -> Any:
+def _read_file(text: str) -> Any:
     """A file in its binary form; None for source text, which only a compiler can read."""
+    descriptors = need("google.protobuf.descriptor_pb2", extra="serializers")
     try:
         file = descriptors.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except Exception:  # the library's own exceptions differ by implementation; either way it is not that form
