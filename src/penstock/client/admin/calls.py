@@ -71,6 +71,7 @@ class Call:
         self._deadline_ms = client.deadline(timeout_ms)
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
+        self._asks_controllers = bool(settings.get("bootstrap.controllers"))
         self._backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
 
     def left_ms(self) -> int:
@@ -89,7 +90,9 @@ class Call:
     # -- one question
 
     async def ask(self, request: Any) -> Any:
-        """Ask any broker."""
+        """Ask any broker; of controllers, the one that leads, for the others pass nothing on."""
+        if self._asks_controllers:
+            return await self.ask_controller(request)
         with _one_error():
             return await self._client.ask_any(request, deadline_ms=self._deadline_ms)
 
