@@ -80,19 +80,25 @@ class GroupOffsets:
         self, offsets: Mapping[TopicPartition, Offset], identity: Identity, *, deadline_ms: int
     ) -> None:
         left = dict(offsets)
+        gone: Answers = {}
 
         async def attempt() -> None:
+            if not left:
+                return
             who = await identity()
             request = commit_request(left, who, self._client.cluster)
             response = await self._ask(request, ApiKey.OFFSET_COMMIT, left)
             answers = read_commit(response, left, self._client.cluster)
+            gone.update(self._take_gone(answers))
             for partition, error in answers.items():
                 if error == ErrorCode.NONE:
                     del left[partition]
+            for partition in gone:
+                left.pop(partition, None)
             self._judge(answers)
 
-        if left:
-            await self._repeat(attempt, deadline_ms, f"offsets of group {self._group_id} to be committed")
+        await self._repeat(attempt, deadline_ms, f"offsets of group {self._group_id} to be committed")
+        self._judge(gone, is_final=True)
 
     async def committed(
         self, partitions: Collection[TopicPartition], identity: Identity, *, deadline_ms: int
@@ -108,6 +114,7 @@ class GroupOffsets:
             )
             response = await self._ask(request, ApiKey.OFFSET_FETCH, partitions)
             answers = read_fetch(response, partitions, self._client.cluster, into=found)
+            self._take_gone(answers)  # nothing is committed for them
             # Whoever was put out looks up as anybody may, with the next attempt; what it is told it will not need.
             put_out = {each: error for each, error in answers.items() if error in PUT_OUT}
             if put_out:
@@ -143,8 +150,22 @@ class GroupOffsets:
             client.forget_coordinator(CoordinatorKind.GROUP, self._group_id)
             raise
 
-    def _judge(self, answers: Answers) -> None:
-        """Raise for what was refused, the worst first."""
+    def _take_gone(self, answers: Answers) -> Answers:
+        """Take out partitions of topics that, as far as we can tell, are gone: waiting does not bring them back."""
+        topics = self._client.cluster.topics
+        gone = {
+            partition: error
+            for partition, error in answers.items()
+            if error in UNKNOWN_TOPIC
+            and (topic := topics.get(partition.topic)) is not None
+            and topic.error in UNKNOWN_TOPIC
+        }
+        for partition in gone:
+            del answers[partition]
+        return gone
+
+    def _judge(self, answers: Answers, *, is_final: bool = False) -> None:
+        """Raise for what was refused, the worst first; `is_final`: also what might pass."""
         refused = {partition: error for partition, error in answers.items() if error != ErrorCode.NONE}
         if not refused:
             return
@@ -162,7 +183,9 @@ class GroupOffsets:
             self._client.mark_stale()
         if error == ErrorCode.STALE_MEMBER_EPOCH:
             self._on_refused(error)
-        raise _Passing(error, partition) if error in PASSING else errors.of(error, about=partition)
+        if error in PASSING and not is_final:
+            raise _Passing(error, partition)
+        raise errors.of(error, about=partition)
 
     async def _repeat(self, attempt: Callable[[], Awaitable[None]], deadline_ms: int, what: str) -> None:
         client = self._client

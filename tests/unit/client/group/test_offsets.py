@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -280,6 +281,23 @@ def test_topics_are_named_by_id_only_where_all_ids_are_known() -> None:
     broker = Broker(last_version=6)
     commit(broker)
     assert broker.asked[0][1] == 6
+
+
+def test_a_topic_that_is_gone_is_reported_when_the_others_are_committed() -> None:
+    """It was asked for again until the time was over, and with it a whole rebalance."""
+    gone = replace(TOPIC, name="gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    lost = TopicPartition("gone", 0)
+    broker = Broker(
+        {lost: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ZERO: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    )
+    broker.cluster = replace(CLUSTER, topics={"orders": TOPIC, "gone": gone})
+
+    with pytest.raises(errors.UnknownTopicOrPartition, match="gone-0"):
+        commit(broker, [ZERO, lost])
+
+    assert [
+        [(topic.name, len(topic.partitions)) for topic in request.topics] for request, _ in broker.asked
+    ] == [[("gone", 1), ("orders", 1)], [("orders", 1)]]
 
 
 def test_nothing_to_commit_asks_nobody() -> None:
