@@ -174,5 +174,7 @@ def read_resource(
     if name is None:
         raise Misuse(f"say which {kind}: penstock configs describe {kind} NAME")
     if kind in ("broker", "broker-logger") and not name.isdecimal():
-        raise Misuse(f"{name} is not the number of a broker; `penstock cluster` tells which there are")
+        raise Misuse(
+            f"{name} is not the number of a broker; `penstock cluster describe` tells which there are"
+        )
     return ConfigResource(ResourceType[kind.upper().replace("-", "_")], name), tuple(rest)

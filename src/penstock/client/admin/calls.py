@@ -160,9 +160,15 @@ class Call:
 
     # -- many items
 
-    async def each(self, items: Iterable[K], attempt: Attempt[K, V]) -> dict[K, V]:
-        """A value for each item, or `ItemsFailed`."""
-        return self.finish(*await self.settle(items, attempt))
+    async def each(
+        self, items: Iterable[K], attempt: Attempt[K, V], *, is_repeatable: bool = True
+    ) -> dict[K, V]:
+        """A value for each item, or `ItemsFailed`.
+
+        What is not repeatable is not asked again when the controller ran out of time: it may have done it after all,
+        and would then tell that it cannot be done twice.
+        """
+        return self.finish(*await self.settle(items, attempt, is_repeatable=is_repeatable))
 
     def finish(self, done: dict[K, V], failed: Mapping[K, PenstockError]) -> dict[K, V]:
         if failed:
@@ -181,7 +187,7 @@ class Call:
         return self.finish(done, failed)
 
     async def settle(
-        self, items: Iterable[K], attempt: Attempt[K, V]
+        self, items: Iterable[K], attempt: Attempt[K, V], *, is_repeatable: bool = True
     ) -> tuple[dict[K, V], dict[K, PenstockError]]:
         """Ask about the items until none is left whose error may pass, or the time is up."""
         done: dict[K, V] = {}
@@ -193,7 +199,9 @@ class Call:
             for item, told in (await _attempted(waiting, attempt)).items():
                 if not isinstance(told, PenstockError):
                     done[item] = told
-                elif self._may_pass(item, told):
+                elif self._may_pass(item, told) and (
+                    is_repeatable or not isinstance(told, errors.RequestTimedOut)
+                ):
                     passing[item] = told
                 else:
                     failed[item] = told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Mapping
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from penstock.client.admin import aio
@@ -41,7 +41,8 @@ class blocking(Generic[P, R]):
             return admin._wait(lambda inner: method(inner, *arguments, **options))
 
         called = functools.wraps(method)(wait)
-        return called if admin is None else functools.partial(called, admin)
+        # Bound as a method is, so that its arguments and words can be asked for.
+        return called if admin is None else MethodType(called, admin)
 
 
 class Admin:

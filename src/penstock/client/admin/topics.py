@@ -127,7 +127,7 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_created(await call.ask_controller(request))
 
-        created = await call.each(wanted, attempt)
+        created = await call.each(wanted, attempt, is_repeatable=False)
         if not validate_only:
             self._fresh_topics.update(created)
         return created
@@ -151,7 +151,7 @@ class TopicsAdmin(AdminCalls):
             return wire.topics.read_deleted(await call.ask_controller(request), by_id=by_id)
 
         self._fresh_topics.difference_update(by_name)
-        return await call.each([*by_name, *sorted(by_id)], attempt)
+        return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: int | None = None
@@ -222,7 +222,7 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_grown(await call.ask_controller(request))
 
-        return await call.each(wanted, attempt)
+        return await call.each(wanted, attempt, is_repeatable=False)
 
 
 def _new_topic(topic: NewTopic | str) -> NewTopic:

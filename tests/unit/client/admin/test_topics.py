@@ -335,3 +335,16 @@ def test_partitions_are_added_by_a_number_or_with_their_places() -> None:
     assert [(each.name, each.count) for each in request.topics] == [("a", 3), ("b", 2)]
     assert request.topics[0].assignments is None
     assert [each.broker_ids for each in request.topics[1].assignments or ()] == [[1]]
+
+
+def test_a_creation_that_took_too_long_is_not_repeated() -> None:
+    """It may have been done after all, and the second try would tell that the topic exists already."""
+    world = ScriptedCluster()
+    creates(world, orders=ErrorCode.REQUEST_TIMED_OUT)
+
+    async def test(admin: Admin) -> None:
+        with pytest.raises(errors.RequestTimedOut):
+            await admin.create_topic("orders")
+
+    run_admin(world, test)
+    assert len(asked(world, CreateTopicsRequest)) == 1
