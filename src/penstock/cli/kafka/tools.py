@@ -11,6 +11,7 @@ from penstock.cli.asking import Family, ask
 from penstock.cli.failures import FAILED
 from penstock.cli.kafka.flags import BadFlags, Said, settings_of
 from penstock.client.errors import ItemsFailed, PenstockError
+from penstock.client.settings import AdminSettings
 
 Result = TypeVar("Result")
 
@@ -25,7 +26,9 @@ def ask_cluster(said: Said, family: type[Family], work: Callable[[Family], Await
             raise BadFlags("Only one of --bootstrap-server or --bootstrap-controller can be specified.")
         settings = {**settings, "bootstrap.controllers": said.text(CONTROLLERS)}
         settings.pop("bootstrap.servers", None)  # what an environment says of brokers
-    return ask(settings, family, work)
+    # What is no setting of an admin is passed over, as Kafka's tools do: a file may be shared with anything.
+    known = {name: value for name, value in settings.items() if name in AdminSettings.table()}
+    return ask(known, family, work)
 
 
 def chosen(said: Said, actions: Sequence[str], refusal: str) -> str:
