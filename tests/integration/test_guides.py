@@ -36,7 +36,7 @@ def programs() -> list[Path]:
 
 
 def suites() -> list[Path]:
-    return [guide for guide in GUIDES if blocks(guide, of_tests=True)]
+    return [guide for guide in (ROOT / "README.md", *GUIDES) if blocks(guide, of_tests=True)]
 
 
 @pytest.mark.parametrize("guide", programs(), ids=lambda guide: guide.stem)
