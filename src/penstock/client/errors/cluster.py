@@ -76,7 +76,7 @@ class ListenerNotFound(StaleMetadata, code=ErrorCode.LISTENER_NOT_FOUND):
 
 
 class ThrottlingQuotaExceeded(BrokerError, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-    advice = "ask less often, or raise the quota (`penstock quotas`)"
+    advice = "ask less often, or raise the quota (`penstock quotas set`)"
 
 
 class ResourceNotFound(BrokerError, code=ErrorCode.RESOURCE_NOT_FOUND): ...
@@ -118,7 +118,7 @@ class TelemetryTooLarge(BrokerError, code=ErrorCode.TELEMETRY_TOO_LARGE): ...
 
 
 class FeatureUpdateFailed(BrokerError, code=ErrorCode.FEATURE_UPDATE_FAILED):
-    advice = "`penstock features` tells which levels the nodes support"
+    advice = "`penstock features describe` tells which levels the nodes support"
 
 
 class InvalidUpdateVersion(BrokerError, code=ErrorCode.INVALID_UPDATE_VERSION): ...
@@ -150,7 +150,7 @@ class DuplicateVoter(BrokerError, code=ErrorCode.DUPLICATE_VOTER): ...
 
 
 class VoterNotFound(BrokerError, code=ErrorCode.VOTER_NOT_FOUND):
-    advice = "`penstock quorum` tells who votes"
+    advice = "`penstock quorum replicas` tells who votes"
 
 
 class SnapshotNotFound(BrokerError, code=ErrorCode.SNAPSHOT_NOT_FOUND): ...

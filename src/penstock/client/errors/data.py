@@ -124,7 +124,7 @@ class StorageFailed(StaleMetadata, code=ErrorCode.KAFKA_STORAGE_ERROR):
 
 
 class LogDirNotFound(BrokerError, code=ErrorCode.LOG_DIR_NOT_FOUND):
-    advice = "`penstock log-dirs` lists the directories of each broker"
+    advice = "`penstock log-dirs list` tells the directories of each broker"
 
 
 class FetchSessionIdNotFound(BrokerError, code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND): ...
@@ -156,14 +156,14 @@ class InvalidPartitions(BrokerError, code=ErrorCode.INVALID_PARTITIONS):
 
 
 class InvalidReplicationFactor(BrokerError, code=ErrorCode.INVALID_REPLICATION_FACTOR):
-    advice = "`penstock cluster` tells how many brokers there are"
+    advice = "`penstock cluster describe` tells how many brokers there are"
 
 
 class InvalidReplicaAssignment(BrokerError, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT): ...
 
 
 class ReassignmentInProgress(BrokerError, code=ErrorCode.REASSIGNMENT_IN_PROGRESS):
-    advice = "wait for it, or cancel it with `penstock reassign`"
+    advice = "wait for it, or cancel it with `penstock reassign cancel`"
 
 
 class NoReassignmentInProgress(BrokerError, code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS): ...
