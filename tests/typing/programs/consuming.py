@@ -94,7 +94,7 @@ def choose(consumer: Consumer) -> None:
     consumer.unsubscribe()
     consumer.assign([FIRST])
     partitions: frozenset[TopicPartition] = consumer.assignment()
-    print(topics, partitions)
+    print(topics, partitions, consumer.settings.get("group.id"))
 
 
 def take(consumer: Consumer) -> None:

@@ -94,7 +94,7 @@ async def choose(consumer: Consumer) -> None:
     await consumer.unsubscribe()
     consumer.assign([FIRST])
     partitions: frozenset[TopicPartition] = consumer.assignment()
-    print(topics, partitions)
+    print(topics, partitions, consumer.settings.get("group.id"))
 
 
 async def take(consumer: Consumer) -> None:

@@ -76,7 +76,8 @@ async def send(producer: Producer) -> None:
         print(
             partition.index, partition.leader, partition.replicas, partition.isr, partition.offline_replicas
         )
-    print(producer.settings.get("linger.ms"))
+    counts: dict[str, int] = producer.metrics()
+    print(producer.settings.get("linger.ms"), counts)
     await producer.close(timeout=5)
 
 

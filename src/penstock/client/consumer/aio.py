@@ -104,6 +104,10 @@ class Consumer:
         self._is_closing = False
         arguments.read_what(self, topics)
 
+    @property
+    def settings(self) -> ConsumerSettings:
+        return self._settings
+
     # What is read
 
     def subscribe(

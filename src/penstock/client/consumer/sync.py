@@ -105,6 +105,10 @@ class Consumer:
         """The thread whose listener may still commit while the consumer is closed."""
         arguments.read_what(self, topics)
 
+    @property
+    def settings(self) -> ConsumerSettings:
+        return self._settings
+
     # What is read
 
     def subscribe(
@@ -470,8 +474,8 @@ class Consumer:
             finally:
                 self._background.call(_as_coroutine(lambda: self._core.settle(event)))
 
-    def _post(self, finished: Fetched | None, taken: Fetched | None) -> None:
-        self._background.post(self._core.progress, finished, taken)
+    def _post(self, finished: Fetched) -> None:
+        self._background.post(self._core.finished, finished)
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         outcome = self._background.call(coroutine)
