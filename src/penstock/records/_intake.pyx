@@ -301,14 +301,16 @@ cdef class Intake:
         cdef ProducerBatch batch = ProducerBatch(queue.topic, queue.partition, self.host)
         cdef Py_ssize_t capacity = min(self.batch_bytes_max, queue.usual_bytes)
         batch.created_ms = clock_ms(CLOCK_MONOTONIC) if self.now_ms is None else self.now_ms()
-        batch.charged_bytes = HEADER_BYTES
-        self.room_bytes -= HEADER_BYTES
         if 2 * capacity > self.batch_bytes_max:
             # The last one was about full, and this one will be too.
             batch.open(self.batch_bytes_max, self.spare_buffers.pop() if self.spare_buffers else None)
         else:
             batch.open(max(capacity, FIRST_CAPACITY), None)
-        queue.open = batch
+        # Making objects may start the garbage collector, it may run Python code, and that another thread.
+        if queue.open is None:
+            batch.charged_bytes = HEADER_BYTES
+            self.room_bytes -= HEADER_BYTES
+            queue.open = batch
         return 0
 
     cdef inline Py_ssize_t largest_size(
@@ -359,4 +361,10 @@ cdef class Sending:
         self.intake = intake
 
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None):
+        """Send a record. Returns at once with a receipt, unless the buffer is full or the topic not known yet: then it
+        waits, for `max.block.ms` at most.
+
+        Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
+        key go to one partition, unless `partition` names it.
+        """
         return self.intake.put(topic, value, key, headers, partition, timestamp_ms)

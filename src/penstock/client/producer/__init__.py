@@ -1,7 +1,11 @@
 """Producers: what an application sends, in batches, to the leaders of partitions, once each and in order.
 
     sync.py, aio.py        what a program holds
+    core.py                what both are faces of
+    preparing.py           a record as bytes with a place, where the compiled way does not do
     sender.py              the driver: requests out, answers in, timers
+    transactor.py          the driver of transactions
+    produce_requests.py    requests and answers in words of the protocol
     accumulator.py         which batches wait, which are due, which have run out of time
     idempotence.py         numbers that let a broker tell a repetition from a new batch
     transactions.py        what may be done when, and what an error means for a transaction

@@ -97,6 +97,10 @@ class Producer:
     def settings(self) -> ProducerSettings:
         return self._core.settings
 
+    def metrics(self) -> dict[str, int]:
+        """Counts of what was done so far, and the state of the buffer, by Kafka's names."""
+        return self._core.metrics()
+
     async def send(
         self,
         topic: str,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.client import errors
@@ -23,40 +23,21 @@ from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
-from penstock.client.producer.partitioners import Sticky, check_choice, partitioner_of
+from penstock.client.producer.partitioners import Sticky
+from penstock.client.producer.preparing import Prepared, Preparer
 from penstock.client.producer.sender import Sender, SendRules
 from penstock.client.producer.transactions import State, Transactions
 from penstock.client.producer.transactor import Transactor
 from penstock.client.serializers import serialization_failed, serializer_of
 from penstock.client.settings import ProducerSettings
 from penstock.records.batch import Compression
-from penstock.records.delivery import plain_headers
 from penstock.records.producing import Intake, PartitionQueue, ProducerBatch, Receipt, TopicQueues
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
 ROOM_PART = 8  # whoever waits for room goes on when an eighth of it is free, not at every record
-HEADER_AND_OVERHEAD_BYTES = 61 + 31
 
 _LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A record that is ready to be appended."""
-
-    topic: TopicQueues
-    partition: int
-    """-1 for the current one of records without a key."""
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-
-    @property
-    def size_bytes_max(self) -> int:
-        headers_bytes = sum(10 + len(name.encode()) + len(content or b"") for name, content in self.headers)
-        return HEADER_AND_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"") + headers_bytes
 
 
 class ProducerCore:
@@ -75,9 +56,8 @@ class ProducerCore:
         self._key_serializer = serializer_of(settings.get("key.serializer"), settings)
         self._value_serializer = serializer_of(settings.get("value.serializer"), settings)
         self.interceptors = interceptors_of(settings.get("interceptor.classes"))
-        self._partitioner, is_keyless = partitioner_of(settings.get("partitioner.class"))
+        self._preparer = Preparer(settings, lambda: self.client.cluster)
         self._sticky = Sticky(is_adaptive=settings.get("partitioner.adaptive.partitioning.enable"))
-        self._ignores_keys = is_keyless or settings.get("partitioner.ignore.keys")
         self.buffer_bytes: int = settings.get("buffer.memory")
         self.intake = Intake(
             host,
@@ -86,7 +66,7 @@ class ProducerCore:
             record_bytes_max=settings.get("max.request.size"),
             wall_ms=None if clock is None else clock.wall_ms,
             now_ms=None if clock is None else self.client.now_ms,
-            ignores_keys=self._ignores_keys,
+            ignores_keys=self._preparer.ignores_keys,
         )
         self.transactions = None if self.transactional_id is None else Transactions(self.transactional_id)
         idempotence = None
@@ -132,6 +112,8 @@ class ProducerCore:
                 timeout_ms=settings.get("transaction.timeout.ms"),
             )
             self.sender.on_want_partitions = self._add_partitions
+        self.sender.on_leaderless = self._want
+        self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
         self._is_started = False
         self._failures: list[ProducerBatch] = []
         self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
@@ -147,7 +129,7 @@ class ProducerCore:
         self.intake.is_plain = (
             self.refusal is None
             and not self.interceptors
-            and self._partitioner is None
+            and self._preparer.partitioner is None
             and (self.transactions is None or self.transactions.state is State.OPEN)
         )
 
@@ -170,22 +152,7 @@ class ProducerCore:
                 f"a topic is text, and {record.topic!r} is {type(record.topic).__name__}"
             )
         topic = self.intake.topics.get(record.topic)
-        if topic is None:
-            return None
-        if record.timestamp_ms is not None and (
-            not isinstance(record.timestamp_ms, int) or not 0 <= record.timestamp_ms < 2**63
-        ):
-            raise errors.BadArgument(f"timestamp_ms is a number of milliseconds, not {record.timestamp_ms!r}")
-        try:
-            headers = [] if record.headers is None else plain_headers(record.headers)
-        except (TypeError, UnicodeEncodeError) as error:
-            raise errors.BadArgument(str(error), about=record.topic) from error
-        key = self._bytes(topic.serialize_key, record.key, topic.name, is_key=True)
-        value = self._bytes(topic.serialize_value, record.value, topic.name, is_key=False)
-        partition = self._partition(topic, record.partition, key, value)
-        prepared = Prepared(topic, partition, record.timestamp_ms, key, value, headers)
-        self._check_size(prepared)
-        return prepared
+        return None if topic is None else self._preparer.prepare(record, topic)
 
     def append(self, prepared: Prepared) -> Receipt | None:
         """The record's receipt; None where there is no room."""
@@ -218,63 +185,6 @@ class ProducerCore:
     def serialization_failed(error: Exception, topic: str, value: object, is_key: bool) -> Exception:
         return serialization_failed(error, topic, value, is_key=is_key)
 
-    def _bytes(self, serialize: Any, value: Any, topic: str, *, is_key: bool) -> bytes | None:
-        if value is None:
-            return None
-        try:
-            data = value if serialize is None else serialize(value)
-            if data is None or isinstance(data, bytes):
-                return data
-            if isinstance(data, str):
-                return data.encode()
-            if isinstance(data, bytearray | memoryview):
-                return bytes(data)
-            raise TypeError(
-                "without a serializer it must be bytes or text"
-                if serialize is None
-                else f"its serializer gave {type(data).__name__}, not bytes"
-            )
-        except Exception as error:
-            raise serialization_failed(error, topic, value, is_key=is_key) from error
-
-    def _partition(
-        self, topic: TopicQueues, partition: int | None, key: bytes | None, value: bytes | None
-    ) -> int:
-        count = len(topic.queues)
-        if partition is not None:
-            if not isinstance(partition, int) or isinstance(partition, bool):
-                raise errors.BadArgument(f"a partition is a number, not {partition!r}", about=topic.name)
-            if not 0 <= partition < count:
-                raise errors.BadArgument(
-                    f"there is no partition {partition}, only 0 to {count - 1}", about=topic.name
-                )
-            return partition
-        if self._partitioner is not None:
-            known = self.client.cluster.topics.get(topic.name)
-            infos = () if known is None else known.partitions
-            available = [info.index for info in infos if info.leader_id >= 0 and info.index < count]
-            choice = self._partitioner.partition(topic.name, key, value, range(count), available)
-            return check_choice(choice, count, topic.name)
-        if key is not None and not self._ignores_keys:
-            from penstock.records.producing import murmur2
-
-            return (murmur2(key) & 0x7FFF_FFFF) % count
-        return -1
-
-    def _check_size(self, prepared: Prepared) -> None:
-        size = prepared.size_bytes_max
-        if size > self.intake.record_bytes_max:
-            raise errors.RecordTooLarge(
-                f"a record of {size} bytes with its overhead is larger than max.request.size, "
-                f"which is {self.intake.record_bytes_max}",
-                about=prepared.topic.name,
-            )
-        if size > self.buffer_bytes:
-            raise errors.RecordTooLarge(
-                f"a record of {size} bytes does not fit buffer.memory, which is {self.buffer_bytes}",
-                about=prepared.topic.name,
-            )
-
     # -- on the loop
 
     def start(self) -> None:
@@ -302,6 +212,14 @@ class ProducerCore:
             ),
         )
         self.client.want(list(self.intake.topics))
+
+    def metrics(self) -> dict[str, int]:
+        counts = dataclasses.asdict(self.sender.counts)
+        return {name.replace("_", "-"): count for name, count in counts.items()} | {
+            "requests-in-flight": self.sender.in_flight,
+            "buffer-available-bytes": self.intake.room_bytes,
+            "buffer-total-bytes": self.buffer_bytes,
+        }
 
     async def partitions_for(self, name: str, *, deadline_ms: int) -> list[PartitionInfo]:
         self.check_open()
@@ -361,6 +279,9 @@ class ProducerCore:
         self.refusal = errors.ClientClosed()
         self.update_gate()
         try:
+            if self.transactions is not None and self.transactions.state in (State.OPEN, State.MUST_ABORT):
+                with contextlib.suppress(errors.PenstockError):  # the coordinator will, in its own time
+                    await self._end(is_commit=False, deadline_ms=deadline_ms)
             if self._is_started and not self.accumulator.is_empty and not self._is_dead():
                 with contextlib.suppress(errors.TimedOut):
                     await self._flush(deadline_ms)
@@ -394,9 +315,11 @@ class ProducerCore:
         self.update_gate()
 
     async def commit(self, *, deadline_ms: int) -> None:
+        self.check_open()
         await self._end(is_commit=True, deadline_ms=deadline_ms)
 
     async def abort(self, *, deadline_ms: int) -> None:
+        self.check_open()
         await self._end(is_commit=False, deadline_ms=deadline_ms)
 
     async def send_offsets(
@@ -406,7 +329,6 @@ class ProducerCore:
         await self.transactor.send_offsets(offsets, group, deadline_ms=deadline_ms)
 
     async def _end(self, *, is_commit: bool, deadline_ms: int) -> None:
-        self.check_open()
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
         if is_commit:
@@ -452,8 +374,18 @@ class ProducerCore:
                 room.set_result(None)
         self.accumulator.is_urgent = bool(self._room_waits)
 
+    def _want(self, names: set[str]) -> None:
+        self.client.want([*self.intake.topics, *names])
+
     def _take_cluster(self) -> None:
-        """Topics may have grown."""
+        """Topics may have grown, and those that nothing was sent to for long are left out of the picture."""
+        idle_since_ms = self.client.now_ms() - self._idle_ms_max
+        busy = {line.topic for line in self.accumulator.lines}
+        for name, used_ms in list(self.sender.used_ms.items()):
+            if used_ms < idle_since_ms and name not in busy:
+                del self.sender.used_ms[name]
+                self.intake.topics.pop(name, None)
+                self.client.want(list(self.intake.topics))
         for name, topic in self.intake.topics.items():
             known = self.client.cluster.topics.get(name)
             if known is not None and len(known.partitions) > len(topic.queues):

@@ -20,25 +20,19 @@ from typing import Any
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import Leader, LeaderChange, Node, TopicPartition
+from penstock.client.cluster import LeaderChange, Node, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.idempotence import Idempotence, Identity
+from penstock.client.producer.produce_requests import Produce, Taken, leader_hint, record_errors
 from penstock.client.producer.transactions import State, Transactions
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.types import ZERO_UUID
 from penstock.records.batch import Compression
 from penstock.records.producing import ProducerBatch
 
 logger = logging.getLogger(__name__)
-
-TOPIC_ID_VERSION = 13
-IMPLICIT_VERSION = 12  # from here on a transactional write adds its partition (KIP-890)
-
-Taken = list[tuple[Line, ProducerBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +64,18 @@ class NodeLoad:
         """When it last took something."""
 
 
+@dataclass(slots=True)
+class SendCounts:
+    """What has been done so far, by names of Kafka's own metrics."""
+
+    record_send_total: int = 0
+    record_retry_total: int = 0
+    record_error_total: int = 0
+    batch_split_total: int = 0
+    request_total: int = 0
+    outgoing_byte_total: int = 0
+
+
 class Sender:
     def __init__(
         self,
@@ -98,6 +104,11 @@ class Sender:
         self._is_pumping = False
         self._is_more = False
         self.is_stopped = False
+        self.counts = SendCounts()
+        self.used_ms: dict[str, float] = {}
+        """When something was last sent to a topic."""
+        self.on_leaderless: Callable[[set[str]], None] = lambda topics: None
+        """Nobody is known to lead a partition of these topics."""
         self.on_want_partitions: Callable[[], None] = lambda: None
         """Partitions wait to be added to the transaction."""
 
@@ -124,6 +135,7 @@ class Sender:
             for node_id, lines in survey.by_node.items():
                 next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
             if survey.leaderless:
+                self.on_leaderless({line.topic for line in survey.leaderless})
                 self._client.mark_stale()
             if self._transactions is not None and self._transactions.unadded():
                 self.on_want_partitions()
@@ -132,6 +144,10 @@ class Sender:
             self._is_pumping = False
         if self._is_more:  # something that was done here has changed what is to be done
             asyncio.get_running_loop().call_soon(self.pump)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(load.in_flight for load in self._loads.values())
 
     def is_behind(self, node_id: int) -> bool:
         """Whether a node has had something to take for longer than `partitioner.availability.timeout.ms`."""
@@ -181,9 +197,9 @@ class Sender:
                 break
         return math.inf
 
-    def _take(self, lines: list[Line], now_ms: float) -> tuple[Taken, list[Line]]:
+    def _take(self, lines: list[Line], now_ms: float) -> tuple[list[tuple[Line, ProducerBatch]], list[Line]]:
         """One batch of each line, as many as fit a request; and the lines that have more."""
-        taken: Taken = []
+        taken: list[tuple[Line, ProducerBatch]] = []
         rest: list[Line] = []
         room_bytes = self._rules.request_bytes_max
         for line in lines:
@@ -200,36 +216,30 @@ class Sender:
                 rest.append(line)
         return taken, rest
 
-    def _send(self, node_id: int, load: NodeLoad, taken: Taken) -> None:
-        rules = self._rules
-        cluster = self._client.cluster
-        by_topic: dict[str, TopicProduceData] = {}
-        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
-        transactions = self._transactions
+    def _send(self, node_id: int, load: NodeLoad, taken: list[tuple[Line, ProducerBatch]]) -> None:
+        rules, counts, transactions = self._rules, self.counts, self._transactions
+        now_ms = self._client.now_ms()
+        sealed = []
         for line, batch in taken:
-            data = by_topic.get(line.topic)
-            if data is None:
-                topic = cluster.topics.get(line.topic)
-                topic_id = ZERO_UUID if topic is None else topic.id
-                data = by_topic[line.topic] = TopicProduceData(
-                    name=line.topic, topic_id=topic_id, partition_data=[]
-                )
-            sealed = batch.seal(rules.compression, rules.level, transactions is not None)
-            data.partition_data.append(PartitionProduceData(index=line.partition, records=sealed))
-            sent[line.topic, line.partition] = (line, batch)
-            sent[data.topic_id, line.partition] = (line, batch)
-        request = ProduceRequest(
-            transactional_id=None if transactions is None else transactions.transactional_id,
+            self.used_ms[line.topic] = now_ms
+            sealed.append(batch.seal(rules.compression, rules.level, transactions is not None))
+            counts.outgoing_byte_total += len(sealed[-1])
+            counts.record_send_total += batch.record_count
+        produce = Produce(
+            taken,
+            sealed,
+            self._client.cluster,
             acks=rules.acks,
             timeout_ms=rules.request_timeout_ms,
-            topic_data=list(by_topic.values()),
+            transactional_id=None if transactions is None else transactions.transactional_id,
         )
+        is_explicit = transactions is not None and not transactions.is_implicit
         try:
-            version = self._version(node_id, by_topic)
+            newest = self._client.version_of(node_id, ApiKey.PRODUCE)
             answer = self._client.send(
                 node_id,
-                request,
-                version=version,
+                produce.request,
+                version=produce.version(newest, is_explicit=is_explicit),
                 timeout_ms=rules.request_timeout_ms,
                 expects_answer=rules.acks != 0,
             )
@@ -237,25 +247,12 @@ class Sender:
             self._no_answer(taken, error)
             return
         load.in_flight += 1
-        answer.add_done_callback(partial(self._answered, load, taken, sent))
-
-    def _version(self, node_id: int, by_topic: dict[str, TopicProduceData]) -> int | None:
-        version = self._client.version_of(node_id, ApiKey.PRODUCE)
-        if version >= TOPIC_ID_VERSION and any(data.topic_id == ZERO_UUID for data in by_topic.values()):
-            version = TOPIC_ID_VERSION - 1
-        if self._transactions is not None and not self._transactions.is_implicit:
-            version = min(version, IMPLICIT_VERSION - 1)
-        return version
+        counts.request_total += 1
+        answer.add_done_callback(partial(self._answered, load, produce))
 
     # -- in
 
-    def _answered(
-        self,
-        load: NodeLoad,
-        taken: Taken,
-        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]],
-        answer: asyncio.Future[Any],
-    ) -> None:
+    def _answered(self, load: NodeLoad, produce: Produce, answer: asyncio.Future[Any]) -> None:
         load.in_flight -= 1
         if self.is_stopped:
             if not answer.cancelled():
@@ -263,47 +260,33 @@ class Sender:
             return
         error = errors.Disconnected() if answer.cancelled() else answer.exception()
         if isinstance(error, errors.PenstockError):
-            self._no_answer(taken, error)
+            self._no_answer(produce.taken, error)
         elif error is not None:
             raise error
         elif self._rules.acks == 0:
-            for line, batch in taken:
+            for line, batch in produce.taken:
                 self._complete(line, batch, -1, -1)
         else:
-            self._take_response(load, taken, sent, answer.result())
+            self._take_response(load, produce, answer.result())
         self._on_room()
         self.pump()
 
-    def _take_response(
-        self,
-        load: NodeLoad,
-        taken: Taken,
-        sent: dict[tuple[object, int], tuple[Line, ProducerBatch]],
-        response: Any,
-    ) -> None:
+    def _take_response(self, load: NodeLoad, produce: Produce, response: Any) -> None:
         if response.throttle_time_ms > 0:
             load.throttled_until_ms = self._client.now_ms() + response.throttle_time_ms
         hints: list[LeaderChange] = []
-        answered: set[int] = set()
-        for topic in response.responses:
-            name: object = topic.name or topic.topic_id
-            for told in topic.partition_responses:
-                found = sent.get((name, told.index))
-                if found is None:
-                    continue
-                line, batch = found
-                answered.add(id(batch))
-                self._take_answer(line, batch, told)
-                leader = told.current_leader
-                if leader.leader_id >= 0 and leader.leader_epoch >= 0:
-                    place = TopicPartition(line.topic, line.partition)
-                    hints.append(LeaderChange(place, Leader(leader.leader_id, leader.leader_epoch)))
+        for line, batch, told in produce.answers(response):
+            if told is None:
+                error = errors.Disconnected("the broker's answer left the partition out")
+                self._no_answer([(line, batch)], error)
+                continue
+            self._take_answer(line, batch, told)
+            hint = leader_hint(line, told)
+            if hint is not None:
+                hints.append(hint)
         if hints:
             nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
             self._client.take_leaders(hints, nodes)
-        silent = [(line, batch) for line, batch in taken if id(batch) not in answered]
-        if silent:
-            self._no_answer(silent, errors.Disconnected("the broker's answer left the partition out"))
 
     def _take_answer(self, line: Line, batch: ProducerBatch, told: Any) -> None:
         if batch.is_done:
@@ -320,11 +303,12 @@ class Sender:
             logger.info("%s finds a batch of %d bytes too large; splitting it", place, batch.size_bytes)
             parts = batch.split(max(batch.size_bytes // 2, 1))
             self._accumulator.split(line, batch, parts)
+            self.counts.batch_split_total += 1
             return
         if self._can_retry(line, batch, code, told.log_start_offset):
             self._retry(line, batch, error)
         else:
-            self._fail(line, batch, error, _record_errors(told, error, place))
+            self._fail(line, batch, error, record_errors(told, error, place))
 
     def _can_retry(self, line: Line, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         if batch.attempts > self._rules.retries or self._is_dead():
@@ -356,6 +340,7 @@ class Sender:
         logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
         wait_ms = math.ceil(self._backoff.wait_ms(batch.attempts))  # the clock has whole milliseconds
         self._accumulator.retry(line, batch, self._client.now_ms() + wait_ms)
+        self.counts.record_retry_total += batch.record_count
         self._is_more = True
 
     def _fail(
@@ -386,6 +371,7 @@ class Sender:
         is_news = not isinstance(error, errors.TransactionAborted)
         if self._transactions is not None and is_news and self._transactions.failure() is None:
             self._transactions.take_delivery_error(error)
+        self.counts.record_error_total += batch.record_count
         batch.fail(error, record_errors)
         self._on_failure(batch)
         self._accumulator.finished(line, batch)
@@ -478,16 +464,3 @@ class Sender:
             self._timer = None
         if when_ms != math.inf:
             self._timer = asyncio.get_running_loop().call_at(when_ms / 1000, self.pump)
-
-
-def _record_errors(told: Any, error: errors.PenstockError, place: str) -> dict[int, Exception] | None:
-    """Exceptions for the records that spoilt a batch; the others share one that says so (KIP-467)."""
-    if not told.record_errors:
-        return None
-    found: dict[int, Exception] = {}
-    for each in told.record_errors:
-        words = each.batch_index_error_message or told.error_message
-        code = told.error_code if len(told.record_errors) == 1 else ErrorCode.INVALID_RECORD
-        found[each.batch_index] = errors.of(code, words, about=place)
-    error.words = error.words or "other records of the same batch were refused, and this one with them"
-    return found

@@ -55,7 +55,8 @@ class _Host:
     def filled(self) -> None:
         self._turn.clear()
         self.opened()
-        self._turn.wait(HANDOVER_S)
+        if not self.background.is_own_thread:  # as in a callback that sends
+            self._turn.wait(HANDOVER_S)
 
     def _pump(self) -> None:
         self._is_pump_due = False
@@ -125,6 +126,10 @@ class Producer(Sending):
     @property
     def settings(self) -> ProducerSettings:
         return self._core.settings
+
+    def metrics(self) -> dict[str, int]:
+        """Counts of what was done so far, and the state of the buffer, by Kafka's names."""
+        return self._core.metrics()
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody

@@ -545,6 +545,36 @@ def test_a_topic_that_grows_gets_its_new_partitions(world: World) -> None:
     world.with_producer(test)
 
 
+def test_a_topic_that_nothing_is_sent_to_is_left_out_of_the_picture_until_it_is_again(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        world.topics["other"] = {0: Led(leader=1, epoch=1)}
+        await (await producer.send("orders", "a", partition=0))
+        for _ in range(4):
+            await (await producer.send("other", "x"))
+            await asyncio.sleep(10)
+            await producer._core.client.refresh()
+        assert list(producer._core.intake.topics) == ["other"]
+        assert (await (await producer.send("orders", "b", partition=0))).offset == 1
+
+    world.with_producer(test, metadata_max_idle_ms=15_000)
+
+
+def test_what_was_done_is_counted(world: World) -> None:
+    world.logs["orders", 0].batch_bytes_max = 300
+
+    async def test(producer: Producer) -> None:
+        for _ in range(10):
+            await producer.send("orders", "x" * 50, partition=0)
+        await producer.flush()
+        counts = producer.metrics()
+        assert counts["record-error-total"] == counts["requests-in-flight"] == 0
+        assert counts["batch-split-total"] > 0
+        assert counts["request-total"] == len(world.produced())
+        assert counts["buffer-available-bytes"] == counts["buffer-total-bytes"] == 32 << 20
+
+    world.with_producer(test)
+
+
 class Seen:
     def __init__(self) -> None:
         self.sent: list[Any] = []

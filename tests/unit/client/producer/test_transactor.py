@@ -305,6 +305,15 @@ def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
     assert world.logs["orders", 0].values == ["a", "b"]
 
 
+def test_closing_aborts_what_was_left_open(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        await (await producer.send("orders", "a", partition=0))
+
+    world.with_producer(test)
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [False]
+
+
 def test_what_was_not_sent_yet_is_dropped_by_an_abort_and_told(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.begin()

@@ -1,0 +1,106 @@
+"""The words of Produce: a request out of batches, and what an answer says of each of them. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.cluster import Cluster, Leader, LeaderChange, TopicPartition
+from penstock.client.producer.accumulator import Line
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from penstock.protocol.types import ZERO_UUID
+from penstock.records.producing import ProducerBatch
+
+TOPIC_ID_VERSION = 13
+IMPLICIT_VERSION = 12  # from here on a transactional write adds its partition (KIP-890)
+
+Taken = Sequence[tuple[Line, ProducerBatch]]
+
+
+class Produce:
+    """One request: at most one batch of each partition."""
+
+    def __init__(
+        self,
+        taken: Taken,
+        sealed: Sequence[memoryview],
+        cluster: Cluster,
+        *,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: str | None,
+    ) -> None:
+        self.taken = taken
+        by_topic: dict[str, TopicProduceData] = {}
+        self._by_place: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
+        for (line, batch), records in zip(taken, sealed, strict=True):
+            data = by_topic.get(line.topic)
+            if data is None:
+                topic = cluster.topics.get(line.topic)
+                topic_id = ZERO_UUID if topic is None else topic.id
+                data = by_topic[line.topic] = TopicProduceData(
+                    name=line.topic, topic_id=topic_id, partition_data=[]
+                )
+            data.partition_data.append(PartitionProduceData(index=line.partition, records=records))
+            # An answer names topics as the request did, by name or by id.
+            self._by_place[line.topic, line.partition] = (line, batch)
+            self._by_place[data.topic_id, line.partition] = (line, batch)
+        self.has_all_ids = all(data.topic_id != ZERO_UUID for data in by_topic.values())
+        self.request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=list(by_topic.values()),
+        )
+
+    def version(self, newest: int, *, is_explicit: bool) -> int:
+        """The version to send it in, where the broker's newest is given. Transactions that are not of version 2 keep
+        below the one that adds partitions by itself."""
+        if not self.has_all_ids:
+            newest = min(newest, TOPIC_ID_VERSION - 1)
+        return min(newest, IMPLICIT_VERSION - 1) if is_explicit else newest
+
+    def answers(
+        self, response: ProduceResponse
+    ) -> Iterator[tuple[Line, ProducerBatch, PartitionProduceResponse | None]]:
+        """What is said of each batch; None where nothing is."""
+        unanswered = {id(batch): (line, batch) for line, batch in self.taken}
+        for topic in response.responses:
+            name: object = topic.name or topic.topic_id
+            for told in topic.partition_responses:
+                found = self._by_place.get((name, told.index))
+                if found is not None and unanswered.pop(id(found[1]), None) is not None:
+                    yield *found, told
+        for line, batch in unanswered.values():
+            yield line, batch, None
+
+
+def leader_hint(line: Line, told: PartitionProduceResponse) -> LeaderChange | None:
+    """Who leads the partition now, where the answer says so (KIP-951)."""
+    leader = told.current_leader
+    if leader.leader_id < 0 or leader.leader_epoch < 0:
+        return None
+    return LeaderChange(
+        TopicPartition(line.topic, line.partition), Leader(leader.leader_id, leader.leader_epoch)
+    )
+
+
+def record_errors(told: Any, error: errors.PenstockError, place: str) -> dict[int, Exception] | None:
+    """Exceptions for the records that spoilt a batch; the others share one that says so (KIP-467)."""
+    if not told.record_errors:
+        return None
+    found: dict[int, Exception] = {}
+    for each in told.record_errors:
+        words = each.batch_index_error_message or told.error_message
+        code = told.error_code if len(told.record_errors) == 1 else ErrorCode.INVALID_RECORD
+        found[each.batch_index] = errors.of(code, words, about=place)
+    error.words = error.words or "other records of the same batch were refused, and this one with them"
+    return found
