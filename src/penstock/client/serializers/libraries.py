@@ -7,12 +7,15 @@ from typing import Any
 
 from penstock.client.errors import BadConfiguration
 
+# By what a library is installed, where that is not how it is imported.
+DISTRIBUTIONS = {"google": "protobuf", "jsonschema_rs": "jsonschema-rs"}
+
 
 def need(module: str, *, extra: str) -> Any:
     """The module, or a refusal that tells what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise BadConfiguration(
-            f"this needs {module.partition('.')[0]}: pip install 'penstock[{extra}]'"
-        ) from error
+        library = module.partition(".")[0]
+        library = DISTRIBUTIONS.get(library, library)
+        raise BadConfiguration(f"this needs {library}: pip install 'penstock[{extra}]'") from error
