@@ -1,5 +1,6 @@
-"""The client's side of the protocol.
+"""The client's side of the protocol: Producer, Consumer and Admin, each with an async and a sync face.
 
-For now one module: `connection`, a single connection to a single broker that speaks any API in the newest
-version that both sides know. Producer, Consumer and Admin will stand on it.
+What they share stands here. `connection` is one connection to one broker, `transport` one for each node, and
+`cluster_client` is all that a client knows of its cluster; `background` is the thread of the sync faces. Decisions are
+made without I/O in `cluster`, `coordinators`, `backoff` and the cores of `producer`, `consumer` and `group`.
 """
