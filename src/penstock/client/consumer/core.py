@@ -85,7 +85,7 @@ class ConsumerCore:
             on_lost_place=lambda: self._finder.wake(),
             on_failure=self._fail,
         )
-        self.handout = Handout(self.fetcher.ready, self.progress)
+        self.handout = Handout(self.fetcher.ready, self.finished)
         self._finder = Finder(
             self.client,
             self.positions,
@@ -552,12 +552,9 @@ class ConsumerCore:
 
     # What others tell
 
-    def progress(self, finished: Fetched | None, taken: Fetched | None) -> None:
-        """From the handout: what is done with, and what was begun."""
-        if finished is not None:
-            self.plan.finished(finished)
-        if taken is not None:
-            self.plan.took(taken)
+    def finished(self, fetched: Fetched) -> None:
+        """From the handout: it was consumed or dropped, and there is room for more."""
+        self.plan.finished(fetched)
         self.fetcher.wake()
 
     def _progressed(self) -> None:

@@ -1,8 +1,8 @@
 """What to fetch from which node, when, and what an answer means for the partitions in it. No I/O.
 
-One request is under way to a node at a time. A partition is asked for again while its last answer is being consumed,
-if the node said that there is more; an answer that nobody has begun to consume is enough, and so are `bytes_max` in
-memory.
+One request is under way to a node at a time. A partition is asked for again while answers of it are still to be
+consumed, if the node said that there is more: some answers ahead, so that a reader who is quick, or who shares its
+machine with others, does not wait for every one; and never more than `bytes_max` of all partitions.
 
 A node answers one request after another, so a request that waits for new records would hold up partitions whose
 records are consumed meanwhile. While some partition of a node has records in memory, requests to it are therefore
@@ -25,6 +25,7 @@ from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, Partit
 from penstock.protocol.types import ZERO_UUID
 from penstock.records import kernel
 
+ANSWERS_AHEAD = 4  # of one partition, if they are full: bench "consume into Arrow"
 HURRIED_PAUSE_MS = 50  # between two looks at idle partitions beside busy ones
 
 # The picture of the cluster is old, or will be right in a moment.
@@ -66,13 +67,12 @@ class Decoders:
 class Fetched:
     """Records of one partition that are here; `records` gives them."""
 
-    __slots__ = ("generation", "is_taken", "records", "state")
+    __slots__ = ("generation", "records", "state")
 
     def __init__(self, state: PartitionState, records: kernel.FetchedRecords) -> None:
         self.state = state
         self.generation = state.generation
         self.records = records
-        self.is_taken = False
 
     @property
     def is_current(self) -> bool:
@@ -99,8 +99,8 @@ class Answer:
 class _Buffered:
     """Answers of one partition that are in memory."""
 
-    waiting: int = 0
-    taken: int = 0
+    count: int = 0
+    size_bytes: int = 0
 
 
 class _NodePlan:
@@ -199,7 +199,8 @@ class FetchPlan:
         buffered = self._buffered.get(state.partition)
         if buffered is None:
             return True
-        return buffered.waiting == 0 and state.fetch_offset < state.end_offset
+        ahead_bytes = ANSWERS_AHEAD * self.settings.partition_bytes_max
+        return buffered.size_bytes < ahead_bytes and state.fetch_offset < state.end_offset
 
     @staticmethod
     def _node_of(state: PartitionState, cluster: Cluster, now_ms: int) -> int:
@@ -308,7 +309,9 @@ class FetchPlan:
         if records.end_epoch != NO_EPOCH:
             state.fetch_epoch = records.end_epoch
         answer.fetched.append(Fetched(state, records))
-        self._buffered.setdefault(partition, _Buffered()).waiting += 1
+        buffered = self._buffered.setdefault(partition, _Buffered())
+        buffered.count += 1
+        buffered.size_bytes += records.size_bytes
         self.buffered_bytes += records.size_bytes
 
     def _take_error(
@@ -333,27 +336,13 @@ class FetchPlan:
         answer.has_errors |= state.error is not None
         answer.lacks_place |= state.need is not Need.NOTHING
 
-    # What becomes of what was fetched
-
-    def took(self, fetched: Fetched) -> None:
-        """The application begins to consume it."""
-        buffered = self._buffered.get(fetched.state.partition)
-        if buffered is not None and not fetched.is_taken:
-            fetched.is_taken = True
-            buffered.waiting -= 1
-            buffered.taken += 1
-
     def finished(self, fetched: Fetched) -> None:
         """It is consumed, or dropped."""
         partition = fetched.state.partition
-        buffered = self._buffered.get(partition)
-        if buffered is None:
-            return
-        if fetched.is_taken:
-            buffered.taken -= 1
-        else:
-            buffered.waiting -= 1
-        if buffered.waiting + buffered.taken == 0:
+        buffered = self._buffered[partition]
+        buffered.count -= 1
+        buffered.size_bytes -= fetched.records.size_bytes
+        if not buffered.count:
             del self._buffered[partition]
         self.buffered_bytes -= fetched.records.size_bytes
 

@@ -2,7 +2,7 @@
 
 Everything here runs where the application runs: in the loop for the async consumer, in the caller's own thread for
 the sync one, while the loop goes on fetching in its thread. The two meet in `ready`, to which the loop appends and from
-which this takes, and in `post`, by which the loop hears what was taken and what is done with.
+which this takes, and in `post`, by which the loop hears what is done with.
 
 Invariant: a partition's `offset` is behind the last message that was given, at every moment when somebody asks: it is
 brought up to date by `note_place`, which comes first in every call of the application.
@@ -18,13 +18,13 @@ from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import PartitionState
 from penstock.records.kernel import Message
 
-Post = Callable[[Fetched | None, Fetched | None], None]
+Post = Callable[[Fetched], None]
 
 
 class Handout:
     def __init__(self, ready: deque[Fetched], post: Post) -> None:
         self.post = post
-        """Tell the loop what is done with, and what was begun."""
+        """Tell the loop what is done with."""
         self._ready = ready
         self._current: Fetched | None = None
         self._given_from = -1
@@ -46,8 +46,8 @@ class Handout:
                 current = None
             self._current = None
         following = self._next_ready()
-        if current is not None or following is not None:
-            self.post(current, following)
+        if current is not None:
+            self.post(current)
         self._current = following
         if following is not None:
             self._given_from = following.records.next_offset
@@ -105,7 +105,7 @@ class Handout:
         self.note_place()
         current.records.drop()
         self._current = None
-        self.post(current, None)
+        self.post(current)
         return current.state
 
     def _next_ready(self) -> Fetched | None:
@@ -115,7 +115,7 @@ class Handout:
         while ready:
             fetched = ready.popleft()
             if not fetched.is_current:
-                self.post(fetched, None)
+                self.post(fetched)
             elif fetched.state.is_held:
                 parked.append(fetched)
             else:

@@ -9,7 +9,13 @@ import pytest
 from penstock.client import errors
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, Leader, LeaderChange, Node, PartitionInfo, Topic, TopicPartition
-from penstock.client.consumer.fetch_plan import HURRIED_PAUSE_MS, Answer, FetchPlan, FetchSettings
+from penstock.client.consumer.fetch_plan import (
+    ANSWERS_AHEAD,
+    HURRIED_PAUSE_MS,
+    Answer,
+    FetchPlan,
+    FetchSettings,
+)
 from penstock.client.consumer.positions import READ_REPLICA_MS, Need, Positions, ResetPolicy
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
@@ -89,7 +95,7 @@ def test_all_partitions_of_a_node_are_asked_for_at_once_and_waited_for() -> None
     assert given.request(2) is None
 
 
-def test_what_came_is_queued_and_not_asked_for_again_before_it_is_consumed() -> None:
+def test_what_came_is_queued_and_more_is_fetched_if_there_is_more() -> None:
     given = Given()
     given.request()
 
@@ -98,17 +104,7 @@ def test_what_came_is_queued_and_not_asked_for_again_before_it_is_consumed() -> 
     assert len(fetched.records.take(10)) == 3
     assert given.positions.of(P0).fetch_offset == 3
     assert given.positions.of(P0).high_watermark == 100
-    assert given.asked() == [], "of the second partition nothing changed, and the first is forgotten"
-
-
-def test_more_is_fetched_while_the_last_answer_is_consumed_if_there_is_more() -> None:
-    given = Given()
-    given.request()
-    (fetched,) = given.answer(told(0, count=3, high_watermark=100)).fetched
-
-    given.plan.took(fetched)
-
-    assert given.asked() == [(0, 3)]
+    assert given.asked() == [(0, 3)], "of the second partition nothing changed"
 
 
 def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> None:
@@ -116,7 +112,6 @@ def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> N
     given.positions.assign([P0])
     given.request()
     (fetched,) = given.answer(told(0, count=3)).fetched
-    given.plan.took(fetched)
     assert given.request() is None
 
     given.plan.finished(fetched)
@@ -126,18 +121,17 @@ def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> N
     assert request.max_wait_ms == 500
 
 
-def test_a_second_answer_waits_unconsumed_and_no_third_is_fetched() -> None:
-    given = Given()
+def test_a_few_answers_are_fetched_ahead_and_no_more() -> None:
+    given = Given(partition_bytes_max=len(told(0, count=3).records or b""))
     given.positions.assign([P0])
-    given.request()
-    (first,) = given.answer(told(0, count=3, high_watermark=100)).fetched
-    given.plan.took(first)
-    given.request()
-    given.answer(told(0, base_offset=3, count=3, high_watermark=100))
+    fetched = []
+    for index in range(ANSWERS_AHEAD):
+        assert given.request() is not None
+        fetched += given.answer(told(0, base_offset=3 * index, count=3, high_watermark=100)).fetched
 
     assert given.request() is None
-    given.plan.finished(first)
-    assert given.request() is None
+    given.plan.finished(fetched[0])
+    assert given.request() is not None
 
 
 def test_beside_partitions_with_records_in_memory_nothing_is_waited_for() -> None:
@@ -160,7 +154,6 @@ def test_memory_is_bounded() -> None:
     given = Given(bytes_max=100)
     given.request()
     answer = given.answer(told(0, count=3, high_watermark=100))
-    given.plan.took(answer.fetched[0])
     assert given.plan.buffered_bytes == answer.fetched[0].records.size_bytes
 
     given.answer(told(1))

@@ -27,9 +27,9 @@ def fetched(of: PartitionState, values: str, base_offset: int = 0) -> Fetched:
 
 class Given:
     def __init__(self, *ready: Fetched) -> None:
-        self.posted: list[tuple[Fetched | None, Fetched | None]] = []
+        self.posted: list[Fetched] = []
         self.ready = deque(ready)
-        self.handout = Handout(self.ready, lambda finished, taken: self.posted.append((finished, taken)))
+        self.handout = Handout(self.ready, self.posted.append)
 
     def take(self, count_max: int) -> str:
         return "".join(message.value.decode() for message in self.handout.take(count_max))
@@ -45,7 +45,7 @@ def test_messages_come_from_one_partition_after_another() -> None:
     assert given.take(100) == "cde"
     assert (first.offset, second.offset) == (3, 2)
     assert given.take(100) == ""
-    assert given.posted == [(None, one), (one, two), (two, None)]
+    assert given.posted == [one, two]
 
 
 def test_the_place_follows_every_single_message() -> None:
@@ -67,7 +67,7 @@ def test_what_was_fetched_elsewhere_is_not_given() -> None:
     given = Given(stale, fetched(partition, "xyz", base_offset=10))
 
     assert given.take(100) == "xyz"
-    assert given.posted[0] == (stale, None)
+    assert given.posted[0] is stale
 
 
 def test_paused_partitions_keep_what_is_here() -> None:
@@ -105,7 +105,7 @@ def test_dropped_partitions_give_no_more() -> None:
 
     assert list(iterator) == []
     assert partition.offset == 1
-    assert given.posted[-1] == (source, None)
+    assert given.posted == [source]
 
 
 def test_after_an_exception_the_last_poll_does_not_count() -> None:
