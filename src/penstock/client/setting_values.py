@@ -7,7 +7,7 @@ as it was given; Kafka's own classes are known by the names that this package ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from penstock.config.declare import Setting
 from penstock.config.errors import BadSetting
@@ -89,7 +89,7 @@ def _of_type(setting: Setting, given: object) -> Any:
             return given
         case SettingType.SHORT | SettingType.INT | SettingType.LONG if _is_integer(given, setting.type):
             return given
-        case SettingType.DOUBLE if isinstance(given, int | float) and not isinstance(given, bool):
+        case SettingType.DOUBLE if isinstance(given, float) or _is_integer(given, SettingType.LONG):
             return float(given)
         case SettingType.LIST if isinstance(given, list | tuple) and all(isinstance(i, str) for i in given):
             return tuple(given)
@@ -109,7 +109,7 @@ def _take_classes(setting: Setting, given: object) -> tuple[Any, ...]:
     return tuple(JAVA_NAMES.get(item, item) if isinstance(item, str) else item for item in given)
 
 
-def _is_integer(given: object, kind: SettingType) -> bool:
+def _is_integer(given: object, kind: SettingType) -> TypeGuard[int]:
     if not isinstance(given, int) or isinstance(given, bool):
         return False
     bound = 1 << (INTEGER_BITS[kind] - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -346,3 +348,42 @@ class TestFiles:
 
         assert str(refusal.value).startswith(str(file))
         assert words in str(refusal.value)
+
+
+ODD: list[Any] = [
+    object(),
+    print,
+    dict,
+    [],
+    [None],
+    ["a", ["b"]],
+    (),
+    {},
+    {"a": 1},
+    b"bytes",
+    "",
+    " ",
+    "\x00",
+    "ü" * 80,
+    "9" * 80,
+    -1,
+    0,
+    10**400,
+    -(10**30),
+    1.5,
+    math.nan,
+    math.inf,
+    True,
+    1j,
+    Secret("x"),
+    range(3),
+    {1, 2},
+]
+
+
+@pytest.mark.parametrize("settings", [ProducerSettings, ConsumerSettings, AdminSettings])
+def test_whatever_is_given_for_a_setting_is_taken_or_refused_with_words(settings: Any) -> None:
+    for name in settings.table():
+        for value in ODD:
+            with contextlib.suppress(BadConfiguration):
+                settings.of(None, {name: value})
