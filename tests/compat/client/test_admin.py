@@ -146,7 +146,10 @@ def test_a_group_is_told_with_its_members_and_lag(
         assert member.assignment == {first, TopicPartition(topic, 1)}
         lag = {each.partition: each for each in admin.group_lag(group)}
         assert (lag[first].committed_offset, lag[first].end_offset, lag[first].lag) == (3, 4, 1)
-        assert lag[first].member == member
+        assert (lag[first].member, lag[first].lag_ms) == (member, None)
+        timed = {each.partition: each.lag_ms for each in admin.group_lag(group, with_time=True)}
+        assert timed[first] is not None
+        assert 0 <= timed[first] < 60_000
         with pytest.raises(errors.NonEmptyGroup, match=group):
             admin.delete_group(group)
 

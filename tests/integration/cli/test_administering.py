@@ -243,6 +243,15 @@ def test_groups_are_listed_and_their_lag_told(commands: Commands, topic: str, gr
     assert (members.out, members.err) == ("", "They have no members.\n")
 
 
+def test_lag_is_told_in_time_if_asked_for(commands: Commands, group: str) -> None:
+    table = commands.run(f"groups lag {group} --time")
+    first, second = commands.run(f"groups describe {group} --time --json").json()
+
+    assert columns(table)[-1] == "behind"
+    assert 0 <= first["lag_ms"] < 60_000
+    assert second["lag_ms"] == 0
+
+
 def test_groups_are_told_in_json(commands: Commands, topic: str, group: str) -> None:
     (lag,) = commands.run(f"groups lag {group} --json").json()
     first, _ = commands.run(f"groups describe {group} --json").json()

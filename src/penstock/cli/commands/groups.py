@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
 from penstock.cli.declare import Argument, Group, Option
-from penstock.cli.output import Column, Output
+from penstock.cli.output import Column, Output, show_duration
 
 if TYPE_CHECKING:
     from penstock.cli.group_resets import Plan, Target
@@ -19,6 +19,10 @@ command = Group(
 )
 
 GROUP = Argument(help="The group.", complete="group")
+TIME = Option(
+    "--time", help="Also how old the first record is that was not read; reads one batch of each partition."
+)
+BEHIND = Column("lag_ms", "behind", show_duration)
 GROUPS = Argument(metavar="GROUP...", help="Groups; all where none is named.", complete="group")
 
 
@@ -52,7 +56,11 @@ def list_groups(
 
 @command.command("lag", examples=["penstock groups lag", "penstock groups lag billing audit --json"])
 def lag(
-    group_ids: Annotated[tuple[str, ...], GROUPS] = (), *, connection: Connection, output: Output
+    group_ids: Annotated[tuple[str, ...], GROUPS] = (),
+    *,
+    connection: Connection,
+    output: Output,
+    time: Annotated[bool, TIME] = False,
 ) -> None:
     """Tell how far groups are behind in all: one line for each."""
     from penstock.cli.asking import ask
@@ -60,11 +68,12 @@ def lag(
 
     async def work(admin: LagAdmin) -> tuple[dict[str, GroupDescription], dict[str, list[PartitionLag]]]:
         wanted = group_ids or [group.group_id for group in await admin.list_groups()]
-        return await admin.describe_groups(wanted), await admin.groups_lag(wanted)
+        return await admin.describe_groups(wanted), await admin.groups_lag(wanted, with_time=time)
 
     groups, lags = ask(connection.settings(), LagAdmin, work)
+    columns: list[str | Column] = ["group", "state", "members", "topics", "partitions", "lag"]
     output.table(
-        ["group", "state", "members", "topics", "partitions", "lag"],
+        [*columns, BEHIND] if time else columns,
         [
             (
                 group_id,
@@ -73,6 +82,11 @@ def lag(
                 len({each.partition.topic for each in parts}),
                 len(parts),
                 sum(each.lag or 0 for each in parts),
+                *(
+                    [max((each.lag_ms for each in parts if each.lag_ms is not None), default=None)]
+                    if time
+                    else []
+                ),
             )
             for group_id, parts in sorted(lags.items())
         ],
@@ -93,6 +107,7 @@ def describe(
         bool, Option("--members", help="Who is in the group, rather than its offsets.")
     ] = False,
     state: Annotated[bool, Option("--state", help="How the group is, rather than its offsets.")] = False,
+    time: Annotated[bool, TIME] = False,
 ) -> None:
     """Tell what groups have read of each partition and how far behind they are; or their members, or their state."""
     from penstock.cli.asking import ask
@@ -109,19 +124,20 @@ def describe(
         return await admin.describe_groups(await named(admin))
 
     async def lags(admin: LagAdmin) -> dict[str, list[PartitionLag]]:
-        return await admin.groups_lag(await named(admin))
+        return await admin.groups_lag(await named(admin), with_time=time)
 
     if members:
         _show_members(output, ask(connection.settings(), LagAdmin, described))
     elif state:
         _show_states(output, ask(connection.settings(), LagAdmin, described))
     else:
-        _show_lags(output, ask(connection.settings(), LagAdmin, lags))
+        _show_lags(output, ask(connection.settings(), LagAdmin, lags), with_time=time)
 
 
-def _show_lags(output: Output, lags: dict[str, list[PartitionLag]]) -> None:
+def _show_lags(output: Output, lags: dict[str, list[PartitionLag]], *, with_time: bool) -> None:
+    behind = [BEHIND] if with_time else []
     output.table(
-        ["group", "topic", "partition", "offset", "end", "lag", "member", "host", "client"],
+        ["group", "topic", "partition", "offset", "end", "lag", *behind, "member", "host", "client"],
         [
             (
                 group_id,
@@ -130,6 +146,7 @@ def _show_lags(output: Output, lags: dict[str, list[PartitionLag]]) -> None:
                 part.committed_offset,
                 part.end_offset,
                 part.lag,
+                *([part.lag_ms] if with_time else []),
                 part.member.member_id if part.member else None,
                 part.member.host if part.member else None,
                 part.member.client_id if part.member else None,

@@ -254,9 +254,10 @@ class Call:
         return attempt
 
     def to_leaders(self, ask: AskNode[TopicPartition, V]) -> Attempt[TopicPartition, V]:
-        return self.to(self._find_leaders, ask)
+        return self.to(self.find_leaders, ask)
 
-    async def _find_leaders(self, partitions: list[TopicPartition]) -> Answers[TopicPartition, int | None]:
+    async def find_leaders(self, partitions: list[TopicPartition]) -> Answers[TopicPartition, int | None]:
+        """Which node leads each partition, or why nobody does."""
         names = {partition.topic for partition in partitions}
         patience_ms = None if names <= self._fresh_topics else 0
         try:

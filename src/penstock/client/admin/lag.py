@@ -1,14 +1,16 @@
-"""How far groups are behind, in records: what they have committed beside where partitions end."""
+"""How far groups are behind, in records and in time: what they have committed beside where partitions end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.client.admin import wire
+from penstock.client.admin.calls import AskNode, Call, Find
 from penstock.client.admin.group_offsets import GroupOffset, GroupOffsetsAdmin
 from penstock.client.admin.groups import GroupDescription, GroupMember, GroupsAdmin, GroupType
 from penstock.client.admin.offsets import EARLIEST, LATEST, ListedOffset, OffsetsAdmin
-from penstock.client.admin.outcome import only
+from penstock.client.admin.outcome import Answers, only
 from penstock.client.admin.share_groups import ShareGroupsAdmin
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import ItemsFailed
@@ -28,15 +30,23 @@ class PartitionLag:
     """Records from the one to the other; some of them may be gone by retention or compaction."""
     member: GroupMember | None
     """Who reads it now."""
+    lag_ms: int | None = None
+    """How old the first record is that the group has not read, 0 where it has read all; None where that was not asked
+    or cannot be known. As its batch tells it: at most by the time that its producer took to fill the batch too much."""
 
 
 class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
-    async def group_lag(self, group_id: str, *, timeout_ms: int | None = None) -> list[PartitionLag]:
-        """How far a group is behind, partition by partition: those that it has offsets of or reads now."""
-        return await only(self.groups_lag([group_id], timeout_ms=timeout_ms))
+    async def group_lag(
+        self, group_id: str, *, with_time: bool = False, timeout_ms: int | None = None
+    ) -> list[PartitionLag]:
+        """How far a group is behind, partition by partition: those that it has offsets of or reads now.
+
+        With `with_time` also in milliseconds, for which one batch is fetched of each partition that it is behind on.
+        """
+        return await only(self.groups_lag([group_id], with_time=with_time, timeout_ms=timeout_ms))
 
     async def groups_lag(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, group_ids: Iterable[str], *, with_time: bool = False, timeout_ms: int | None = None
     ) -> dict[str, list[PartitionLag]]:
         """The lag of several groups, with one question for each kind of fact rather than one for each group."""
         call = self._begin("tell the lag of groups", timeout_ms)
@@ -46,7 +56,7 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
         partitions = {each for group_id in groups for each in (*committed[group_id], *readers[group_id])}
         ends = await self._listed(dict.fromkeys(partitions, LATEST), timeout_ms=call.left_ms())
         starts = await self._listed(dict.fromkeys(partitions, EARLIEST), timeout_ms=call.left_ms())
-        return {
+        lags = {
             group_id: [
                 _lag(
                     partition,
@@ -59,6 +69,38 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
             ]
             for group_id in groups
         }
+        return await self._timed(call, lags) if with_time else lags
+
+    async def _timed(self, call: Call, lags: dict[str, list[PartitionLag]]) -> dict[str, list[PartitionLag]]:
+        """The same, with the age of what was not read."""
+        places = {_place(lag): None for parts in lags.values() for lag in parts if lag.lag}
+        written, _ = await call.settle(places, call.to(self._leaders_of(call), self._written(call)))
+        now_ms = self._client.clock.wall_ms()
+        return {
+            group_id: [replace(lag, lag_ms=_age(lag, written.get(_place(lag)), now_ms)) for lag in parts]
+            for group_id, parts in lags.items()
+        }
+
+    @staticmethod
+    def _leaders_of(call: Call) -> Find[Place]:
+        async def find(places: list[Place]) -> Answers[Place, int | None]:
+            leaders = await call.find_leaders([partition for partition, _ in places])
+            return {place: leaders[place[0]] for place in places}
+
+        return find
+
+    @staticmethod
+    def _written(call: Call) -> AskNode[Place, int | None]:
+        async def ask(node_id: int | None, places: list[Place]) -> Answers[Place, int | None]:
+            found: dict[Place, int | None] = {}
+            for place in places:
+                request = wire.times.time_request(*place)
+                found[place] = wire.times.read_time(
+                    await call.ask_node(node_id, request, newest=wire.times.BY_NAME)
+                )
+            return found
+
+        return ask
 
     async def _committed(
         self, groups: Mapping[str, GroupDescription], *, timeout_ms: int
@@ -84,6 +126,20 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
             return await self.list_offsets(wanted, timeout_ms=timeout_ms)
         except ItemsFailed as failed:
             return failed.results
+
+
+Place = tuple[TopicPartition, int]
+"""A partition and an offset in it."""
+
+
+def _place(lag: PartitionLag) -> Place:
+    return lag.partition, lag.committed_offset or 0
+
+
+def _age(lag: PartitionLag, written_ms: int | None, now_ms: int) -> int | None:
+    if lag.lag == 0:
+        return 0
+    return None if written_ms is None else max(0, now_ms - written_ms)
 
 
 def _readers(group: GroupDescription) -> dict[TopicPartition, GroupMember]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.client.admin.wire import quotas as quotas
     from penstock.client.admin.wire import reassignment as reassignment
     from penstock.client.admin.wire import share_groups as share_groups
+    from penstock.client.admin.wire import times as times
     from penstock.client.admin.wire import tokens as tokens
     from penstock.client.admin.wire import topics as topics
     from penstock.client.admin.wire import transactions as transactions
