@@ -201,7 +201,7 @@ def test_a_reader_with_a_group_and_partitions_of_its_own_choice_commits_as_nobod
         wait_until(lambda: bool(consumer.poll(timeout_ms=50)), "it is read", seconds=30)
         consumer.commit()
 
-        assert consumer.group_metadata().member_id == "" or protocol == "consumer"
+        assert consumer.group_metadata() == (group, -1, "", None)
     with consumer_of(group_cluster, protocol, **{"group.id": group}) as consumer:
         found = consumer.committed([partition, TopicPartition(topic, 0)])
         assert found[partition] is not None

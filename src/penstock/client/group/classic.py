@@ -381,6 +381,7 @@ class ClassicMembership(Membership):
         self._succeeded()
         self._heard_at_ms = now_ms
         self.phase = Phase.STABLE
+        self._become_known()
         self._tenure = Tenure(tuple(share.partitions), self._generation, share.user_data)
         self._assignor.assigned(self._tenure)
         self.holdings.want(share.partitions)

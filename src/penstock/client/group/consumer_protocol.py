@@ -269,6 +269,7 @@ class ConsumerMembership(Membership):
         if response.member_id:
             self.member_id = response.member_id
         self._epoch = response.member_epoch
+        self._become_known()
         if response.assignment is not None:
             before, self._assigned = (
                 self._assigned,

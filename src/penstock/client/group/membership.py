@@ -79,6 +79,7 @@ class Membership(ABC):
         self.coordinator_is_lost = False
         """The driver has to look for the coordinator anew; it sets this back."""
         self._in_flight: Send | None = None
+        self._known_as: GroupMetadata | None = None
         self._polled_at_ms = now_ms
         self._is_stalled = False
         self._ready_at_ms = now_ms
@@ -90,6 +91,8 @@ class Membership(ABC):
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         if subscription != self.subscription:
             self.subscription = subscription
+            if not subscription:
+                self._known_as = None
             self.note_poll(now_ms)
             self._subscription_changed(now_ms)
 
@@ -113,8 +116,16 @@ class Membership(ABC):
 
     @property
     def metadata(self) -> GroupMetadata:
+        """Who it is, or was last, to the group. A member that was put out goes on under its old name until it joins
+        again: were it nobody, a transaction could commit offsets that belong to others by now."""
+        return self._known_as or GroupMetadata(self.settings.group_id)
+
+    def _become_known(self) -> None:
+        """The group counts this member in its present generation."""
         settings = self.settings
-        return GroupMetadata(settings.group_id, self.generation, self.member_id, settings.instance_id)
+        self._known_as = GroupMetadata(
+            settings.group_id, self.generation, self.member_id, settings.instance_id
+        )
 
     @property
     @abstractmethod

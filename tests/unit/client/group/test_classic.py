@@ -324,6 +324,7 @@ def test_a_member_that_was_put_out_loses_everything_and_joins_anew(error: ErrorC
     assert isinstance(lost, Lost)
     assert lost.partitions == MINE
     assert error.name in lost.reason
+    assert stage.member.metadata == ("billing", 1, "me", None), "by which a transaction of its is refused"
     request = stage.next_request()
     assert request.member_id == ("" if error is ErrorCode.UNKNOWN_MEMBER_ID else "me")
     said = read_subscription(request.protocols[0].metadata, member_id="me")

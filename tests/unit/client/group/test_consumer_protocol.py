@@ -235,6 +235,7 @@ def test_a_fenced_member_loses_everything_and_joins_anew_with_its_id(error: Erro
     lost = stage.take_event()
     assert isinstance(lost, Lost)
     assert lost.partitions == partitions("orders", 0, 1)
+    assert stage.member.metadata == ("billing", 1, "me", None), "by which a transaction of its is refused"
     request = stage.next_request()
     assert (request.member_id, request.member_epoch, request.topic_partitions) == ("me", 0, [])
     assert request.subscribed_topic_names == ["orders"]
