@@ -73,6 +73,7 @@ class BrokerError(PenstockError):
             assert code not in BY_CODE, f"{code.name} has two classes"
             cls.code = code
             cls.retriable = code.is_retriable
+            cls.__doc__ = cls.__doc__ or f"{code.name} ({int(code)}): {code.message}."
             BY_CODE[code] = cls
 
     def _own_words(self) -> str:

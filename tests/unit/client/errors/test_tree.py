@@ -52,6 +52,11 @@ def test_an_error_of_a_code_says_what_the_table_says(code: ErrorCode) -> None:
     assert code.name in str(error)
 
 
+def test_help_tells_what_the_table_says() -> None:
+    assert errors.InvalidGroupId.__doc__ == "INVALID_GROUP_ID (24): the group's id is not valid."
+    assert all(kind.__doc__ for kind in CLASSES)
+
+
 def test_the_brokers_own_words_go_before_the_tables() -> None:
     error = errors.of(ErrorCode.INVALID_CONFIG, "retention.ms=x: must be an integer", about="orders")
 
