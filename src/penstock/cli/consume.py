@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BATCH_MAX = 500
 POLL_MS = 500.0
 GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
+GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
 KEY_WIDTH = 16
 
 AGO = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -102,6 +103,8 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
         Consumer(settings=chosen) as consumer,
     ):
         if wish.group is not None:
+            for topic in wish.topics:
+                consumer.partitions_for(topic)  # refuses one that does not exist; a group would wait for it
             consumer.subscribe(list(wish.topics))
             ends = None
         else:
@@ -177,7 +180,7 @@ def _is_at_end(
     if wish.follows:
         return False
     if ends is None:
-        return quiet_ms >= GROUP_QUIET_MS and bool(consumer.assignment())
+        return quiet_ms >= (GROUP_QUIET_MS if consumer.assignment() else GROUP_PATIENCE_MS)
     positions = consumer.positions()
     return all(positions.get(one, 0) >= ends[one.topic, one.partition] for one in consumer.assignment())
 

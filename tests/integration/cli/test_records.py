@@ -126,6 +126,8 @@ def test_an_empty_topic_is_read_at_once(commands: Commands, topic: str) -> None:
     ("line", "status", "words"),
     [
         ("consume no-such-topic", 1, "no-such-topic"),
+        ("consume no-such-topic --group g", 1, "no-such-topic"),
+        ("perf consume no-such-topic -n 1", 1, "no-such-topic"),
         ("consume TOPIC --partition 7", 2, "has partitions 0 to 1, and no 7"),
         ("consume TOPIC --from yesterday", 2, "--from yesterday"),
         ("produce TOPIC x --partition 9", 1, "9"),

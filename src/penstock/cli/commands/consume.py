@@ -77,7 +77,8 @@ def consume(
         separator=separator,
     )
     isolation = "read_committed" if committed else "read_uncommitted"
-    run(wish, connection.settings(isolation_level=isolation))
+    # Reading a name that was misspelled must not make a topic of that name.
+    run(wish, connection.settings(isolation_level=isolation, allow_auto_create_topics="false"))
 
 
 command = Command(

@@ -68,14 +68,14 @@ def consume(
     group: Annotated[
         str | None, Option("--group", "-g", help="As a member of a group.", complete="group")
     ] = None,
-) -> None:
+) -> int:
     """Read records as fast as the cluster gives them, from the beginning."""
     from penstock.cli.perf import showing
 
-    settings = connection.settings(auto_offset_reset="earliest")
+    settings = connection.settings(auto_offset_reset="earliest", allow_auto_create_topics="false")
     if group is not None:
         settings["group.id"] = group
-    showing.consume(topic, count=records, settings=settings, output=output)
+    return showing.consume(topic, count=records, settings=settings, output=output)
 
 
 @command.command(

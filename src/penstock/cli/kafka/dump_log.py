@@ -85,9 +85,10 @@ def _dump_records(path: str, said: Said) -> Iterator[str]:
     shows_content = said.has("print-data-log") or any(said.has(name) for name in DECODERS)
     is_deep = shows_content or said.has("deep-iteration")
     is_bare = said.has("skip-record-metadata")
-    print(describe_origin(path) or "")
     gaps: list[str] = []
     with SegmentFile(path, bytes_max=said.number("max-bytes")) as segment:
+        if origin := describe_origin(path):
+            print(origin)
         last_offset: int | None = None
         for batch in segment.batches():
             print(batch_line(batch.header, position=batch.position, is_valid=batch.is_valid))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.cli.failures import account
+from penstock.cli.failures import FAILED, account
 from penstock.cli.output import Output, count_of, say, show_bytes, show_count
 from penstock.cli.perf import consuming, producing, transacting
 from penstock.cli.perf import end_to_end as there_and_back
@@ -38,8 +38,10 @@ def produce(
     _show("records", produced.total, output)
 
 
-def consume(topic: str, *, count: int | None, settings: Mapping[str, object], output: Output) -> None:
-    wanted = _count(topic, settings) if count is None else count
+def consume(topic: str, *, count: int | None, settings: Mapping[str, object], output: Output) -> int:
+    """The exit status: 1 where fewer records came than were asked for."""
+    there = _count(topic, settings)  # which also refuses a topic that does not exist
+    wanted = there if count is None else count
     load = consuming.ConsumeLoad((topic,), None, wanted, window_seconds=WINDOW_SECONDS)
     read = 0
     with (
@@ -58,6 +60,7 @@ def consume(topic: str, *, count: int | None, settings: Mapping[str, object], ou
             f"only {consumed.total.records:,} of {wanted:,} records came; then none for {load.patience_ms / 1000:.0f} s"
         )
     _show("records", consumed.total, output)
+    return 0 if consumed.is_complete else FAILED
 
 
 def end_to_end(
