@@ -158,8 +158,8 @@ class TopicsAdmin(AdminCalls):
     ) -> list[TopicListing]:
         """All topics that the caller may see, by name; internal ones only if asked for."""
         call = self._begin("list topics", timeout_ms)
-        response = await call.ask(wire.topics.list_request())
-        listed = wire.topics.read_listed(response)
+        response = await call.ask(wire.topic_descriptions.list_request())
+        listed = wire.topic_descriptions.read_listed(response)
         return [topic for topic in listed if include_internal or not topic.is_internal]
 
     async def describe_topic(
@@ -187,17 +187,21 @@ class TopicsAdmin(AdminCalls):
                     return await self._describe_pages(call, wanted)
                 except errors.UnsupportedVersion:
                     pass  # a broker before Kafka 3.8, which answers at one go
-            request = wire.topics.metadata_request(wanted, operations=include_authorized_operations)
-            return wire.topics.read_described(await call.ask(request))
+            request = wire.topic_descriptions.metadata_request(
+                wanted, operations=include_authorized_operations
+            )
+            return wire.topic_descriptions.read_described(await call.ask(request))
 
         described = await call.each(names, attempt)
         self._fresh_topics.difference_update(described)
         return described
 
     async def _describe_pages(self, call: Call, names: list[str]) -> Answers[str, TopicDescription]:
-        described = wire.topics.PagedDescriptions()
+        described = wire.topic_descriptions.PagedDescriptions()
         while described.has_more:
-            described.add(await call.ask(wire.topics.page_request(names, PAGE_PARTITIONS, described.cursor)))
+            described.add(
+                await call.ask(wire.topic_descriptions.page_request(names, PAGE_PARTITIONS, described.cursor))
+            )
         return described.answers()
 
     async def create_partitions(

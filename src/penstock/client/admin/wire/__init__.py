@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.client.admin.wire import share_groups as share_groups
     from penstock.client.admin.wire import times as times
     from penstock.client.admin.wire import tokens as tokens
+    from penstock.client.admin.wire import topic_descriptions as topic_descriptions
     from penstock.client.admin.wire import topics as topics
     from penstock.client.admin.wire import transactions as transactions
     from penstock.client.admin.wire import users as users
