@@ -203,6 +203,42 @@ def test_a_consumer_that_polls_too_late_loses_its_partitions_and_may_not_commit(
         assert not late.assignment() & other.assignment()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_transaction_commits_no_offsets_of_a_consumer_that_was_put_out(
+    group_cluster: Broker, topic: str, protocol: str
+) -> None:
+    group, output = new_name("group"), create_topic(group_cluster.bootstrap, "output")
+    write(group_cluster.bootstrap, topic, 20)
+    late = consumer_of(group_cluster.bootstrap, topic, group, protocol, **{"max.poll.interval.ms": 1000})
+    # Kafka answers before all that belongs to the end of a transaction is written; who reads committed waits for it.
+    settings = {"isolation.level": "read_committed"}
+    other = consumer_of(group_cluster.bootstrap, topic, group, protocol, **settings)
+    with (
+        late,
+        other,
+        Producer(group_cluster.bootstrap, transactional_id=new_name("transactional")) as producer,
+    ):
+        read_until(late, 20)
+        read_until(other, 20)
+
+        def write_for(consumer: Consumer, value: bytes) -> None:
+            with producer.transaction() as transaction:
+                producer.send(output, value)
+                transaction.send_offsets(consumer)
+
+        with pytest.raises((errors.CommitFailed, errors.BrokerError)):
+            write_for(late, b"zombie")
+        assert all(offset is None for offset in other.committed(other.assignment()).values())
+        write_for(other, b"rightful")
+        found = other.committed(other.assignment())
+        assert sum(offset.offset for offset in found.values() if offset is not None) == 20
+    with Consumer(
+        output, bootstrap_servers=group_cluster.bootstrap, isolation_level="read_committed"
+    ) as consumer:
+        values = [message.value for message in consumer.read(until="end").to_messages()]
+    assert values == [b"rightful"]
+
+
 def test_a_producer_is_fenced_by_one_with_its_transactional_id(group_cluster: Broker, topic: str) -> None:
     name = new_name("transactional")
     with Producer(group_cluster.bootstrap, transactional_id=name) as older:
