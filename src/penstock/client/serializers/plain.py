@@ -75,8 +75,15 @@ def _decode_uuid(data: bytes) -> UUID:
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
+_read_json = json.JSONDecoder().decode
+
+
 def _encode_json(value: Any) -> bytes:
     return _write_json(value).encode()
+
+
+def _decode_json(data: bytes) -> Any:
+    return _read_json(str(data, "utf-8"))
 
 
 def _encode_void(value: Any) -> bytes:
@@ -92,7 +99,7 @@ def _decode_text(data: bytes) -> str:
 
 
 STRING = Format(str.encode, _decode_text)
-JSON = Format(_encode_json, json.loads)
+JSON = Format(_encode_json, _decode_json)
 INT16 = _number(">h")
 INT32 = _number(">i")
 INT64 = _number(">q")

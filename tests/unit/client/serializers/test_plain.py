@@ -88,6 +88,7 @@ def test_a_value_that_the_format_cannot_hold_is_refused(name: str, value: Any) -
         ("boolean", b""),
         ("uuid", b"zzz"),
         ("json", b"{"),
+        ("json", "[1]".encode("utf-16")),
     ],
 )
 def test_bytes_of_another_format_are_refused(name: str, data: bytes) -> None:
