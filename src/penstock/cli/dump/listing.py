@@ -84,7 +84,7 @@ def list_file(path: str, *, wants_records: bool, decoder: str, rows_max: int | N
         case ".log" | ".checkpoint":
             return _segment(path, wants_records=wants_records, decoder=decoder, rows_max=rows_max)
         case ".index":
-            entries = indexes.read_offset_index(path)
+            entries = [entry for entry in indexes.read_offset_index(path) if entry.position > 0]  # see below
             wrong = indexes.check_offset_index(path, entries)
             problems = [f"offset {one.indexed} is in the index, {one.found} in the log" for one in wrong]
             return _listing(path, "offset index", ("offset", "position"), entries, rows_max, problems)
@@ -179,7 +179,8 @@ def _records(segment: SegmentFile, decode: decoders.Decoder, problems: list[str]
 
 
 def _time_index(path: str, rows_max: int | None) -> Listing:
-    entries = indexes.read_time_index(path)
+    # A running Kafka has room reserved in its indexes, which is zeros; no entry of either kind looks so.
+    entries = [entry for entry in indexes.read_time_index(path) if entry.timestamp_ms > 0]
     found = indexes.check_time_index(path, entries)
     problems = [
         *(f"time {one.indexed} is in the index, {one.found} in the log" for one in found.wrong_times),
