@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from harness.admin import new_name
 from harness.brokers import KafkaBroker, free_port
 from harness.certificates import Authority, Identity
+from penstock import Consumer, Producer
 from penstock.client import errors
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.security.jaas import parse_login
@@ -292,6 +295,26 @@ async def test_a_token_that_is_refused_says_so(kafka: SecuredKafka) -> None:
                 sasl_login_callback_handler_class=lambda: "no.token.",
             )
         )
+
+
+# -- records
+
+
+def test_records_go_both_ways_through_tls(kafka: SecuredKafka) -> None:
+    secured: dict[str, Any] = {
+        "bootstrap_servers": f"localhost:{kafka.ports['SASL_SSL']}",
+        "security_protocol": "SASL_SSL",
+        "ssl_truststore_certificates": kafka.authority.pem,
+        **plain(),
+    }
+    topic = new_name("secured")
+    sent = [random.Random(number).randbytes(20_000) for number in range(500)]
+    with Producer(settings={name.replace("_", "."): value for name, value in secured.items()}) as producer:
+        for value in sent:
+            producer.send(topic, value, partition=0)
+    with Consumer(topic, **secured) as consumer:
+        received = consumer.read(until="end").to_messages()
+    assert [message.value for message in received] == sent
 
 
 # -- the wrong door
