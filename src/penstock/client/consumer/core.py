@@ -15,23 +15,24 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Any
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import NO_EPOCH, Cluster, PartitionInfo, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.commits import Interceptors, consumed
-from penstock.client.consumer.fetch_plan import Decoders, Fetched, FetchPlan, FetchSettings
+from penstock.client.consumer.committer import Committer, Offsets, OnDone
+from penstock.client.consumer.decoding import Decoding
+from penstock.client.consumer.fetch_plan import Fetched, FetchPlan, FetchSettings
 from penstock.client.consumer.fetcher import Fetcher
 from penstock.client.consumer.finder import Finder, list_offsets
 from penstock.client.consumer.handout import Handout
 from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from penstock.client.consumer.positions import EARLIEST, LATEST_TIMESTAMP, Positions, Reset, ResetPolicy
 from penstock.client.consumer.read import PARTITION_BYTES, Bounds, ReadPlan
+from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, TopicLearner
 from penstock.client.group.member import GroupMember
 from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Offset, Revoked, Subscription
-from penstock.client.serializers import Deserializer, deserialization_failed, deserializer_of
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest
@@ -40,7 +41,6 @@ from penstock.runtime.network import Network
 
 logger = logging.getLogger(__name__)
 
-TOPIC_PATIENCE_MS = 5_000  # how long a topic that nobody knows is waited for: it may just have been made
 POLL_NOTES_MS = 1_000  # how often the group is told that the application is alive, at most
 
 
@@ -71,11 +71,8 @@ class ConsumerCore:
             has_group=self.group_id is not None,
             backoff=Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms")),
         )
-        self._key_deserializer = deserializer_of(settings.get("key.deserializer"), settings)
-        self._value_deserializer = deserializer_of(settings.get("value.deserializer"), settings)
-        self._decoders: dict[str, Decoders] = {}
         self.plan = FetchPlan(
-            self.positions, _fetch_settings(settings, self._isolation_level), self._decoders_of
+            self.positions, _fetch_settings(settings, self._isolation_level), Decoding(settings).of
         )
         self.fetcher = Fetcher(
             self.client,
@@ -93,18 +90,16 @@ class ConsumerCore:
             committed=None if self.group_id is None else self._look_up_committed,
             on_found=self._found,
         )
-        self._commits_by_itself: bool = self.group_id is not None and settings.get("enable.auto.commit")
-        self._commit_interval_s: float = settings.get("auto.commit.interval.ms") / 1000
-        self._commit_at = 0.0
-        self._commit_task: asyncio.Task[None] | None = None
-        self._commits: set[asyncio.Task[None]] = set()
-        self._last_committed: dict[TopicPartition, Offset] = {}
+        self._committer = Committer(settings, self.positions, self.interceptors)
         self._note_poll_at = 0.0
         self._has_news = True
         """Something waits for `attend`."""
         self._failure: errors.PenstockError | None = None
-        self._learning: asyncio.Task[None] | None = None
-        self._has_learned = False
+        self._learner = TopicLearner(
+            self.client,
+            on_learned=lambda: self._cluster_changed(self.client.cluster),
+            on_failed=self._fail,
+        )
         self._was_assigned = False
         self._waiters: set[asyncio.Future[None]] = set()
         self.is_started = False
@@ -118,15 +113,17 @@ class ConsumerCore:
             raise errors.ClientClosed
         if not self.is_started:
             self.is_started = True
-            self._commit_at = time.monotonic() + self._commit_interval_s
             if self.group_id is not None:
                 self.member = GroupMember(self.client)
                 self.member.on_event = self._call_attention
+                self._committer.begin(self.member)
             self.client.on_update(self._cluster_changed)
             if self.mode is Mode.SUBSCRIBED and self.member is not None:
                 self.member.subscribe(self.subscription.topics, pattern=self.subscription.pattern)
-        if self.mode is not Mode.NONE and not self._has_learned and self._learning is None:
-            self._learning = asyncio.get_running_loop().create_task(self._learn(), name="penstock-topics")
+        if self.mode is not Mode.NONE:
+            partitions = self.positions.partitions if self.mode is Mode.ASSIGNED else ()
+            is_member = self.member is not None and self.mode is Mode.SUBSCRIBED
+            self._learner.learn(self.subscription, partitions, is_member=is_member)
 
     async def close(self, *, timeout_ms: int) -> None:
         """Leave the group and end everything. The faces have committed and told the listener before."""
@@ -135,12 +132,8 @@ class ConsumerCore:
         self.is_closed = True
         self._ring()
         deadline_ms = self.client.deadline(timeout_ms)
-        if self._commits:
-            await asyncio.wait(self._commits, timeout=timeout_ms / 1000)
-        tasks = [each for each in (self._learning, self._commit_task, *self._commits) if each is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._committer.close(timeout_ms=timeout_ms)
+        await self._learner.close()
         await self._finder.close()
         await self.fetcher.close()
         if self.member is not None and self.mode is Mode.SUBSCRIBED:
@@ -153,8 +146,7 @@ class ConsumerCore:
         """Before the end: commit what was given, and what the listener has to be told."""
         if not self.is_started or self.is_closed:
             return None
-        if self._commits_by_itself:
-            await self._commit_quietly(consumed(self.positions), self.client.deadline(timeout_ms))
+        await self._committer.commit_quietly(consumed(self.positions), self.client.deadline(timeout_ms))
         if self.member is None or self.mode is not Mode.SUBSCRIBED:
             return None
         return self.member.let_go()
@@ -195,47 +187,15 @@ class ConsumerCore:
         self._want_anew()
 
     def _want_anew(self) -> None:
-        self._has_learned = self._was_assigned = False
-        if self._learning is not None:
-            self._learning.cancel()
-            self._learning = None
+        self._was_assigned = False
+        self._learner.forget()
         if self.is_started and self.mode is not Mode.NONE:
             self.start()
-
-    async def _learn(self) -> None:
-        """See to it that topics are known; what cannot be known is told by the next poll."""
-        client = self.client
-        try:
-            if self.mode is Mode.SUBSCRIBED and (self.member is not None or self.subscription.pattern):
-                if self.member is None:
-                    client.want(None)
-                await client.refresh()
-            else:
-                names = self.subscription.topics or {each.topic for each in self.positions.partitions}
-                client.want(names)
-                may_create = self.settings.get("allow.auto.create.topics")
-                await client.topics(names, may_create=may_create, patience_ms=TOPIC_PATIENCE_MS)
-                self._check_partitions(client.cluster)
-            self._has_learned = True
-        except errors.PenstockError as error:
-            self._fail(error)
-        finally:
-            self._learning = None
-        self._cluster_changed(client.cluster)
-
-    def _check_partitions(self, cluster: Cluster) -> None:
-        if self.mode is not Mode.ASSIGNED:
-            return
-        for partition in self.positions.partitions:
-            if cluster.partition(partition) is None:
-                count = len(cluster.topics[partition.topic].partitions)
-                words = f"the topic has {count} partition{'s' if count != 1 else ''}"
-                raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
 
     def _cluster_changed(self, cluster: Cluster) -> None:
         if self.is_closed:
             return
-        if self.mode is Mode.SUBSCRIBED and self.group_id is None and self._has_learned:
+        if self.mode is Mode.SUBSCRIBED and self.group_id is None and self._learner.is_done:
             self._take_all(cluster)
         self._progressed()
 
@@ -269,8 +229,7 @@ class ConsumerCore:
             return True
         if self.member is None:
             return False
-        now = time.monotonic()
-        return now >= self._note_poll_at or (self._commits_by_itself and now >= self._commit_at)
+        return time.monotonic() >= self._note_poll_at or self._committer.is_due
 
     async def attend(self) -> Event | None:
         """Do what is owed. An event of the group is returned for the listener to hear of, and `settle` comes next."""
@@ -286,13 +245,10 @@ class ConsumerCore:
             raise errors.IllegalState("nothing is subscribed to and nothing is assigned")
         if self.member is None:
             return None
-        now = time.monotonic()
-        if self._commits_by_itself and now >= self._commit_at:
-            self._commit_at = now + self._commit_interval_s
-            self._commit_in_background()
+        self._committer.commit_what_is_due()
+        self._note_poll_at = time.monotonic() + POLL_NOTES_MS / 1000
         if self.mode is Mode.ASSIGNED:
             return None
-        self._note_poll_at = now + POLL_NOTES_MS / 1000
         self.member.note_poll()
         while (event := self.member.next_event()) is not None:
             self._has_news = True
@@ -306,10 +262,10 @@ class ConsumerCore:
         assert self.member is not None
         if isinstance(event, Assigned):
             self._reassign([*self.positions.partitions, *event.partitions])
-        elif isinstance(event, Revoked) and self._commits_by_itself:
+        elif isinstance(event, Revoked):
             self.handout.drop(event.partitions)
             offsets = {each: at for each, at in consumed(self.positions).items() if each in event.partitions}
-            await self._commit_quietly(offsets, self.client.deadline())
+            await self._committer.commit_quietly(offsets, self.client.deadline())
 
     def settle(self, event: Event) -> None:
         """The listener has heard of it."""
@@ -319,8 +275,7 @@ class ConsumerCore:
         else:
             gone = set(event.partitions)
             self._reassign([each for each in self.positions.partitions if each not in gone])
-            for partition in gone:
-                self._last_committed.pop(partition, None)
+            self._committer.forget(gone)
         self.member.acknowledge(event)
 
     async def wait(self, timeout_s: float | None) -> None:
@@ -331,8 +286,9 @@ class ConsumerCore:
         self._waiters.add(waiter)
         if self.member is not None:
             # The group must hear of the application while it waits, and commits must go out.
-            quiet_s = min(POLL_NOTES_MS / 1000, max(self._commit_at - time.monotonic(), 0.001))
-            quiet_s = quiet_s if self._commits_by_itself else POLL_NOTES_MS / 1000
+            quiet_s = POLL_NOTES_MS / 1000
+            if self._committer.is_automatic:
+                quiet_s = min(quiet_s, self._committer.due_in_s + 0.001)
             timeout_s = quiet_s if timeout_s is None else min(timeout_s, quiet_s)
         try:
             await asyncio.wait([waiter], timeout=timeout_s)
@@ -413,15 +369,9 @@ class ConsumerCore:
             raise errors.ClientClosed
         if not timestamps:
             return {}
-        try:
-            async with asyncio.timeout_at(deadline_ms / 1000):
-                return await list_offsets(
-                    self.client, timestamps, isolation_level=self._isolation_level, deadline_ms=deadline_ms
-                )
-        except TimeoutError as error:
-            if isinstance(error, errors.PenstockError):
-                raise
-            raise errors.TimedOut("no offsets: leaders of some partitions did not answer in time") from error
+        return await list_offsets(
+            self.client, timestamps, isolation_level=self._isolation_level, deadline_ms=deadline_ms
+        )
 
     # Bounded reads
 
@@ -430,7 +380,7 @@ class ConsumerCore:
         """What this consumer reads has been decided, at least once."""
         if self.mode is Mode.SUBSCRIBED and self.group_id is not None:
             return self._was_assigned
-        return self._has_learned
+        return self._learner.is_done
 
     async def begin_read(
         self, bounds: Bounds, deadline_ms: int, *, limit: int | None, with_headers: bool
@@ -465,13 +415,14 @@ class ConsumerCore:
 
     # Commits
 
-    async def commit(self, offsets: Mapping[TopicPartition, Offset] | None, deadline_ms: int) -> None:
+    async def commit(self, offsets: Offsets | None, deadline_ms: int) -> None:
         """These, or what the application has been given."""
-        member = self._grouped("offsets can be committed")
-        offsets = consumed(self.positions) if offsets is None else dict(offsets)
-        await member.commit(offsets, deadline_ms=deadline_ms)
-        self._last_committed.update(offsets)
-        self.interceptors.on_commit(offsets)
+        self._grouped("offsets can be committed")
+        await self._committer.commit(offsets, deadline_ms)
+
+    def commit_soon(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+        self._grouped("offsets can be committed")
+        self._committer.commit_soon(offsets, on_done)
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline_ms: int
@@ -479,36 +430,6 @@ class ConsumerCore:
         member = self._grouped("committed offsets can be looked up")
         await self.client.topics({each.topic for each in partitions}, deadline_ms=deadline_ms)
         return await member.committed(partitions, deadline_ms=deadline_ms)
-
-    def commit_soon(
-        self,
-        offsets: Mapping[TopicPartition, Offset] | None,
-        on_done: Callable[[Mapping[TopicPartition, Offset], errors.PenstockError | None], object] | None,
-    ) -> None:
-        """Commit without anybody waiting; `on_done` hears how it went."""
-        self._grouped("offsets can be committed")
-        offsets = consumed(self.positions) if offsets is None else dict(offsets)
-        task = asyncio.get_running_loop().create_task(self._commit_and_tell(offsets, on_done))
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
-
-    async def _commit_and_tell(
-        self,
-        offsets: Mapping[TopicPartition, Offset],
-        on_done: Callable[[Mapping[TopicPartition, Offset], errors.PenstockError | None], object] | None,
-    ) -> None:
-        failure: errors.PenstockError | None = None
-        try:
-            await self.commit(offsets, self.client.deadline())
-        except errors.PenstockError as error:
-            failure = error
-            if on_done is None:
-                logger.warning("group %s: offsets were not committed: %s", self.group_id, error)
-        if on_done is not None:
-            try:
-                on_done(offsets, failure)
-            except Exception:
-                logger.exception("what was to be told of a commit failed")
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -526,29 +447,6 @@ class ConsumerCore:
     ) -> dict[TopicPartition, Offset]:
         assert self.member is not None
         return await self.member.committed(partitions)
-
-    def _commit_in_background(self) -> None:
-        if self._commit_task is not None and not self._commit_task.done():
-            return
-        offsets = {
-            partition: offset
-            for partition, offset in consumed(self.positions).items()
-            if self._last_committed.get(partition) != offset
-        }
-        if offsets:
-            self._commit_task = asyncio.get_running_loop().create_task(
-                self._commit_quietly(offsets, self.client.deadline()), name="penstock-auto-commit"
-            )
-
-    async def _commit_quietly(self, offsets: Mapping[TopicPartition, Offset], deadline_ms: int) -> None:
-        """A commit that nobody asked for: what fails is tried again with the next, or read again by others."""
-        news = {each: at for each, at in offsets.items() if self._last_committed.get(each) != at}
-        if not news:
-            return
-        try:
-            await self.commit(news, deadline_ms)
-        except errors.PenstockError as error:
-            logger.warning("group %s: offsets were not committed: %s", self.group_id, error)
 
     # What others tell
 
@@ -582,32 +480,6 @@ class ConsumerCore:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    # Decoding
-
-    def _decoders_of(self, topic: str) -> Decoders:
-        decoders = self._decoders.get(topic)
-        if decoders is None:
-            decoders = self._decoders[topic] = Decoders(
-                _decoder(self._key_deserializer, topic, is_key=True),
-                _decoder(self._value_deserializer, topic, is_key=False),
-                _explain,
-            )
-        return decoders
-
-
-def _decoder(deserializer: Deserializer | None, topic: str, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    return None if deserializer is None else deserializer.for_topic(topic, is_key=is_key)
-
-
-def _explain(
-    partition: TopicPartition, error: Exception, offset: int, data: bytes | None, is_key: bool
-) -> BaseException:
-    if data is None:
-        return errors.CorruptRecords(str(error), about=f"{partition} at offset {offset}")
-    return deserialization_failed(
-        error, partition.topic, data, is_key=is_key, partition=partition.partition, offset=offset
-    )
 
 
 def _fetch_settings(settings: ConsumerSettings, isolation_level: int) -> FetchSettings:

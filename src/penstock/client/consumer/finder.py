@@ -18,6 +18,7 @@ from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer import lookups
 from penstock.client.consumer.lookups import ListedOffset, ReadEpoch
 from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, PartitionState, Positions
+from penstock.client.consumer.topics import check_partitions
 from penstock.client.group.nouns import Offset
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -25,6 +26,8 @@ from penstock.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 FENCING_VERSION = 2  # of OffsetForLeaderEpoch: before, only brokers may ask
+
+NO_OFFSETS = "no offsets: leaders of some partitions did not answer in time"
 
 LookUpCommitted = Callable[[Collection[TopicPartition]], Awaitable[dict[TopicPartition, Offset]]]
 
@@ -196,6 +199,24 @@ async def list_offsets(
     deadline_ms: int,
 ) -> dict[TopicPartition, ListedOffset]:
     """All of them, or the reason why not when the time is up."""
+    try:
+        async with asyncio.timeout_at(deadline_ms / 1000):
+            return await _list_all(
+                client, timestamps, isolation_level=isolation_level, deadline_ms=deadline_ms
+            )
+    except TimeoutError as error:
+        if isinstance(error, errors.PenstockError):
+            raise
+        raise errors.TimedOut(NO_OFFSETS) from error
+
+
+async def _list_all(
+    client: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int,
+    deadline_ms: int,
+) -> dict[TopicPartition, ListedOffset]:
     settings = client.settings
     backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
     found: dict[TopicPartition, ListedOffset] = {}
@@ -203,7 +224,7 @@ async def list_offsets(
     await client.topics({partition.topic for partition in timestamps}, deadline_ms=deadline_ms)
     while True:
         left = {partition: at for partition, at in timestamps.items() if partition not in found}
-        _check_known(client, left)
+        check_partitions(client.cluster, left)
         refused: ListedOffset | None = None
         for told in (await list_once(client, left, isolation_level=isolation_level)).values():
             if told.error == ErrorCode.NONE:
@@ -219,16 +240,7 @@ async def list_offsets(
         if client.now_ms() >= deadline_ms:
             if refused is not None:
                 raise errors.of(refused.error, about=refused.partition)
-            raise errors.TimedOut("no offsets: leaders of some partitions did not answer in time")
+            raise errors.TimedOut(NO_OFFSETS)
         client.mark_stale()
         failures += 1
         await asyncio.sleep(min(backoff.wait_ms(failures), max(deadline_ms - client.now_ms(), 0)) / 1000)
-
-
-def _check_known(client: ClusterClient, partitions: Collection[TopicPartition]) -> None:
-    for partition in partitions:
-        topic = client.cluster.topics.get(partition.topic)
-        if topic is not None and topic.partitions and client.cluster.partition(partition) is None:
-            count = len(topic.partitions)
-            words = f"the topic has {count} partition{'s' if count != 1 else ''}"
-            raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)

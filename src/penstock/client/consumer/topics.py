@@ -1,0 +1,86 @@
+"""Sees to it that the topics of a consumer are in the picture of the cluster, before anything is read of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from penstock.client import errors
+from penstock.client.cluster import Cluster, TopicPartition
+from penstock.client.cluster_client import ClusterClient
+from penstock.client.group.nouns import Subscription
+from penstock.protocol.errors import ErrorCode
+
+TOPIC_PATIENCE_MS = 5_000  # how long a topic that nobody knows is waited for: it may just have been made
+
+
+class TopicLearner:
+    """One attempt at a time; `on_learned` is called after it, `on_failed` before where it failed."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        on_learned: Callable[[], None],
+        on_failed: Callable[[errors.PenstockError], None],
+    ) -> None:
+        self.is_done = False
+        self._client = client
+        self._on_learned = on_learned
+        self._on_failed = on_failed
+        self._task: asyncio.Task[None] | None = None
+
+    def learn(
+        self, subscription: Subscription, partitions: Collection[TopicPartition], *, is_member: bool
+    ) -> None:
+        """Begin, unless that was done: topics by name, a pattern, or those of partitions. A member of a group only has
+        to reach the cluster: what its topics are, and whether they are there, is the group's business."""
+        if not self.is_done and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(subscription, partitions, is_member), name="penstock-topics"
+            )
+
+    def forget(self) -> None:
+        """Something else is wanted."""
+        self.is_done = False
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(
+        self, subscription: Subscription, partitions: Collection[TopicPartition], is_member: bool
+    ) -> None:
+        client = self._client
+        try:
+            if is_member:
+                await client.refresh()
+            elif subscription.pattern is not None:
+                client.want(None)
+                await client.refresh()
+            else:
+                names = subscription.topics or {each.topic for each in partitions}
+                client.want(names)
+                may_create = client.settings.get("allow.auto.create.topics")
+                await client.topics(names, may_create=may_create, patience_ms=TOPIC_PATIENCE_MS)
+                check_partitions(client.cluster, partitions)
+            self.is_done = True
+        except errors.PenstockError as error:
+            self._on_failed(error)
+        self._task = None
+        self._on_learned()
+
+
+def check_partitions(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
+    """Refuse those that their topics do not have."""
+    for partition in partitions:
+        topic = cluster.topics.get(partition.topic)
+        if topic is not None and topic.partitions and cluster.partition(partition) is None:
+            count = len(topic.partitions)
+            words = f"the topic has {count} partition{'s' if count != 1 else ''}"
+            raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
