@@ -14,7 +14,6 @@ It must never ask to join while the application still has to let go of something
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -45,7 +44,6 @@ from penstock.protocol.messages.join_group import (
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from penstock.protocol.messages.sync_group import (
     SyncGroupRequest,
-    SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
 
@@ -173,7 +171,7 @@ class ClassicMembership(Membership):
             case Phase.ASSIGNING:
                 return LearnTopics()
             case Phase.SYNCING:
-                return self._send_sync([])
+                return self._send_sync()
             case Phase.STABLE if self._rejoin_reason is None:
                 return self._send_heartbeat(now_ms)
         if self._prepare():
@@ -229,6 +227,7 @@ class ClassicMembership(Membership):
             )
             for assignor in settings.assignors
         ]
+        reason, self._rejoin_reason = self._rejoin_reason or "a new member", None
         self._is_joining = True
         self.phase = Phase.OUT
         request = JoinGroupRequest(
@@ -239,11 +238,11 @@ class ClassicMembership(Membership):
             group_instance_id=settings.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
-            reason=(self._rejoin_reason or "a new member")[:REASON_CHARS_MAX],
+            reason=reason[:REASON_CHARS_MAX],
         )
         return Send(request, max(settings.request_timeout_ms, settings.poll_interval_ms + JOIN_GRACE_MS))
 
-    def _send_sync(self, assignments: Sequence[SyncGroupRequestAssignment]) -> Send:
+    def _send_sync(self) -> Send:
         request = SyncGroupRequest(
             group_id=self.settings.group_id,
             generation_id=self._generation,
@@ -251,7 +250,7 @@ class ClassicMembership(Membership):
             group_instance_id=self.settings.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self._assignor.name if self._assignor is not None else None,
-            assignments=list(assignments) or (self.leading.assignments if self.leading is not None else []),
+            assignments=self.leading.assignments if self.leading is not None else [],
         )
         return Send(request, self.settings.request_timeout_ms)
 
@@ -325,7 +324,6 @@ class ClassicMembership(Membership):
         self.member_id = response.member_id
         self._generation = response.generation_id
         (self._assignor,) = chosen
-        self._rejoin_reason = None
         self.phase = Phase.SYNCING
         self.leading = None
         if response.leader == response.member_id:

@@ -683,6 +683,30 @@ def test_a_pattern_subscribes_to_what_matches_whole_names_and_notices_new_topics
     assert "orders_c" in read_subscription(again.protocols[0].metadata, member_id="me").topics
 
 
+@pytest.mark.parametrize("is_syncing", [False, True])
+def test_a_subscription_that_changed_in_the_middle_of_a_rebalance_is_not_forgotten(is_syncing: bool) -> None:
+    stage = Stage("cooperative-sticky", orders=2, payments=2)
+    stage.subscribe("orders")
+    request = stage.next_request()
+    assert isinstance(request, JoinGroupRequest)
+    if not is_syncing:
+        stage.subscribe("orders", "payments")
+    stage.answer(
+        JoinGroupResponse(
+            generation_id=1, protocol_name="cooperative-sticky", leader="other", member_id="me", members=[]
+        )
+    )
+    assert isinstance(stage.next_request(), SyncGroupRequest)
+    if is_syncing:
+        stage.subscribe("orders", "payments")
+    stage.answer(SyncGroupResponse(assignment=write_assignment(Share(MINE))))
+
+    again = stage.next_request()
+
+    assert isinstance(again, JoinGroupRequest)
+    assert read_subscription(again.protocols[0].metadata, member_id="me").topics == ("orders", "payments")
+
+
 def test_an_answer_that_comes_too_late_is_not_listened_to() -> None:
     stage = Stage()
     stage.settle(*MINE)
