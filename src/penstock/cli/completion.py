@@ -21,8 +21,12 @@ PATIENCE_MS = 1_000  # nobody waits longer for Tab
 SCRIPTS = {
     "bash": """\
 _penstock_complete() {
+    # Not COMP_WORDS: those are cut at every colon, also in host:port.
+    local line="${COMP_LINE:0:COMP_POINT}" words
+    read -ra words <<< "$line"
+    [[ "$line" == *[[:space:]] ]] && words+=("")
     local IFS=$'\\n'
-    COMPREPLY=($(penstock complete bash -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null))
+    COMPREPLY=($(penstock complete bash -- "${words[@]}" 2>/dev/null))
 }
 complete -o bashdefault -o default -F _penstock_complete penstock %(tools)s
 """,
@@ -37,7 +41,11 @@ _penstock_complete() {
         _files
     fi
 }
-compdef _penstock_complete penstock %(tools)s
+if [[ "$funcstack[1]" == "_penstock" ]]; then
+    _penstock_complete "$@"
+else
+    compdef _penstock_complete penstock %(tools)s
+fi
 """,
     "fish": """\
 function __penstock_complete

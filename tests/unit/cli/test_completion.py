@@ -75,13 +75,20 @@ def test_the_users_shell_is_meant_where_none_is_named(monkeypatch: pytest.Monkey
         script_for(None)
 
 
-def test_bash_completes_in_earnest() -> None:
-    """The function that the script defines, called as bash calls it."""
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("penstock topics or", "<penstock><topics><or>"),
+        ("penstock consume -b h:1 ", "<penstock><consume><-b><h:1><>"),
+    ],
+)
+def test_bash_hands_over_the_line_as_it_is(line: str, words: str) -> None:
+    """The function that the script defines, called as bash calls it; what comes back is what can be chosen from."""
     script = script_for("bash") + (
-        'penstock() { shift 3; echo "${*: -1}-completed"; }\n'
-        'COMP_WORDS=(penstock topics or); COMP_CWORD=2; _penstock_complete; echo "${COMPREPLY[@]}"\n'
+        "penstock() { shift 3; printf '<%s>' \"$@\"; }\n"
+        f'COMP_LINE="{line}"; COMP_POINT={len(line)}; _penstock_complete; echo "${{COMPREPLY[@]}}"\n'
     )
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
 
-    assert done.stdout == "or-completed\n"
+    assert done.stdout == f"{words}\n"
