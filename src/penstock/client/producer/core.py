@@ -114,7 +114,7 @@ class ProducerCore:
             self.sender.on_want_partitions = self._add_partitions
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
-        self._is_started = False
+        self.is_started = False
         self._failures: list[ProducerBatch] = []
         self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
         self.refusal: errors.PenstockError | None = None
@@ -188,8 +188,8 @@ class ProducerCore:
     # -- on the loop
 
     def start(self) -> None:
-        if not self._is_started:
-            self._is_started = True
+        if not self.is_started:
+            self.is_started = True
             self.client.on_update(lambda cluster: self._take_cluster())
             self.sender.start()
 
@@ -282,7 +282,7 @@ class ProducerCore:
             if self.transactions is not None and self.transactions.state in (State.OPEN, State.MUST_ABORT):
                 with contextlib.suppress(errors.PenstockError):  # the coordinator will, in its own time
                     await self._end(is_commit=False, deadline_ms=deadline_ms)
-            if self._is_started and not self.accumulator.is_empty and not self._is_dead():
+            if self.is_started and not self.accumulator.is_empty and not self._is_dead():
                 with contextlib.suppress(errors.TimedOut):
                     await self._flush(deadline_ms)
         finally:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import threading
 import time
 import warnings
@@ -30,6 +31,8 @@ from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.producing import ProducerBatch, Receipt, Sending
+
+logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 60.0
 EXIT_TIMEOUT_S = 30.0
@@ -86,6 +89,26 @@ class _Host:
             )
         if not batch.event_of_change().wait(timeout):
             raise errors.TimedOut(f"no word of the record within {timeout} s")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is something to close."""
+        return self.core.refusal is None and self.core.is_started
+
+    def close(self, timeout: float) -> None:
+        until = time.monotonic() + timeout
+        try:
+            self.call(lambda deadline_ms: self.core.close(deadline_ms=deadline_ms), until)
+        except errors.UsedAfterFork:
+            pass  # everything stayed with the parent
+        finally:
+            self.background.close()
+
+    def close_quietly(self) -> None:
+        try:
+            self.close(EXIT_TIMEOUT_S)
+        except errors.PenstockError as error:
+            logger.error("records of a producer that was thrown away were not written: %s", error)
 
     def call(self, make: Any, until: float) -> Any:
         """Run `make(deadline_ms)` on the client's thread, until the moment that the caller's clock has named."""
@@ -194,13 +217,7 @@ class Producer(Sending):
             return
         self._is_closed = True
         _OPEN.discard(self)
-        until = time.monotonic() + timeout
-        try:
-            self._host.call(lambda deadline_ms: self._core.close(deadline_ms=deadline_ms), until)
-        except errors.UsedAfterFork:
-            pass
-        finally:
-            self._host.background.close()
+        self._host.close(timeout)
 
     def __enter__(self) -> Self:
         self._core.check_open()
@@ -216,12 +233,10 @@ class Producer(Sending):
                 self.close()
 
     def __del__(self) -> None:
-        if not self._is_closed and not self._core.accumulator.is_empty:
-            warnings.warn(
-                "a producer was thrown away with records that were not sent; close it",
-                ResourceWarning,
-                stacklevel=1,
-            )
+        """Whoever lets go of a producer leaves its thread and perhaps records behind: both are brought to an end."""
+        if not self._is_closed and self._host.is_used:
+            warnings.warn("a producer was thrown away without being closed", ResourceWarning, stacklevel=1)
+            threading.Thread(target=self._host.close_quietly, name="penstock-producer-closing").start()
 
     def _blocking(self, make: Any) -> Any:
         self._core.check_open()

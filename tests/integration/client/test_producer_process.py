@@ -1,0 +1,94 @@
+"""Programs that end, are interrupted, or let go of a producer: nothing is dropped in silence and nobody hangs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from harness.admin import create_topic
+from harness.brokers import Broker, penstock_environment
+from penstock import Consumer
+
+WAIT_SECONDS = 60.0
+
+pytestmark = pytest.mark.penstock_only("what it does in its own process")
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(program), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=penstock_environment(),
+    )
+
+
+def values(broker: Broker, topic: str) -> list[str]:
+    with Consumer(topic, bootstrap_servers=broker.bootstrap) as consumer:
+        return [message.value.decode() for message in consumer.read(until="end").to_messages()]
+
+
+def test_a_program_that_ends_without_closing_still_sends(cluster: Broker) -> None:
+    topic = create_topic(cluster.bootstrap, "ending")
+    program = """
+        import sys
+        from penstock import Producer
+        producer = Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+        for number in range(10):
+            producer.send(sys.argv[2], str(number))
+    """
+    ended = start(program, cluster.bootstrap, topic)
+    _, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert (ended.returncode, errors) == (0, "")
+    assert values(cluster, topic) == [str(number) for number in range(10)]
+
+
+def test_a_producer_that_is_thrown_away_says_so_and_leaves_no_thread_and_no_record(cluster: Broker) -> None:
+    topic = create_topic(cluster.bootstrap, "thrown")
+    program = """
+        import gc, sys, threading
+        from penstock import Producer
+        producer = Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+        producer.send(sys.argv[2], "kept")
+        del producer
+        gc.collect()
+        for thread in threading.enumerate():
+            if thread is not threading.main_thread():
+                thread.join(30)
+        print(threading.active_count())
+    """
+    ended = start(program, cluster.bootstrap, topic)
+    output, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert (ended.returncode, output) == (0, "1\n")
+    assert "ResourceWarning: a producer was thrown away" in errors
+    assert values(cluster, topic) == ["kept"]
+
+
+def test_ctrl_c_ends_a_wait_at_once(cluster: Broker) -> None:
+    topic = create_topic(cluster.bootstrap, "waiting")
+    program = """
+        import sys
+        from penstock import Producer
+        producer = Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+        receipt = producer.send(sys.argv[2], "a")
+        try:
+            print("waiting", flush=True)
+            receipt.result()
+        except KeyboardInterrupt:
+            producer.close()
+            print(receipt.result().offset)
+    """
+    ended = start(program, cluster.bootstrap, topic)
+    assert ended.stdout is not None
+    assert ended.stdout.readline() == "waiting\n"
+    ended.send_signal(signal.SIGINT)
+    output, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert (ended.returncode, output, errors) == (0, "0\n", "")
