@@ -83,7 +83,7 @@ class Bootstrap:
                     found = Node(broker.node_id, broker.host, broker.port, broker.rack)
                     transport.adopt(broker.node_id, found, of=node_id)
             link = transport.link(node_id)
-            if brokers and link is not None and link.opening is None and not link.in_flight:
+            if link is not None and link.opening is None and not link.in_flight:
                 transport.drop(node_id)
 
     def why_not(self, transport: Transport, waited_ms: int) -> dict[str, str] | None:

@@ -224,7 +224,6 @@ class ClusterClient:
 
     async def ask_controller(self, request: Any, *, deadline_ms: int | None = None) -> Any:
         """The controller, or the node that speaks for it; found again when it has moved."""
-
         self._start()
         may_have_moved = not self.cluster.nodes
 
@@ -313,6 +312,8 @@ class ClusterClient:
             raise errors.Disconnected(f"{connection.peer} sent the client back to its bootstrap servers")
         if response.error_code != ErrorCode.NONE:
             raise errors.of(response.error_code)
+        if not response.brokers:  # it has just been started, and has not heard of itself yet
+            raise errors.Disconnected(f"{connection.peer} knows of no broker yet")
         self._bootstrap.answered()
         self._bootstrap.adopt(response.brokers, self._transport)
         return response

@@ -211,9 +211,8 @@ class MetadataUpdater:
             self._source.return_to_bootstrap()
         logger.debug("no metadata: %s", error)
         if not error.retriable:
-            self._is_stale = (
-                False  # nobody asks in vain again and again; whoever waits next has it asked once more
-            )
+            # Nobody asks in vain again and again; whoever waits next has it asked once more.
+            self._is_stale = False
             self._fail_waiters(error)
 
     def _fail_waiters(self, error: Exception) -> None:

@@ -18,7 +18,7 @@ from penstock.client import addresses
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import Node
 from penstock.client.connection import ClientConnection
-from penstock.client.errors import ClientClosed, Disconnected, PenstockError
+from penstock.client.errors import ClientClosed, Disconnected, PenstockError, TimedOut
 from penstock.client.security import Security
 from penstock.runtime.network import Network
 
@@ -143,7 +143,7 @@ class Transport:
                 self._stop_idle_timer(link)
                 self._end(connection)
         elif connection.is_closed:
-            link.connection = None
+            self._ended(link, connection)
         else:
             await asyncio.sleep(connection.muted_until - now)
 
@@ -214,6 +214,8 @@ class Transport:
             found = await self._resolve(node.host, node.port)
         except OSError as error:
             raise Disconnected(f"the name is not known ({_words(error)})", about=node) from error
+        except UnicodeError as error:  # Python's own refusal of names like "a..b"
+            raise Disconnected(f"no host can have this name ({error})", about=node) from error
         failure: PenstockError | None = None
         for host in found:
             try:
@@ -241,8 +243,9 @@ class Transport:
         try:
             await connection.agree_on_versions(timeout_s=self._request_timeout_s)
             lifetime_s = await self._security.log_in(connection, timeout_s=self._request_timeout_s)
-        except TimeoutError as error:
-            raise Disconnected(str(error)) from error
+        except TimedOut as error:
+            words = str(error.words).removeprefix(f"{connection.peer} ")
+            raise Disconnected(words, about=node) from error
         except Disconnected as error:
             raise self._security.explained(error) from error
         except BaseException:

@@ -409,6 +409,32 @@ def test_a_bootstrap_server_that_never_answers_is_named_too() -> None:
     run(world, test)
 
 
+def test_a_broker_that_knows_of_no_broker_yet_is_asked_again() -> None:
+    world = ScriptedCluster()
+    empty = MetadataResponse(brokers=[], controller_id=-1, topics=[])
+    world.answer_in_turn(MetadataRequest, empty, empty)
+
+    async def test(client: ClusterClient) -> None:
+        assert set((await client.refresh()).nodes) == {1}
+
+    run(world, test)
+
+
+def test_a_cluster_that_forgets_its_brokers_for_a_moment_is_not_forgotten() -> None:
+    world = ScriptedCluster()
+    world.topics["orders"] = {0: Led(leader=1)}
+
+    async def test(client: ClusterClient) -> None:
+        await client.topics(["orders"])
+        seen: list[Cluster] = []
+        client.on_update(seen.append)
+        world.answer_in_turn(MetadataRequest, MetadataResponse(brokers=[], controller_id=-1, topics=[]))
+        await client.refresh()
+        assert all(set(each.nodes) == {1} for each in seen)
+
+    run(world, test)
+
+
 def test_one_bootstrap_server_that_lives_is_enough() -> None:
     world = ScriptedCluster()
     world.topics["orders"] = {0: Led(leader=1)}

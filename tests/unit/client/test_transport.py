@@ -122,6 +122,20 @@ def test_a_name_that_is_not_known_says_so() -> None:
     run(test)
 
 
+def test_a_name_that_no_host_can_have_says_so() -> None:
+    async def test(reached: Reached) -> None:
+        reached.names["broker"] = []
+
+        async def refuse(host: str, port: int) -> list[str]:
+            raise UnicodeError("label empty or too long")
+
+        reached.transport._resolve = refuse
+        with pytest.raises(errors.Disconnected, match="no host can have this name"):
+            await reached.transport.connect(1, NODE)
+
+    run(test)
+
+
 def test_a_node_that_moved_is_reached_at_its_new_address() -> None:
     async def test(reached: Reached) -> None:
         reached.names |= {"broker": ["node1"], "elsewhere": ["node1"]}
