@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.admin import new_name
-from harness.brokers import KafkaBroker
+from harness.brokers import KafkaBroker, free_port
 from harness.waiting import wait_until
 from penstock import Admin, TopicPartition, errors
 from penstock.admin import (
@@ -32,15 +32,28 @@ SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    "delegation.token.secret.key": "secret",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "listener.name.login.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
 }
+LOGIN_PORT = "test.login.port"  # which Kafka does not know, and passes over
 
 Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
+    """A broker that checks access, with a second listener for users who log in by a password."""
     libs = request.config.getoption("--kafka-libs")
     broker = KafkaBroker(tmp_path_factory.mktemp("access"), settings=SETTINGS, libs=libs)
+    listeners = {"PLAINTEXT": broker.port, "LOGIN": free_port(), "CONTROLLER": broker.controller_port}
+    broker.settings |= {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        LOGIN_PORT: str(listeners["LOGIN"]),
+    }
     broker.start()
     yield broker
     broker.close()
@@ -135,9 +148,31 @@ def test_users_get_passwords_and_lose_them(admin: Admin) -> None:
         admin.delete_password(user)
 
 
-def test_tokens_need_a_broker_that_makes_them(admin: Admin) -> None:
+def test_a_user_logs_in_by_the_new_password_and_makes_tokens(admin: Admin, kafka: KafkaBroker) -> None:
+    user, password = new_name("user"), "pass,word"
+    admin.set_password(user, password)
+    soon(lambda: user in admin.describe_users(), True)
+
+    with Admin(
+        f"127.0.0.1:{kafka.settings[LOGIN_PORT]}",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=(
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{user}" password="{password}";'
+        ),
+    ) as own:
+        token = own.create_token(renewers=["User:bob"], max_lifetime_ms=3_600_000)
+        assert (token.owner, token.renewers) == (f"User:{user}", ("User:bob",))
+        assert token.issued_ms < token.expires_ms <= token.max_ms
+        soon(lambda: [each.token_id for each in own.describe_tokens()], [token.token_id])
+        assert own.renew_token(token.hmac) <= token.max_ms
+        own.expire_token(token.hmac)
+        soon(own.describe_tokens, [])
+        with pytest.raises(errors.DelegationTokenNotFound):
+            own.renew_token(b"no such token")
     with pytest.raises(errors.BrokerError) as refused:
-        admin.create_token(renewers=["User:bob"])
+        admin.create_token()  # who did not log in is nobody, and nobody gets no token
     assert refused.value.code is not None
     assert "DELEGATION_TOKEN" in refused.value.code.name
 
