@@ -217,7 +217,7 @@ class ClientConnection:
         if not self._is_gone.done():
             await asyncio.wait([self._is_gone], timeout=timeout_s)
             self._stream.abort()
-            await self._is_gone
+            await asyncio.shield(self._is_gone)  # whoever gives up waiting does not take it from the stream
 
     # -- what the stream calls
 

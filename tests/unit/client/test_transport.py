@@ -186,3 +186,17 @@ def test_a_closed_transport_opens_nothing() -> None:
             await reached.transport.connect(1, NODE)
 
     run(test)
+
+
+def test_whoever_gives_up_waiting_for_the_end_does_not_disturb_it() -> None:
+    async def test(reached: Reached) -> None:
+        reached.names["broker"] = ["node1"]
+        connection = await reached.transport.connect(1, NODE)
+        connection.close()
+        waiting = asyncio.create_task(connection.ended(timeout_s=0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(1)
+        assert connection.is_closed
+
+    run(test)
