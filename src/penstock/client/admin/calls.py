@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.client import errors
+from penstock.client.admin.gathering import AskNode, Attempt, Find, attempted, gathered
 from penstock.client.admin.outcome import Answers
 from penstock.client.answers import first_of
 from penstock.client.backoff import Backoff
@@ -30,11 +31,9 @@ from penstock.protocol.errors import ErrorCode, UnsupportedField
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-Attempt = Callable[[list[K]], Awaitable[Answers[K, V]]]
-"""Asks once about items."""
-Find = Callable[[list[K]], Awaitable[Answers[K, int | None]]]
-"""Tells for each item which node to ask about it; None: any."""
-AskNode = Callable[[int | None, list[K]], Awaitable[Answers[K, V]]]
+LOST = (errors.Disconnected, errors.BrokerNotAvailable)
+GONE = object()
+"""In place of the answer of a broker that is no longer there."""
 
 
 class Newest(NamedTuple):
@@ -109,11 +108,21 @@ class Call:
                 await self._client.refresh(deadline_ms=self._deadline_ms)
             if self._client.node(node_id) is None:
                 raise errors.BrokerNotAvailable(f"the cluster has no node {node_id}, or it is down")
-            await self._client.connect(node_id)
+            await self._connect(node_id)
             version = None
             if newest is not None:
                 version = min(newest.version, self._client.version_of(node_id, newest.key))
             return await self._client.ask(node_id, request, version=version, timeout_ms=self.request_ms())
+
+    async def _connect(self, node_id: int) -> None:
+        """Within the call's own time: a node that is cut off may take longer than that to be given up."""
+        try:
+            async with asyncio.timeout(self.left_ms() / 1000):
+                await self._client.connect(node_id)
+        except TimeoutError as late:
+            if isinstance(late, PenstockError):
+                raise
+            raise errors.TimedOut(f"no connection to {self._client.node(node_id)} in time") from None
 
     async def ask_coordinator(
         self, kind: CoordinatorKind, key: str, request: Any, *, newest: Newest | None = None
@@ -139,16 +148,24 @@ class Call:
         return done[None]
 
     async def everywhere(self, request: Any) -> dict[int, Any]:
-        """Ask every broker of the cluster the same; the first error is raised, as half an answer would mislead."""
+        """Ask every broker of the cluster the same; the first error is raised, as half an answer would mislead.
+
+        A broker that leaves the cluster meanwhile has nothing to tell any more.
+        """
         cluster = await self._client.refresh(deadline_ms=self._deadline_ms)
 
         async def attempt(nodes: list[int]) -> Answers[int, Any]:
-            return await _gathered({node_id: self.ask_node(node_id, request) for node_id in nodes})
+            told = await gathered({node_id: self.ask_node(node_id, request) for node_id in nodes})
+            lost = [node_id for node_id in nodes if isinstance(told[node_id], LOST)]
+            if lost:
+                there = (await self._client.refresh(deadline_ms=self._deadline_ms)).nodes
+                told |= {node_id: GONE for node_id in lost if node_id not in there}
+            return told
 
         done, failed = await self.settle(sorted(cluster.nodes), attempt)
         for error in failed.values():
             raise error
-        return done
+        return {node_id: told for node_id, told in done.items() if told is not GONE}
 
     async def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of topics, as they are now; the first topic that there is not raises."""
@@ -196,7 +213,7 @@ class Call:
         rounds = 0
         while waiting:
             passing: dict[K, PenstockError] = {}
-            for item, told in (await _attempted(waiting, attempt)).items():
+            for item, told in (await attempted(waiting, attempt)).items():
                 if not isinstance(told, PenstockError):
                     done[item] = told
                 elif self._may_pass(item, told) and (
@@ -243,7 +260,7 @@ class Call:
                     answers[item] = place
                 else:
                     owned.setdefault(place, []).append(item)
-            told = await _gathered({node_id: ask(node_id, items) for node_id, items in owned.items()})
+            told = await gathered({node_id: ask(node_id, items) for node_id, items in owned.items()})
             for node_id, of_node in told.items():
                 if isinstance(of_node, PenstockError):
                     answers.update(dict.fromkeys(owned[node_id], of_node))
@@ -272,7 +289,7 @@ class Call:
     def to_coordinators(self, kind: CoordinatorKind, ask: AskNode[str, V]) -> Attempt[str, V]:
         async def find(keys: list[str]) -> Answers[str, int | None]:
             # One by one, so that the error of one key is not taken for that of all; what is known costs nothing.
-            return await _gathered(
+            return await gathered(
                 {key: self._client.coordinator(kind, key, deadline_ms=self._deadline_ms) for key in keys}
             )
 
@@ -284,30 +301,6 @@ class Call:
             return answers
 
         return self.to(find, ask_and_learn)
-
-
-async def _attempted(items: list[K], attempt: Attempt[K, V]) -> dict[K, V | PenstockError]:
-    try:
-        answers = await attempt(items)
-    except PenstockError as error:
-        return dict.fromkeys(items, error)
-    return {
-        item: answers[item]
-        if item in answers
-        else errors.MalformedAnswer("the broker told nothing of it", about=item)
-        for item in items
-    }
-
-
-async def _gathered(asked: Mapping[K, Awaitable[V]]) -> dict[K, V | PenstockError]:
-    """All of them at the same time; an error stands in the place of the answer."""
-    told = await asyncio.gather(*asked.values(), return_exceptions=True)
-    gathered: dict[K, V | PenstockError] = {}
-    for key, answer in zip(asked, told, strict=True):
-        if isinstance(answer, BaseException) and not isinstance(answer, PenstockError):
-            raise answer
-        gathered[key] = answer
-    return gathered
 
 
 def _leader(cluster: Cluster, partition: TopicPartition) -> int | PenstockError:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.client.admin import wire
-from penstock.client.admin.calls import AskNode, Call, Find
+from penstock.client.admin.calls import Call
+from penstock.client.admin.gathering import AskNode, Find
 from penstock.client.admin.group_offsets import GroupOffset, GroupOffsetsAdmin
 from penstock.client.admin.groups import GroupDescription, GroupMember, GroupsAdmin, GroupType
 from penstock.client.admin.offsets import EARLIEST, LATEST, ListedOffset, OffsetsAdmin

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.admins import asked, run_admin
-from harness.scripted_cluster import Led, ScriptedCluster, ScriptedNode
+from harness.scripted_cluster import NOTHING, Led, ScriptedCluster, ScriptedNode
 from penstock.client import errors
 from penstock.client.admin.aio import Admin
 from penstock.client.admin.groups import ClassicGroup, ConsumerGroup, GroupState, GroupType, StreamsGroup
@@ -319,6 +319,25 @@ def test_groups_are_listed_from_all_nodes() -> None:
     run_admin(world, test)
     (first, _) = [request for _, request in asked(world, ListGroupsRequest)]
     assert (first.types_filter, first.states_filter) == (["Consumer"], ["PreparingRebalance"])
+
+
+def test_a_broker_that_left_the_cluster_has_nothing_to_tell() -> None:
+    world = ScriptedCluster(node_ids=(1, 2))
+
+    def script(request: ListGroupsRequest, node: ScriptedNode) -> object:
+        if node.id == 2:
+            world.kill(2)
+            return NOTHING
+        return ListGroupsResponse(groups=[ListedGroup(group_id="of-1", protocol_type="consumer")])
+
+    world.answer(ListGroupsRequest, script)
+
+    async def test(admin: Admin) -> None:
+        began = admin._client.now_ms()
+        assert [each.group_id for each in await admin.list_groups()] == ["of-1"]
+        assert admin._client.now_ms() - began < 10_000
+
+    run_admin(world, test)
 
 
 def test_a_coordinator_that_moved_is_found_again() -> None:
