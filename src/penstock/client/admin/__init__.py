@@ -3,6 +3,7 @@
     aio.py, sync.py      the two faces, with the same calls
     topics.py ...        one module a family: its nouns, and its calls as a mixin of `Admin`
     calls.py             whom to ask, how often and for how long: leaders, controller, coordinators, deadlines
+    gathering.py         many questions at once, each with its own answer or error
     outcome.py           what comes of a call about several things
     wire/                requests out of nouns and nouns out of responses, with no I/O
 

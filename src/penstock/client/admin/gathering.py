@@ -1,4 +1,4 @@
-"""Asking about many items at once: the shapes of questions, and answers in which an error stands for its own item only."""
+"""Asking about many items at once: the shapes of questions, and answers in which an error is that of its own item."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ AskNode = Callable[[int | None, list[K]], Awaitable[Answers[K, V]]]
 
 
 async def attempted(items: list[K], attempt: Attempt[K, V]) -> dict[K, V | PenstockError]:
+    """One attempt, with an answer for each item: what failed as a whole has failed for all of them."""
     try:
         answers = await attempt(items)
     except PenstockError as error:
@@ -36,9 +37,9 @@ async def attempted(items: list[K], attempt: Attempt[K, V]) -> dict[K, V | Penst
 async def gathered(asked: Mapping[K, Awaitable[V]]) -> dict[K, V | PenstockError]:
     """All of them at the same time; an error stands in the place of the answer."""
     told = await asyncio.gather(*asked.values(), return_exceptions=True)
-    gathered: dict[K, V | PenstockError] = {}
+    answers: dict[K, V | PenstockError] = {}
     for key, answer in zip(asked, told, strict=True):
         if isinstance(answer, BaseException) and not isinstance(answer, PenstockError):
             raise answer
-        gathered[key] = answer
-    return gathered
+        answers[key] = answer
+    return answers
