@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+TERMINATED = 143  # and of SIGTERM
 
 DEBUG_VARIABLE = "PENSTOCK_DEBUG"  # set to anything: tracebacks of expected failures too
 
@@ -45,8 +48,12 @@ class Misuse(Refusal):
         super().__init__(words, status=MISUSED)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which asks for the same as Ctrl-C: `timeout 5 penstock consume ...` has its say, too."""
+
+
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C, with what was done until then."""
+    """Either of them, with what was done until then; it is raised from the one that it was."""
 
 
 @contextmanager
@@ -63,7 +70,8 @@ def account(tell: Callable[[], str]) -> Iterator[None]:
 def guard(work: Callable[[], int]) -> int:
     """Do it; the exit status, also where it fails."""
     try:
-        status = work()
+        with _heeding_sigterm():
+            status = work()
         sys.stdout.flush()  # here, where a reader who has gone can still be met with words, rather than at the very end
         return status
     except BrokenPipeError:
@@ -72,13 +80,39 @@ def guard(work: Callable[[], int]) -> int:
     except KeyboardInterrupt as stop:
         told = f": {stop}" if str(stop) else ""
         print(f"\npenstock: stopped{told}", file=sys.stderr)
-        return INTERRUPTED
+        return status_of(stop)
     except Exception as problem:
         words = describe(problem)
         if words is None or os.environ.get(DEBUG_VARIABLE):
             raise
         print(f"penstock: {words}", file=sys.stderr)
         return problem.status if isinstance(problem, Refusal) else FAILED
+
+
+def status_of(stop: KeyboardInterrupt) -> int:
+    """The exit status of what was stopped from outside."""
+    return (
+        TERMINATED if isinstance(stop, Terminated) or isinstance(stop.__cause__, Terminated) else INTERRUPTED
+    )
+
+
+@contextmanager
+def _heeding_sigterm() -> Iterator[None]:
+    """SIGTERM as an exception, unless somebody set it up otherwise before; a node sets it up for itself later."""
+    is_ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    )
+    if is_ours:
+        signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _raise_terminated(number: int, frame: object) -> None:
+    raise Terminated
 
 
 def describe(problem: BaseException) -> str | None:

@@ -172,7 +172,7 @@ def test_without_a_broker_the_address_is_named(line: str, commands: Commands) ->
 
 def start(node: PenstockBroker, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*penstock_command(), *words, "-b", node.bootstrap],
+        [*penstock_command(), *words, "--bootstrap-server", node.bootstrap],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -195,6 +195,25 @@ def test_ctrl_c_ends_following_at_once_and_says_what_was_read(
 
     assert process.returncode == 130
     assert told == "\npenstock: stopped: read 2 records\n"
+
+
+@pytest.mark.parametrize("words", [["consume"], ["kafka-console-consumer", "--from-beginning", "--topic"]])
+def test_sigterm_is_taken_as_ctrl_c_is(
+    words: list[str], commands: Commands, node: PenstockBroker, topic: str
+) -> None:
+    commands.run(f"produce {topic} a")
+    is_ours = words == ["consume"]
+    process = start(node, *words, topic, *(["--follow", "--format", "raw"] if is_ours else []))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a\n"
+
+    process.terminate()
+    _, told = process.communicate(timeout=WAIT_SECONDS)
+
+    assert process.returncode == 143
+    assert told == (
+        "\npenstock: stopped: read 1 record\n" if is_ours else "Processed a total of 1 messages\n"
+    )
 
 
 def test_ctrl_c_ends_writing_and_what_was_typed_is_written(

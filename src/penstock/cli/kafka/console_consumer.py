@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import INTERRUPTED, Refusal
+from penstock.cli.failures import Refusal, status_of
 from penstock.cli.kafka.flags import (
     BOOTSTRAP_SERVER,
     BadFlags,
@@ -151,8 +151,8 @@ def _consume(said: Said) -> int:
             printer.print_all(
                 consumer, messages_max=said.integer("max-messages"), patience_ms=said.integer("timeout-ms")
             )
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        return status_of(stop)
     finally:
         print(f"Processed a total of {printer.count} messages", file=sys.stderr)
         if said.has("enable-systest-events"):
