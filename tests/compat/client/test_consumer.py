@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import re
 import threading
 import time
@@ -549,6 +550,36 @@ def test_closing_from_another_thread_ends_an_iteration(cluster: Broker, consume:
 
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
+
+
+def test_a_consumer_that_nobody_holds_leaves_no_thread_behind(cluster: Broker) -> None:
+    topic = create_topic(cluster.bootstrap, "orders")
+    write(cluster.bootstrap, topic, NUMBERS)
+    before = set(threading.enumerate())
+
+    assert Consumer(topic, bootstrap_servers=cluster.bootstrap).read().to_arrow().num_rows == 100
+    for message in Consumer(topic, bootstrap_servers=cluster.bootstrap):
+        assert message.offset == 0
+        break
+
+    gc.collect()
+    wait_until(lambda: set(threading.enumerate()) <= before, "the threads have ended")
+
+
+def test_another_subscription_replaces_the_first(cluster: Broker, consume: Consume) -> None:
+    first, second = create_topic(cluster.bootstrap, "orders"), create_topic(cluster.bootstrap, "bills")
+    write(cluster.bootstrap, first, NUMBERS)
+    write(cluster.bootstrap, second, ["x"])
+    consumer = consume(first, second)
+    take(consumer, 101)
+
+    consumer.subscribe([second])
+    write(cluster.bootstrap, first, ["not wanted"])
+    write(cluster.bootstrap, second, ["y"])
+
+    assert values(take(consumer, 1)) == ["y"]
+    assert consumer.assignment() == {TopicPartition(second, 0)}
+    assert consumer.subscription() == {second}
 
 
 # A broker that goes

@@ -395,8 +395,10 @@ class Consumer:
             return
         self._is_ending = True
         core = self._core
-        core.handout.note_place()
-        if not is_certain:
+        if is_certain:
+            core.handout.stop()
+        else:
+            core.handout.note_place()
             core.handout.unsettle()
         try:
             await self._tell_that_all_goes(timeout_ms)

@@ -41,7 +41,7 @@ from penstock.runtime.network import Network
 
 logger = logging.getLogger(__name__)
 
-POLL_NOTES_MS = 1_000  # how often the group is told that the application is alive, at most
+POLL_NOTES_MS = 1_000
 
 
 class Mode(Enum):
@@ -89,18 +89,22 @@ class ConsumerCore:
             isolation_level=self._isolation_level,
             committed=None if self.group_id is None else self._look_up_committed,
             on_found=self._found,
+            on_failure=self._fail,
         )
         self._committer = Committer(settings, self.positions, self.interceptors)
+        # How often the group is told that the application is alive: often enough, and not with every portion.
+        self._poll_notes_s = min(POLL_NOTES_MS, settings.get("max.poll.interval.ms") / 4) / 1000
         self._note_poll_at = 0.0
         self._has_news = True
         """Something waits for `attend`."""
-        self._failure: errors.PenstockError | None = None
+        self._failure: BaseException | None = None
         self._learner = TopicLearner(
             self.client,
             on_learned=lambda: self._cluster_changed(self.client.cluster),
             on_failed=self._fail,
         )
         self._was_assigned = False
+        self._guard: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self.is_started = False
         self.is_closed = False
@@ -118,6 +122,7 @@ class ConsumerCore:
                 self.member.on_event = self._call_attention
                 self._committer.begin(self.member)
             self.client.on_update(self._cluster_changed)
+            self._guard = asyncio.get_running_loop().create_task(self._close_when_abandoned())
             if self.mode is Mode.SUBSCRIBED and self.member is not None:
                 self.member.subscribe(self.subscription.topics, pattern=self.subscription.pattern)
         if self.mode is not Mode.NONE:
@@ -141,6 +146,18 @@ class ConsumerCore:
             await self.member.leave("the consumer was closed", timeout_ms=left_ms)
         await self.client.close(timeout_ms=max(deadline_ms - self.client.now_ms(), 0))
         self.interceptors.close()
+        if self._guard is not None:
+            self._guard.cancel()
+            await asyncio.gather(self._guard, return_exceptions=True)
+
+    async def _close_when_abandoned(self) -> None:
+        """A consumer that is collected unclosed takes its loop along, which cancels all tasks; sockets are closed."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            if not self.is_closed:
+                self.is_closed = True
+                await self.client.close(timeout_ms=0)
 
     async def let_go(self, *, timeout_ms: int) -> Event | None:
         """Before the end: commit what was given, and what the listener has to be told."""
@@ -161,6 +178,8 @@ class ConsumerCore:
         self.mode = Mode.SUBSCRIBED
         self.subscription = subscription
         self.has_listener = has_listener
+        if self.group_id is None:
+            self._reassign([each for each in self.positions.partitions if each.topic in subscription.topics])
         self._want_anew()
         if self.is_started and self.member is not None:
             self.member.subscribe(subscription.topics, pattern=subscription.pattern)
@@ -205,11 +224,17 @@ class ConsumerCore:
         names = self.subscription.matched(cluster, with_internal=with_internal)
         found = {each for name in names for each in cluster.partitions_of(name)}
         is_first = not len(self.positions)
-        kept = [each for each in self.positions.partitions if each in found or each.topic in names]
-        if found - set(kept):
-            added = self._reassign([*kept, *sorted(found - set(kept))])
-            if not is_first:
-                self.positions.reset(added, EARLIEST)
+        before = self.positions.partitions
+        kept = [each for each in before if each.topic in names]
+        wanted = [*kept, *sorted(found.difference(kept))]
+        if len(wanted) == len(kept) == len(before):
+            return
+        # The application may be in the midst of a partition just now, so nothing that is here is touched.
+        added = self.positions.assign(wanted)
+        if not is_first:
+            self.positions.reset(added, EARLIEST)
+        if any(state.error is not None for state in self.positions):
+            self._call_attention()
 
     def _reassign(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         self.handout.drop([each for each in self.positions.partitions if each not in partitions])
@@ -235,9 +260,7 @@ class ConsumerCore:
         """Do what is owed. An event of the group is returned for the listener to hear of, and `settle` comes next."""
         self.start()
         self._has_news = False
-        failure, self._failure = self._failure, None
-        failure = failure or self.positions.take_error()
-        if failure is not None:
+        if (failure := self._take_failure()) is not None:
             self._has_news = True
             self._progressed()
             raise failure
@@ -246,7 +269,7 @@ class ConsumerCore:
         if self.member is None:
             return None
         self._committer.commit_what_is_due()
-        self._note_poll_at = time.monotonic() + POLL_NOTES_MS / 1000
+        self._note_poll_at = time.monotonic() + self._poll_notes_s
         if self.mode is Mode.ASSIGNED:
             return None
         self.member.note_poll()
@@ -257,6 +280,11 @@ class ConsumerCore:
                 return event
             self.settle(event)
         return None
+
+    def _take_failure(self) -> BaseException | None:
+        """What the application has to be told, once."""
+        failure, self._failure = self._failure, None
+        return failure or self.positions.take_error()
 
     async def _prepare(self, event: Event) -> None:
         assert self.member is not None
@@ -286,7 +314,7 @@ class ConsumerCore:
         self._waiters.add(waiter)
         if self.member is not None:
             # The group must hear of the application while it waits, and commits must go out.
-            quiet_s = POLL_NOTES_MS / 1000
+            quiet_s = self._poll_notes_s
             if self._committer.is_automatic:
                 quiet_s = min(quiet_s, self._committer.due_in_s + 0.001)
             timeout_s = quiet_s if timeout_s is None else min(timeout_s, quiet_s)
@@ -340,9 +368,7 @@ class ConsumerCore:
     async def until(self, is_done: Callable[[], bool], deadline_ms: int, what: str) -> None:
         """Wait while others find out; raises what they find wrong."""
         while not is_done():
-            failure, self._failure = self._failure, None
-            failure = failure or self.positions.take_error()
-            if failure is not None:
+            if (failure := self._take_failure()) is not None:
                 raise failure
             left_ms = deadline_ms - self.client.now_ms()
             if left_ms <= 0:
@@ -468,7 +494,7 @@ class ConsumerCore:
         self._progressed()
         self._ring()
 
-    def _fail(self, error: errors.PenstockError) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._failure = error
         self._call_attention()
 

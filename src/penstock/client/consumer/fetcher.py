@@ -16,6 +16,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.fetch_plan import Answer, Fetched, FetchPlan
 from penstock.client.consumer.positions import Positions
+from penstock.client.consumer.tasks import supervised
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.messages.fetch import FetchRequest
 
@@ -31,7 +32,7 @@ class Fetcher:
         *,
         on_news: Callable[[bool], None],
         on_lost_place: Callable[[], None],
-        on_failure: Callable[[errors.PenstockError], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         """`on_news` is called when records came; with True where there is an error for the application."""
         self.ready: deque[Fetched] = deque()
@@ -54,11 +55,13 @@ class Fetcher:
             return
         cluster = self._client.cluster
         self._positions.follow_leaders(cluster)
+        if any(state.leader is None and state.has_position for state in self._positions):
+            self._client.mark_stale()  # nobody leads it, as far as is known
         for node_id in self.plan.nodes(cluster, self._client.now_ms()):
-            if node_id not in self._tasks:
+            if node_id not in self._tasks or self._tasks[node_id].done():
                 self._bells[node_id] = asyncio.Event()
-                self._tasks[node_id] = asyncio.get_running_loop().create_task(
-                    self._serve(node_id), name=f"penstock-fetch-{node_id}"
+                self._tasks[node_id] = supervised(
+                    self._serve(node_id), f"penstock-fetch-{node_id}", self._on_failure
                 )
         for bell in self._bells.values():
             bell.set()

@@ -18,6 +18,7 @@ from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer import lookups
 from penstock.client.consumer.lookups import ListedOffset, ReadEpoch
 from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, PartitionState, Positions
+from penstock.client.consumer.tasks import supervised
 from penstock.client.consumer.topics import check_partitions
 from penstock.client.group.nouns import Offset
 from penstock.protocol.apis import ApiKey
@@ -41,6 +42,7 @@ class Finder:
         isolation_level: int,
         committed: LookUpCommitted | None,
         on_found: Callable[[bool], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         """`on_found` is called when places were found; with True where there is an error for the application."""
         self._client = client
@@ -48,6 +50,7 @@ class Finder:
         self._isolation_level = isolation_level
         self._committed = committed
         self._on_found = on_found
+        self._on_failure = on_failure
         self._bells = {need: asyncio.Event() for need in Need}
         self._tasks: dict[Need, asyncio.Task[None]] = {}
 
@@ -60,9 +63,9 @@ class Finder:
             steps[Need.COMMITTED] = self._look_up_committed
         for need, step in steps.items():
             wanted = self._positions.wanting(need, self._client.now_ms())
-            if wanted and need not in self._tasks:
-                self._tasks[need] = asyncio.get_running_loop().create_task(
-                    self._run(need, step), name=f"penstock-find-{need.name.lower()}"
+            if wanted and (need not in self._tasks or self._tasks[need].done()):
+                self._tasks[need] = supervised(
+                    self._run(need, step), f"penstock-find-{need.name.lower()}", self._on_failure
                 )
             self._bells[need].set()
 

@@ -83,6 +83,13 @@ class Handout:
             if records.next_offset != state.offset:
                 state.move(records.next_offset, records.leader_epoch)
 
+    def stop(self) -> None:
+        """Give nothing more: what was given so far is all."""
+        self.note_place()
+        if self._current is not None:
+            self._current.records.drop()
+            self._current = None
+
     def unsettle(self) -> None:
         """Count only what the application has certainly gone beyond: an exception may have ended it in the midst."""
         current = self._current

@@ -213,6 +213,9 @@ class Positions:
         """Read exactly these from now on; those that were read before go on where they are. Returns the new ones."""
         wanted = dict.fromkeys(partitions)
         added = tuple(partition for partition in wanted if partition not in self._states)
+        for partition, state in self._states.items():
+            if partition not in wanted:
+                state.generation += 1  # what is here of it, or under way, is nobody's
         self._states = {
             partition: self._states.get(partition) or self._new(partition) for partition in wanted
         }

@@ -14,6 +14,7 @@ import datetime
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -96,7 +97,7 @@ class Consumer:
         self._settings = ConsumerSettings.of(None, settings, options)
         self._core = core = ConsumerCore(self._settings)
         self._background = Background("penstock-consumer")
-        core.handout.post = self._post
+        core.handout.post = _poster(self._background, core)
         self._lock = threading.RLock()
         self._listener: RebalanceListener | None = None
         self._max_poll_records: int = self._settings.get("max.poll.records")
@@ -430,8 +431,10 @@ class Consumer:
             return
         self._background.post(self._core.interrupt)  # whoever waits in another thread
         with self._lock:
-            self._core.handout.note_place()
-            if not is_certain:
+            if is_certain:
+                self._core.handout.stop()
+            else:
+                self._core.handout.note_place()
                 self._core.handout.unsettle()
             try:
                 self._closer = threading.get_ident()
@@ -474,9 +477,6 @@ class Consumer:
             finally:
                 self._background.call(_as_coroutine(lambda: self._core.settle(event)))
 
-    def _post(self, finished: Fetched) -> None:
-        self._background.post(self._core.finished, finished)
-
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         outcome = self._background.call(coroutine)
         if self._is_closing:
@@ -496,3 +496,15 @@ class Consumer:
 
 async def _as_coroutine(step: Callable[[], T]) -> T:
     return step()
+
+
+def _poster(background: Background, core: ConsumerCore) -> Callable[[Fetched], None]:
+    """Tells the loop what is done with. Nothing that the loop's tasks hold may hold the background: a consumer that
+    nobody holds is then collected, and its thread ends."""
+    held = weakref.ref(background)
+
+    def post(finished: Fetched) -> None:
+        if (alive := held()) is not None:
+            alive.post(core.finished, finished)
+
+    return post

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from penstock.client import errors
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient
+from penstock.client.consumer.tasks import supervised
 from penstock.client.group.nouns import Subscription
 from penstock.protocol.errors import ErrorCode
 
@@ -22,7 +23,7 @@ class TopicLearner:
         client: ClusterClient,
         *,
         on_learned: Callable[[], None],
-        on_failed: Callable[[errors.PenstockError], None],
+        on_failed: Callable[[BaseException], None],
     ) -> None:
         self.is_done = False
         self._client = client
@@ -36,8 +37,8 @@ class TopicLearner:
         """Begin, unless that was done: topics by name, a pattern, or those of partitions. A member of a group only has
         to reach the cluster: what its topics are, and whether they are there, is the group's business."""
         if not self.is_done and self._task is None:
-            self._task = asyncio.get_running_loop().create_task(
-                self._run(subscription, partitions, is_member), name="penstock-topics"
+            self._task = supervised(
+                self._run(subscription, partitions, is_member), "penstock-topics", self._on_failed
             )
 
     def forget(self) -> None:

@@ -1,0 +1,21 @@
+"""Tasks whose unexpected end somebody hears of: a task that died in silence would leave a reader waiting for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+def supervised(
+    work: Coroutine[Any, Any, None], name: str, on_failure: Callable[[BaseException], None]
+) -> asyncio.Task[None]:
+    """Start it; `on_failure` is told what it raises, which the cancellation is not."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            on_failure(error)
+
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task.add_done_callback(ended)
+    return task
