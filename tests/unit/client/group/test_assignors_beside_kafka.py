@@ -183,14 +183,19 @@ def test_range_and_round_robin_answer_as_kafka_does(name: str, java_class: str) 
         }, group
 
 
-@pytest.mark.parametrize("with_racks", [False, True])
-def test_sticky_is_as_even_and_as_sticky_as_kafka_at_least(with_racks: bool) -> None:
-    rng = random.Random(f"sticky {with_racks}")
-    (assignor,) = assignors_of("sticky")
-    groups = [
-        with_history(rng, some_group(rng, with_racks=with_racks, is_uniform=rng.random() < 0.5), assignor)
-        for _ in range(GROUPS)
+def groups_with_history(assignor: Assignor) -> list[GroupToAssign]:
+    rng = random.Random(assignor.name)
+    return [
+        with_history(
+            rng, some_group(rng, with_racks=number % 2 == 0, is_uniform=rng.random() < 0.5), assignor
+        )
+        for number in range(GROUPS)
     ]
+
+
+def test_sticky_is_as_even_and_as_sticky_as_kafka_at_least() -> None:
+    (assignor,) = assignors_of("sticky")
+    groups = groups_with_history(assignor)
 
     for group, theirs in zip(groups, ask_kafka("StickyAssignor", groups), strict=True):
         ours = assignor.assign(group)
@@ -198,14 +203,9 @@ def test_sticky_is_as_even_and_as_sticky_as_kafka_at_least(with_racks: bool) -> 
         compare(assignor, group, ours, theirs)
 
 
-@pytest.mark.parametrize("with_racks", [False, True])
-def test_cooperative_sticky_settles_as_even_and_as_sticky_as_kafka_at_least(with_racks: bool) -> None:
-    rng = random.Random(f"cooperative {with_racks}")
+def test_cooperative_sticky_settles_as_even_and_as_sticky_as_kafka_at_least() -> None:
     (assignor,) = assignors_of("cooperative-sticky")
-    groups = [
-        with_history(rng, some_group(rng, with_racks=with_racks, is_uniform=rng.random() < 0.5), assignor)
-        for _ in range(GROUPS)
-    ]
+    groups = groups_with_history(assignor)
 
     theirs = groups
     ours = groups
@@ -243,6 +243,12 @@ def joined_again(group: GroupToAssign, assigned: Assignment) -> GroupToAssign:
 
 
 def compare(assignor: Assignor, group: GroupToAssign, ours: Assignment, theirs: Assignment) -> None:
+    if any(
+        each.topic not in group.members[member_id].topics
+        for member_id, share in theirs.items()
+        for each in share
+    ):
+        return  # where members claim what is not theirs, Kafka may give them topics that they did not ask for
     assert unevenness(ours) <= unevenness(theirs), group
     if unevenness(ours) == unevenness(theirs):
         assert not racks_matter(group) or far(group, ours) <= far(group, theirs), group
