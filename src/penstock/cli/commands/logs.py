@@ -46,8 +46,10 @@ def dump(
         if output.as_json:
             listing.print_json_lines()
             continue
+        with output.progress(f"reading {path}"):
+            rows = list(listing.rows)
         print(f"{path}: {listing.title}")
-        output.table(listing.columns, listing.rows)
+        output.table(listing.columns, rows)
         for problem in listing.problems:
             say(f"{path}: {problem}")
         print()

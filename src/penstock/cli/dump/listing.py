@@ -52,8 +52,9 @@ class Listing:
     kind: str
     title: str
     columns: Sequence[str | Column]
-    rows: list[Row]
+    rows: Iterable[Row]
     problems: list[str] = field(default_factory=list)
+    """Complete when the rows have been gone through."""
 
     def print_json_lines(self) -> None:
         """One object a line, so that a file of any size can be read by a program that is not larger."""
@@ -80,6 +81,7 @@ def log_files(paths: Iterable[str]) -> Iterator[str]:
 
 def list_file(path: str, *, wants_records: bool, decoder: str, rows_max: int | None) -> Listing:
     """What is in a file, by the end of its name."""
+    os.stat(path)  # one that is not there is refused before anything is printed
     match os.path.splitext(path)[1]:
         case ".log" | ".checkpoint":
             return _segment(path, wants_records=wants_records, decoder=decoder, rows_max=rows_max)
@@ -111,22 +113,27 @@ def _listing(
 
 
 def _segment(path: str, *, wants_records: bool, decoder: str, rows_max: int | None) -> Listing:
-    origin = describe_origin(path)
     problems: list[str] = []
     decode = decoders.decoder_for(path) if decoder == "auto" else DECODERS[decoder]()
+    return Listing(
+        path,
+        "record" if wants_records else "batch",
+        describe_origin(path) or "a segment",
+        RECORD_COLUMNS if wants_records else BATCH_COLUMNS,
+        islice(_walk(path, decode if wants_records else None, problems), rows_max),
+        problems,
+    )
+
+
+def _walk(path: str, decode: decoders.Decoder | None, problems: list[str]) -> Iterator[Row]:
+    """Batches, or with a decoder records, as they are read: a segment may be larger than memory."""
     with SegmentFile(path) as segment:
-        rows = _records(segment, decode, problems) if wants_records else map(_batch, segment.batches())
-        listing = Listing(
-            path,
-            "record" if wants_records else "batch",
-            origin or "a segment",
-            RECORD_COLUMNS if wants_records else BATCH_COLUMNS,
-            list(islice(rows, rows_max)),
-            problems,
-        )
+        if decode is None:
+            yield from map(_batch, segment.batches())
+        else:
+            yield from _records(segment, decode, problems)
         if segment.garbage_bytes:
             problems.append(f"{segment.garbage_bytes} bytes at the end are no batch")
-    return listing
 
 
 def _batch(batch: DumpedBatch) -> Row:

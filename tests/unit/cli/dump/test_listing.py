@@ -152,6 +152,7 @@ def test_what_cannot_be_dumped_is_refused(
     name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
 
     assert main(["logs", "dump", str(tmp_path / name)]) == 1
     assert words in capsys.readouterr().err
