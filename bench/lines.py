@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from bench.client_lines import CLIENT_LINES
 from bench.command_lines import COMMAND_LINES
+from bench.consuming import CONSUMING_LINES
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
 from bench.memory import back_page_cache
@@ -232,6 +233,7 @@ GROUPS = [
     *CONSUMER_GROUP_LINES,
     *TRANSACTION_LINES,
     *CLIENT_LINES,
+    *CONSUMING_LINES,
     *COMMAND_LINES,
     Group(
         "start",
