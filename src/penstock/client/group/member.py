@@ -77,7 +77,7 @@ class GroupMember:
         self, topics: Collection[str] = (), *, pattern: re.Pattern[str] | str | None = None
     ) -> None:
         """Become a member, or one with another subscription. A text is a pattern of RE2 for brokers to match."""
-        if isinstance(pattern, str):
+        if isinstance(pattern, str) and isinstance(self._membership, ClassicMembership):
             try:
                 re.compile(pattern)
             except re.error as exc:

@@ -112,7 +112,9 @@ class Membership(ABC):
 
     def reset_failure(self) -> None:
         """The application was told; a new subscription begins anew."""
-        self.failure = None
+        if self.failure is not None:
+            self.failure = None
+            self._in_flight = None
 
     @property
     def metadata(self) -> GroupMetadata:
