@@ -46,8 +46,8 @@ class Terminal:
 
     def adapt(self, text: str) -> str:
         return (
-            text.replace("localhost:9092", f"localhost:{self.port}")
-            .replace("localhost:9093", f"localhost:{self.controller_port}")
+            text.replace(":9092", f":{self.port}")
+            .replace(":9093", f":{self.controller_port}")
             .replace("/tmp/kraft-combined-logs", str(self.data))
             .replace("/tmp/kafka-logs", str(self.folder / "kafka-logs"))
             .replace("/tmp/zookeeper", str(self.folder / "zookeeper"))
