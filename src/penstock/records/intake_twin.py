@@ -241,7 +241,7 @@ class Intake:
         """Append to the queue, or to the topic's current one where there is none; None where there is no room."""
         is_sticky = queue is None
         is_filled = False
-        size_max = _largest_size(key, value, headers)
+        size_max = largest_size(key, value, headers)
         if queue is None:
             queue, is_filled = self._sticky_queue(topic, size_max)
         with self._lock, queue.lock:
@@ -330,7 +330,7 @@ def _plain(data: Any) -> bytes | None:
     raise TypeError("not bytes, text or None")
 
 
-def _largest_size(key: bytes | None, value: bytes | None, headers: PlainHeaders) -> int:
+def largest_size(key: bytes | None, value: bytes | None, headers: PlainHeaders) -> int:
     """What a record takes at most, wherever in a batch it stands."""
     headers_bytes = sum(_field_size(name.encode()) + _field_size(content) for name, content in headers)
     count = bytearray()

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.records import intake_twin
 from penstock.records.kernel import IS_COMPILED
 
 if TYPE_CHECKING:
     from penstock.records import append_twin as _appender
-    from penstock.records import intake_twin as _intake
+
+    _intake = intake_twin
 elif IS_COMPILED:
     from penstock.records import _appender, _intake
 else:
     from penstock.records import append_twin as _appender
-    from penstock.records import intake_twin as _intake
+
+    _intake = intake_twin
 
 ProducerBatch = _appender.ProducerBatch
 Receipt = _appender.Receipt
 murmur2 = _appender.murmur2
+
+# What the compiled intake reckons too; asked only for records that go the long way.
+largest_size = intake_twin.largest_size
 
 Intake = _intake.Intake
 PartitionQueue = _intake.PartitionQueue

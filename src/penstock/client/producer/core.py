@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import PartitionInfo, TopicPartition
+from penstock.client.cluster import Cluster, PartitionInfo, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.producer.accumulator import Accumulator
@@ -35,6 +35,9 @@ from penstock.records.producing import Intake, PartitionQueue, ProducerBatch, Re
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
+UNKNOWN_TOPIC_PATIENCE_MS = (
+    10_000  # for a topic that is being created; a wrong name is told after this, not a minute
+)
 ROOM_PART = 8  # whoever waits for room goes on when an eighth of it is free, not at every record
 
 _LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
@@ -112,6 +115,7 @@ class ProducerCore:
                 timeout_ms=settings.get("transaction.timeout.ms"),
             )
             self.sender.on_want_partitions = self._add_partitions
+            self.transactions.on_change = self.update_gate
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
         self.is_started = False
@@ -199,7 +203,7 @@ class ProducerCore:
         self.start()
         if not name:
             raise errors.BadArgument("the name of a topic is not empty")
-        cluster = await self.client.topics([name], deadline_ms=deadline_ms, may_create=True)
+        cluster = await self._cluster_with(name, deadline_ms)
         self.intake.topics.setdefault(
             name,
             TopicQueues(
@@ -224,8 +228,13 @@ class ProducerCore:
     async def partitions_for(self, name: str, *, deadline_ms: int) -> list[PartitionInfo]:
         self.check_open()
         self.start()
-        cluster = await self.client.topics([name], deadline_ms=deadline_ms, may_create=True)
+        cluster = await self._cluster_with(name, deadline_ms)
         return list(cluster.topics[name].partitions)
+
+    async def _cluster_with(self, name: str, deadline_ms: int) -> Cluster:
+        return await self.client.topics(
+            [name], deadline_ms=deadline_ms, may_create=True, patience_ms=UNKNOWN_TOPIC_PATIENCE_MS
+        )
 
     async def wait_for_room(self, size_bytes: int, *, deadline_ms: int) -> None:
         """Return when there is room for so many bytes; BufferFull at the deadline."""
@@ -286,6 +295,8 @@ class ProducerCore:
                 with contextlib.suppress(errors.TimedOut):
                     await self._flush(deadline_ms)
         finally:
+            if self._transactor is not None:
+                self._transactor.stop()
             await self.sender.stop(errors.ClientClosed("the producer was closed before the record was sent"))
             for _, room in self._room_waits:
                 if not room.done():
@@ -312,7 +323,6 @@ class ProducerCore:
         if self.transactions.state is State.NOT_READY:
             await transactor.initialize(deadline_ms=deadline_ms)
         self.transactions.begin()
-        self.update_gate()
 
     async def commit(self, *, deadline_ms: int) -> None:
         self.check_open()
@@ -338,15 +348,12 @@ class ProducerCore:
             transactions.begin_commit()
         else:
             transactions.begin_abort()
-            self.update_gate()
             self.sender.fail_unsent(errors.TransactionAborted())
             await self._settle_batches(deadline_ms)
             transactions.begin_abort()
-        self.update_gate()
         try:
             await transactor.end(is_commit=is_commit, deadline_ms=deadline_ms)
         finally:
-            self.update_gate()
             self.sender.pump()
 
     async def _settle_batches(self, deadline_ms: int) -> None:
@@ -365,7 +372,6 @@ class ProducerCore:
 
     def _note_failure(self, batch: ProducerBatch) -> None:
         self._failures.append(batch)
-        self.update_gate()
 
     def _tell_of_room(self) -> None:
         while self._room_waits and self.intake.room_bytes >= self._room_waits[0][0]:

@@ -16,11 +16,10 @@ from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.partitioners import check_choice, partitioner_of
 from penstock.client.serializers import serialization_failed
 from penstock.client.settings import ProducerSettings
+from penstock.records.batch import HEADER_BYTES
 from penstock.records.delivery import plain_headers
-from penstock.records.producing import TopicQueues, murmur2
+from penstock.records.producing import TopicQueues, largest_size, murmur2
 
-OVERHEAD_BYTES = 61 + 31  # the header of a batch, and what a record has besides its key, value and headers
-HEADER_OVERHEAD_BYTES = 10  # two lengths of up to five bytes
 TIMESTAMPS = range(2**63)
 
 
@@ -38,10 +37,8 @@ class Prepared:
 
     @property
     def size_bytes_max(self) -> int:
-        headers_bytes = sum(
-            HEADER_OVERHEAD_BYTES + len(name.encode()) + len(content or b"") for name, content in self.headers
-        )
-        return OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"") + headers_bytes
+        """In a batch of its own."""
+        return HEADER_BYTES + largest_size(self.key, self.value, self.headers)
 
 
 class Preparer:

@@ -26,22 +26,25 @@ Taken = Sequence[tuple[Line, ProducerBatch]]
 
 
 class Produce:
-    """One request: at most one batch of each partition."""
+    """One request under way: at most one batch of each partition. It does not hold the request itself, whose views of
+    the batches would keep their buffers from being used again."""
 
-    def __init__(
+    def __init__(self, taken: Taken) -> None:
+        self.taken = taken
+        self._by_place: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
+        self._has_all_ids = True
+
+    def request(
         self,
-        taken: Taken,
         sealed: Sequence[memoryview],
         cluster: Cluster,
         *,
         acks: int,
         timeout_ms: int,
         transactional_id: str | None,
-    ) -> None:
-        self.taken = taken
+    ) -> ProduceRequest:
         by_topic: dict[str, TopicProduceData] = {}
-        self._by_place: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
-        for (line, batch), records in zip(taken, sealed, strict=True):
+        for (line, batch), records in zip(self.taken, sealed, strict=True):
             data = by_topic.get(line.topic)
             if data is None:
                 topic = cluster.topics.get(line.topic)
@@ -53,8 +56,8 @@ class Produce:
             # An answer names topics as the request did, by name or by id.
             self._by_place[line.topic, line.partition] = (line, batch)
             self._by_place[data.topic_id, line.partition] = (line, batch)
-        self.has_all_ids = all(data.topic_id != ZERO_UUID for data in by_topic.values())
-        self.request = ProduceRequest(
+        self._has_all_ids = all(data.topic_id != ZERO_UUID for data in by_topic.values())
+        return ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
             timeout_ms=timeout_ms,
@@ -64,7 +67,7 @@ class Produce:
     def version(self, newest: int, *, is_explicit: bool) -> int:
         """The version to send it in, where the broker's newest is given. Transactions that are not of version 2 keep
         below the one that adds partitions by itself."""
-        if not self.has_all_ids:
+        if not self._has_all_ids:
             newest = min(newest, TOPIC_ID_VERSION - 1)
         return min(newest, IMPLICIT_VERSION - 1) if is_explicit else newest
 

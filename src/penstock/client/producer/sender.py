@@ -225,8 +225,8 @@ class Sender:
             sealed.append(batch.seal(rules.compression, rules.level, transactions is not None))
             counts.outgoing_byte_total += len(sealed[-1])
             counts.record_send_total += batch.record_count
-        produce = Produce(
-            taken,
+        produce = Produce(taken)
+        request = produce.request(
             sealed,
             self._client.cluster,
             acks=rules.acks,
@@ -238,7 +238,7 @@ class Sender:
             newest = self._client.version_of(node_id, ApiKey.PRODUCE)
             answer = self._client.send(
                 node_id,
-                produce.request,
+                request,
                 version=produce.version(newest, is_explicit=is_explicit),
                 timeout_ms=rules.request_timeout_ms,
                 expects_answer=rules.acks != 0,

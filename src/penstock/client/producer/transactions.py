@@ -13,7 +13,7 @@ before, which `unadded` lists, and the epoch is raised by asking where numbers n
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.client import errors
 from penstock.protocol.errors import ErrorCode
@@ -46,7 +46,9 @@ class State(enum.Enum):
 class Transactions:
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
-        self.state = State.NOT_READY
+        self._state = State.NOT_READY
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after every change of state."""
         self.error: Exception | None = None
         """Why it must abort, or cannot go on."""
         self.is_implicit = False
@@ -57,6 +59,15 @@ class Transactions:
         self._is_committing = False
         self._added: set[tuple[str, int]] = set()
         self._wanted: dict[tuple[str, int], None] = {}
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self.on_change()
 
     # -- what an application asks for
 

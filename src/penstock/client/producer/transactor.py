@@ -102,6 +102,10 @@ class Transactor:
                 self._add_partitions(deadline_ms, when_done)
             )
 
+    def stop(self) -> None:
+        if self._adding is not None:
+            self._adding.cancel()
+
     async def _add_partitions(self, deadline_ms: int, when_done: Any) -> None:
         wanted = self._transactions.unadded()
         by_topic: dict[str, list[int]] = {}
