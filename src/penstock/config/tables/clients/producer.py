@@ -37,7 +37,7 @@ CONNECTION = (
     long("connections.max.idle.ms", 9 * MINUTE_MS).means(
         "After how long without traffic a connection is closed; negative for never."
     ),
-    long("metadata.max.idle.ms", 5 * MINUTE_MS, at_least(5 * SECOND_MS), LOW).not_yet(
+    long("metadata.max.idle.ms", 5 * MINUTE_MS, at_least(5 * SECOND_MS), LOW).means(
         "For how long a topic that nothing is sent to stays in the picture of the cluster."
     ),
     boolean("enable.metrics.push", True, importance=LOW).not_yet(
