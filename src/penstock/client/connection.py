@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import __version__
+from penstock.client.buffers import BufferPool
 from penstock.client.errors import (
     BadArgument,
     Disconnected,
@@ -28,7 +29,7 @@ from penstock.client.errors import (
     UnsupportedVersion,
 )
 from penstock.client.throttling import waits_for_client
-from penstock.net.framing import SCRATCH_BYTES, FrameReader, FrameTooLarge
+from penstock.net.framing import EXACT_FRAME_BYTES, FrameReader, FrameTooLarge
 from penstock.protocol.apis import Api, ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import declaration_of
@@ -66,7 +67,10 @@ class ClientConnection:
         self._stream = stream
         self._client_id = client_id
         self._frames = FrameReader(
-            memoryview(bytearray(SCRATCH_BYTES)), frame_bytes_max=FIRST_FRAME_BYTES_MAX
+            memoryview(bytearray(EXACT_FRAME_BYTES)),
+            frame_bytes_max=FIRST_FRAME_BYTES_MAX,
+            growth=FRAME_BYTES_MAX,
+            new_room=BufferPool().take,
         )
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
@@ -229,7 +233,9 @@ class ClientConnection:
         self._frames.received(size)
         try:
             while (frame := self._frames.next_frame()) is not None:
-                self._answer(bytes(frame))  # a copy: the response may hold views of its records for long
+                # The response may hold views of its records for long, so it keeps the room that they are in.
+                kept = len(frame) > EXACT_FRAME_BYTES and self._frames.hand_over()
+                self._answer(frame if kept else bytes(frame))
         except (FrameTooLarge, MalformedMessage) as error:
             failure = MalformedAnswer(f"what {self.peer} answers cannot be read: {error}")
             failure.__cause__ = error
@@ -269,7 +275,7 @@ class ClientConnection:
             raise BadArgument(f"{described.name} cannot be sent: {error}") from error
         return [struct.pack(">i", sum(map(len, parts))), *parts]
 
-    def _answer(self, frame: bytes) -> None:
+    def _answer(self, frame: bytes | memoryview) -> None:
         if len(frame) < 4:
             raise MalformedMessage(f"an answer of {len(frame)} bytes")
         (correlation_id,) = struct.unpack_from(">i", frame)

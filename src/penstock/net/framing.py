@@ -10,6 +10,7 @@ Invariant: a frame's view is valid until the next `lend`; nobody else writes to 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 SCRATCH_BYTES = 256 * 1024  # one read takes at most this much from one peer before others get their turn
 # From this size on, read to the frame's end and no further: nothing is left to move.
@@ -23,18 +24,32 @@ class FrameTooLarge(Exception):
     """The peer announced a frame beyond the limit, or of negative length; its stream cannot be understood further."""
 
 
+def new_room(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
 class FrameReader:
     """Takes bytes as they come and gives whole frames; `penstock.net.connection` drives it."""
 
-    __slots__ = ("_buffer", "_end", "_own", "_scratch", "_start", "frame_bytes_max")
+    __slots__ = ("_buffer", "_end", "_growth", "_new_room", "_own", "_scratch", "_start", "frame_bytes_max")
 
-    def __init__(self, scratch: memoryview, *, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        scratch: memoryview,
+        *,
+        frame_bytes_max: int,
+        growth: int = GROWTH,
+        new_room: Callable[[int], memoryview] = new_room,
+    ) -> None:
+        """`growth` bounds what a mere announcement is worth; who trusts its peer takes room for a whole frame."""
         self._scratch = scratch
         self._own: memoryview | None = None
         self._buffer = scratch
         self._start = 0
         self._end = 0
         self.frame_bytes_max = frame_bytes_max
+        self._growth = growth
+        self._new_room = new_room
 
     @property
     def buffered_bytes(self) -> int:
@@ -76,6 +91,15 @@ class FrameReader:
         """Have the last frame given once more."""
         self._start -= len(frame) + 4
 
+    def hand_over(self) -> bool:
+        """Let whoever has the last frame keep its room; False where it is not alone there, and must be copied."""
+        if self._buffer is not self._own or self._start != self._end:
+            return False
+        self._own = None
+        self._buffer = self._scratch
+        self._start = self._end = 0
+        return True
+
     def settle(self) -> None:
         """Move what is left over out of the shared scratch buffer, which belongs to the next reader from now on."""
         if self._buffer is self._scratch and self._start != self._end:
@@ -101,10 +125,10 @@ class FrameReader:
         """Bring the leftover to the start of a private buffer that can hold more of its frame."""
         pending = self._end - self._start
         leftover = self._buffer[self._start : self._end]
-        wanted = max(min(frame_bytes, pending * GROWTH), EXACT_FRAME_BYTES)
+        wanted = max(min(frame_bytes, pending * self._growth), EXACT_FRAME_BYTES)
         own = self._own
         if own is None or len(own) < wanted:
-            own = memoryview(bytearray(wanted))
+            own = self._new_room(wanted)
         own[:pending] = leftover if own is not self._buffer else bytes(leftover)
         self._own = self._buffer = own
         self._start, self._end = 0, pending

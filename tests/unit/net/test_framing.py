@@ -114,3 +114,29 @@ def test_a_frame_that_is_given_back_comes_again() -> None:
     frames.give_back(second)
 
     assert [bytes(frame) for frame in iter(frames.next_frame, None)] == [b"second", b"third"]  # type: ignore[arg-type]
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 10, 60_000, EXACT_FRAME_BYTES, 70_000, 200_000]), max_size=8),
+    piece_bytes=st.sampled_from([1000, 65_536, 100_000]),
+    growth=st.sampled_from([8, 1 << 30]),
+)
+def test_a_frame_whose_room_was_handed_over_stays_as_it_was(
+    sizes: list[int], piece_bytes: int, growth: int
+) -> None:
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    frames = FrameReader(memoryview(bytearray(EXACT_FRAME_BYTES)), frame_bytes_max=1 << 20, growth=growth)
+    kept: list[bytes | memoryview] = []
+    data, position = framed(*payloads), 0
+    while position < len(data):
+        room = frames.lend()
+        size = min(piece_bytes, len(room), len(data) - position)
+        room[:size] = data[position : position + size]
+        position += size
+        frames.received(size)
+        while (frame := frames.next_frame()) is not None:
+            is_kept = len(frame) > EXACT_FRAME_BYTES and frames.hand_over()
+            kept.append(frame if is_kept else bytes(frame))
+    assert [bytes(frame) for frame in kept] == payloads
+    if growth > 8:
+        assert all(isinstance(frame, memoryview) for frame in kept if len(frame) > EXACT_FRAME_BYTES)
