@@ -30,6 +30,10 @@ T = TypeVar("T")
 # How long a caller that was interrupted, or whose time is up, waits for its coroutine to tidy up behind itself.
 CANCEL_S = 5.0
 
+# How long `close`, and the end of the interpreter, wait for the thread. Only code that blocks it takes longer, such as a
+# callback of the application; the thread is a daemon, so nothing hangs because of it.
+JOIN_S = 30.0
+
 
 class Background:
     def __init__(self, name: str = "penstock-client") -> None:
@@ -184,4 +188,4 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     except RuntimeError:  # it has stopped already
         return
     if thread is not threading.current_thread():
-        thread.join()
+        thread.join(JOIN_S)
