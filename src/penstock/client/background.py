@@ -30,8 +30,8 @@ T = TypeVar("T")
 # How long a caller that was interrupted, or whose time is up, waits for its coroutine to tidy up behind itself.
 CANCEL_S = 5.0
 
-# How long `close`, and the end of the interpreter, wait for the thread. Only code that blocks it takes longer, such as a
-# callback of the application; the thread is a daemon, so nothing hangs because of it.
+# How long `close`, and the end of the interpreter, wait for the thread. Only code that blocks it takes longer, such as
+# a callback of the application; the thread is a daemon, so nothing hangs because of it.
 JOIN_S = 30.0
 
 
