@@ -1,5 +1,12 @@
-"""The `penstock` command, one file a subcommand.
+"""The `penstock` program.
 
-A subcommand is a plain function that returns an exit status; `app` gives them names, options and help with typer,
-and `main` is the way in. Messages for people go to stderr, what a program may read to stdout. Exit status 2 means
-that the command was told something wrong, 1 that something failed."""
+    main         the way in: which command, tool or help a line asks for
+    declare      how a command is declared; `reading` reads lines by it, `app` has typer explain and refuse by it
+    commands/    one file a command, in our own words
+    kafka/       one file a tool of Kafka's, in Kafka's words
+    output       tables, columns, JSON; `progress` for what takes longer; `failures` for what goes wrong
+    connection   options that all commands share
+
+What commands do, where it is more than a call of the client, stands beside: `dump/`, `records/`, `perf/`, `top/`,
+and modules named after their command. What is for people only goes to stderr, what a program may read to stdout.
+Exit status 2 means that a command was told something wrong, 1 that something failed."""

@@ -1,7 +1,8 @@
 """Typer over the same declarations as `reading`: help, and words for a line that is not in order.
 
 Nothing runs inside typer: it answers with help, or with a refusal, or it fills in a `Call` that the quick reader
-had no patience for. See `declare` for why it rarely comes to that."""
+had no patience for. See `declare` for why it rarely comes to that.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A shell runs `penstock complete SHELL -- WORDS` when Tab is pressed and shows what that prints; `script_for` has the
 few lines that make it do so. `candidates` decides, and asks for what only a cluster knows (topics, groups) by a
-function that it is given. Completing must never print an error, wait for long, or change anything."""
+function that it is given. Completing must never print an error, wait for long, or change anything.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
         while not _is_at_end(consumer, ends, wish, quiet_ms=quiet_ms):
             left = BATCH_MAX if wish.limit is None else min(BATCH_MAX, wish.limit - count)
             began = time.monotonic()
-            messages = consumer.poll(POLL_MS, max_records=left)
+            messages = consumer.poll(timeout_ms=POLL_MS, max_records=left)
             quiet_ms = 0.0 if messages else quiet_ms + (time.monotonic() - began) * 1000
             for message in messages:
                 if ends is None or wish.follows or message.offset < ends[message.topic, message.partition]:

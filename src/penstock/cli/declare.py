@@ -16,7 +16,8 @@ stay cheap, and a command's module imports what it works with inside its functio
 comes by here.
 
 A parameter whose type is a NamedTuple is a bundle: its fields are options too (`connection.Connection`,
-`output.Output`)."""
+`output.Output`).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A command lets its exceptions rise; `guard` stands around every one of them. What is expected to happen (a broker
 that is not there, a topic that does not exist, a file that cannot be read, Ctrl-C) is a sentence on stderr. What is
-not expected is a fault of Penstock's own and shows its traceback: hiding it would help nobody."""
+not expected is a fault of Penstock's own and shows its traceback: hiding it would help nobody.
+"""
 
 from __future__ import annotations
 

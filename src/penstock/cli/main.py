@@ -6,7 +6,8 @@
 
 A line takes the shortest way: the command that it names is loaded and no other, and typer, which takes longer to
 load than a broker does to start, only comes in for help and for what is not in order. Whatever goes wrong on the
-way is told by `failures`."""
+way is told by `failures`.
+"""
 
 from __future__ import annotations
 

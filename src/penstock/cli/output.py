@@ -6,7 +6,8 @@ they are. What is meant for people only (progress, advice) goes to stderr, so th
 program.
 
 Text that comes from elsewhere (names, records) must not move a terminal's cursor or fake a row: control characters
-are shown by their escapes."""
+are shown by their escapes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Progress on stderr, for whatever takes longer than a second.
 
 Nothing is shown, and rich is not even loaded, before that second is over, nor where stderr is no terminal. Then a
-bar (or a spinner, where nobody knows how much there is to do) appears, and it is gone when the work is done."""
+bar (or a spinner, where nobody knows how much there is to do) appears, and it is gone when the work is done.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 It never refuses anything itself. Whatever it does not understand at once (help, a slip of the pen, a number that is
 none) is None, and `app` then has typer read the same line by the same declaration, for typer has the words. Where
-this reader answers, typer would answer the same; a test holds them together."""
+this reader answers, typer would answer the same; a test holds them together.
+"""
 
 from __future__ import annotations
 

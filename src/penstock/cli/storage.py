@@ -2,7 +2,8 @@
 
 A directory is formatted when it says whose it is (`meta.properties`). A node that finds none formatted does it
 itself when it first starts, so formatting is for those who want to choose the cluster's id, or who follow Kafka's
-instructions. Directories that belong to another cluster or node are refused before anything is written to any."""
+instructions. Directories that belong to another cluster or node are refused before anything is written to any.
+"""
 
 from __future__ import annotations
 

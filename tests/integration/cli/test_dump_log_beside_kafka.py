@@ -1,7 +1,8 @@
 """`kafka-dump-log.sh` prints what Apache Kafka's own DumpLogSegments prints of the same files, line by line.
 
 The files are those of a node that had producers, transactions, and groups of both protocols. Needs the jars of
-Apache Kafka, as `test_dump_log_segments` does."""
+Apache Kafka, as `test_dump_log_segments` does.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Blocks marked `sh` are typed line by line, in order, into one shell for each guide, against one broker; what a block
 shows under a line has to come, where figures, ids and the width of gaps do not matter, `...` stands for anything,
 and a block that is marked `status=1` has to end so. Addresses and folders are replaced by those of the test, and
-`penstock` is the one of this project."""
+`penstock` is the one of this project.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ They name a port and a folder for all the world (localhost:9092, /tmp/kraft-comb
 copy of `bin/` and `config/` of its own, in which those are free ones, and the same replacements are made in the
 lines that are typed; nothing else is changed. What runs until it is told to stop is started in the background, as
 the documents' "open another terminal", and stopped by Ctrl-C. Left out is what needs several brokers, or services
-that are still to come; those say so."""
+that are still to come; those say so.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One file a command, named after it; its `command` is a `Command` or a `Group`.
 
 Nothing is imported here: a line loads the one command that it names. A module of this package imports at its top
-only what declares its options; what it works with, it imports inside its functions."""
+only what declares its options; what it works with, it imports inside its functions.
+"""
 
 from __future__ import annotations
 

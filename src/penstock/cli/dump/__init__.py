@@ -6,4 +6,5 @@
     json_form    declared messages as Kafka writes them in JSON
 
 Files are only read, also while a node writes to them. `penstock logs dump` and `kafka-dump-log.sh` print what is
-found here."""
+found here.
+"""

@@ -2,7 +2,8 @@
 
 A decoder turns a record into two texts, or None where there is nothing to show. For the internal topics these are
 JSON in the form of Kafka's own tools; a record that cannot be read says so in its place, and the others are shown
-all the same."""
+all the same.
+"""
 
 from __future__ import annotations
 

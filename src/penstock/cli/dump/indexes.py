@@ -1,7 +1,8 @@
 """The files beside a segment: what is in them, and where they disagree with it.
 
 An index that disagrees does no harm that a restart would not mend (a node builds it again), but it is how a damaged
-disk shows first."""
+disk shows first.
+"""
 
 from __future__ import annotations
 

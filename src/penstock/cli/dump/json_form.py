@@ -1,7 +1,8 @@
 """A declared message as JSON, in the form that Kafka's own tools print.
 
 Names are in camel case, in the order of the declaration; bytes are base64, ids are Kafka's spelling of them. A
-tagged field stands there only where it is not the default; a field that the version lacks never does."""
+tagged field stands there only where it is not the default; a field that the version lacks never does.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@
 Kafka's own readers do.
 
 Deliberately different: help goes to stdout and ends with 0; where no --bootstrap-server is said,
-PENSTOCK_BOOTSTRAP_SERVERS or localhost:9092 is meant."""
+PENSTOCK_BOOTSTRAP_SERVERS or localhost:9092 is meant.
+"""
 
 from __future__ import annotations
 

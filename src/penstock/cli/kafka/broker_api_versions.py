@@ -1,5 +1,6 @@
 """`kafka-broker-api-versions.sh`: which requests each broker of a cluster understands, and which of them this
-client would use."""
+client would use.
+"""
 
 from __future__ import annotations
 

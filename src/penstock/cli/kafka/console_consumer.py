@@ -194,7 +194,7 @@ class Printer:
         while messages_max is None or messages_max < 0 or self.count < messages_max:
             left = BATCH_MAX if messages_max is None or messages_max < 0 else messages_max - self.count
             messages = consumer.poll(
-                POLL_MS if patience_ms is None else patience_ms, max_records=min(left, BATCH_MAX)
+                timeout_ms=POLL_MS if patience_ms is None else patience_ms, max_records=min(left, BATCH_MAX)
             )
             if not messages and patience_ms is not None:
                 return

@@ -1,5 +1,6 @@
 """`kafka-consumer-perf-test.sh`: a consumer's throughput, in the columns that scripts read out of Kafka's own
-tool."""
+tool.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 With `-daemon` the node goes on by itself when it serves; what it says then stands in a file of LOG_DIR (by default,
 of the user's state directory). Kafka's script comes back before anyone knows whether the broker started; this one
-does not."""
+does not.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def consume(load: ConsumeLoad, settings: Mapping[str, object], told: Told) -> Co
         count = 0
         last = clock()
         while count < load.count:
-            messages = consumer.poll(POLL_MS, max_records=min(POLL_RECORDS, load.count - count))
+            messages = consumer.poll(timeout_ms=POLL_MS, max_records=min(POLL_RECORDS, load.count - count))
             now = clock()
             if messages:
                 last = now

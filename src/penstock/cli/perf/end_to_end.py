@@ -38,12 +38,12 @@ def measure(
         consumer.assign(partitions)
         for partition, end in consumer.end_offsets(partitions).items():
             consumer.seek(partition, end)
-        consumer.poll(0)
+        consumer.poll(timeout_ms=0)
         for number in range(count):
             value = bytes([rng.choice(LETTERS)]) * size
             began = time.perf_counter()
             producer.send(topic, value).result(PATIENCE_MS / 1000)
-            messages = consumer.poll(PATIENCE_MS)
+            messages = consumer.poll(timeout_ms=PATIENCE_MS)
             took_ms = (time.perf_counter() - began) * 1000
             _check(value, messages)
             latencies.add(took_ms)

@@ -1,7 +1,8 @@
 """What snapshots say: rates between two of them, lag, and what is not well.
 
 A rate is what was added between two looks, divided by the time between them. A partition that begins anew (its
-topic was deleted and made again) counts nothing for that look rather than something negative."""
+topic was deleted and made again) counts nothing for that look rather than something negative.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What is pressed on the keyboard, without waiting for Enter.
 
 While it is entered, the terminal gives every key at once and shows none of them; however it is left, the terminal
-is as it was. Where stdin is no terminal there are no keys, and waiting for one is only waiting."""
+is as it was. Where stdin is no terminal there are no keys, and waiting for one is only waiting.
+"""
 
 from __future__ import annotations
 
