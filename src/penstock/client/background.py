@@ -53,8 +53,14 @@ class Background:
         try:
             self._check_thread()
             loop = self._post(call.start)
-        except BaseException:
+        except Exception:
             coroutine.close()  # it will never run, and says so otherwise
+            raise
+        except BaseException:  # Ctrl-C at this very moment: it may run already, and ends where it runs
+            if self._loop is None:
+                coroutine.close()
+            else:
+                self._cancel(self._loop, call)
             raise
         try:
             return outcome.result(timeout_s)
@@ -154,6 +160,9 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        else:  # it was never handed over, or would stand before this in the loop's queue
+            self._coroutine.close()
+            self.outcome.cancel()
 
     def _finish(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():

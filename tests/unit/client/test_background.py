@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,43 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> Non
         background.call(interrupt_and_wait())
     assert ended.is_set()
     assert background.call(double(1)) == 2
+
+
+def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = threading.Event()
+    ended_in: list[str] = []
+    post = background._post
+
+    def post_and_be_interrupted(callback: Any, *arguments: Any) -> None:
+        post(callback, *arguments)
+        assert started.wait(60)
+        raise KeyboardInterrupt
+
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended_in.append(threading.current_thread().name)
+
+    monkeypatch.setattr(background, "_post", post_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.call(wait())
+    assert ended_in == ["test-background"]
+
+
+def test_ctrl_c_before_a_call_is_handed_over_leaves_nothing_behind(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_interrupted(callback: Any, *arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    background.call(double(1))
+    monkeypatch.setattr(background, "_post", be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.call(double(1))
 
 
 def test_a_call_from_its_own_thread_is_refused(background: Background) -> None:
