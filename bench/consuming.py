@@ -104,7 +104,7 @@ OURS: dict[str, Read] = {
 }
 PROMISES = {OBJECTS: 1.5, ASYNC_OBJECTS: 1.5, ARROW: 10.0}
 OTHERS: dict[str, tuple[Read, int]] = {
-    "confluent-kafka": (confluent, SLOW_COUNT),
+    "confluent-kafka": (confluent, RECORD_COUNT),
     "aiokafka": (aiokafka, RECORD_COUNT),
     "kafka-python": (kafka_python, SLOW_COUNT),
 }
