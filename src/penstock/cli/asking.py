@@ -22,7 +22,7 @@ from penstock.runtime.loop import run
 Family = TypeVar("Family", bound=AdminCalls)
 Result = TypeVar("Result")
 
-CONNECT_MS = 3_000
+CONNECT_S = 3.0
 
 
 def ask(
@@ -38,7 +38,7 @@ async def _ask(
     client = ClusterClient(AdminSettings.of(_of_admin(settings)))
     try:
         admin = family(client)
-        await admin.connect(timeout_ms=min(CONNECT_MS, client.api_timeout_ms))
+        await admin.connect(timeout=min(CONNECT_S, client.api_timeout_ms / 1000))
         return await work(admin)
     finally:
         await client.close(timeout_ms=0)

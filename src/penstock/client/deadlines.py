@@ -1,19 +1,63 @@
-"""Waiting until a deadline, and saying afterwards what was in the way."""
+"""Waiting until a deadline, and saying afterwards what was in the way.
+
+Applications say how long they wait in seconds, as everywhere in Python, and inside a deadline is a millisecond of the
+loop's clock. `seconds` and `milliseconds` stand between the two: every public call that takes a `timeout` reads it by
+one of them, and nothing else does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar, overload
 
 from penstock.client.backoff import Backoff
-from penstock.client.errors import PenstockError
+from penstock.client.errors import BadArgument, PenstockError
 
 T = TypeVar("T")
 
+FOREVER_S: Final = 366 * 24 * 3600.0  # no timer of the system overflows at that, and nobody sees it pass
+
 Explain = Callable[[int, PenstockError | None], PenstockError]
 """Makes the exception for a wait that was too long: how long it was, and what went wrong last."""
+
+
+@overload
+def seconds(timeout: float) -> float: ...
+
+
+@overload
+def seconds(timeout: None) -> None: ...
+
+
+@overload
+def seconds(timeout: float | None) -> float | None: ...
+
+
+def seconds(timeout: float | None) -> float | None:
+    """What a call was given as its `timeout`; None, the client's own patience, remains that."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise BadArgument(f"timeout is {timeout!r}, and must be a number of seconds")
+    if not timeout >= 0:  # as NaN is not, either
+        raise BadArgument(f"timeout is {timeout!r}, and must be 0 seconds or more")
+    return float(min(timeout, FOREVER_S))
+
+
+@overload
+def milliseconds(timeout: float) -> int: ...
+
+
+@overload
+def milliseconds(timeout: float | None) -> int | None: ...
+
+
+def milliseconds(timeout: float | None) -> int | None:
+    """The same, for a deadline."""
+    given = seconds(timeout)
+    return None if given is None else round(given * 1000)
 
 
 def now_ms() -> int:

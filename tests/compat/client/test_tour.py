@@ -453,7 +453,7 @@ async def test_topics_are_made_described_grown_and_deleted(face: Face) -> None:
     await done(admin.delete_topic(name))
     await eventually(admin.list_topics, lambda listed: name not in {each.name for each in listed})
     with pytest.raises(errors.UnknownTopicOrPartition):
-        await done(admin.describe_topic(name, timeout_ms=2000))
+        await done(admin.describe_topic(name, timeout=2))
 
 
 async def test_settings_of_a_topic_are_told_and_changed(face: Face, topic: str) -> None:

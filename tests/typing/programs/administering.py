@@ -76,7 +76,7 @@ FIRST = TopicPartition("orders", 0)
 
 def open_and_close() -> None:
     with Admin("localhost:9092", client_id="me", request_timeout_ms=1000) as admin:
-        admin.connect(timeout_ms=1000)
+        admin.connect(timeout=1)
     other = Admin(["a:1", "b:1"], settings={"retries": "3"})
     other.close()
     told: object = other.settings.get("retries")
@@ -93,7 +93,7 @@ def manage_topics(admin: Admin) -> None:
     topic: TopicDescription = admin.describe_topic("orders", include_authorized_operations=True)
     described: dict[str, TopicDescription] = admin.describe_topics([listed.name for listed in topics])
     partitions: tuple[PartitionDescription, ...] = topic.partitions
-    admin.delete_topic("a", timeout_ms=100)
+    admin.delete_topic("a", timeout=0.1)
     admin.delete_topics(["b"])
     print(created, several, described, partitions)
 

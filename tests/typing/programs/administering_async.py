@@ -77,7 +77,7 @@ FIRST = TopicPartition("orders", 0)
 
 async def open_and_close() -> None:
     async with Admin("localhost:9092", client_id="me", request_timeout_ms=1000) as admin:
-        await admin.connect(timeout_ms=1000)
+        await admin.connect(timeout=1)
     other = Admin(["a:1", "b:1"], settings={"retries": "3"})
     await other.close()
     told: object = other.settings.get("retries")
@@ -96,7 +96,7 @@ async def manage_topics(admin: Admin) -> None:
     topic: TopicDescription = await admin.describe_topic("orders", include_authorized_operations=True)
     described: dict[str, TopicDescription] = await admin.describe_topics([listed.name for listed in topics])
     partitions: tuple[PartitionDescription, ...] = topic.partitions
-    await admin.delete_topic("a", timeout_ms=100)
+    await admin.delete_topic("a", timeout=0.1)
     await admin.delete_topics(["b"])
     print(created, several, described, partitions)
 

@@ -132,7 +132,7 @@ async def _execute(said: Said, admin: ReassigningAdmin) -> None:
         raise reassigning.BadPlan(f"Error reassigning partition(s):\n{told}") from None
     print(f"Successfully started partition reassignment{_s(plan.replicas)} for {_names(plan.replicas)}")
     if plan.directories:
-        await admin.alter_replica_log_dirs(plan.directories, timeout_ms=said.integer("timeout"))
+        await admin.alter_replica_log_dirs(plan.directories, timeout=said.number("timeout") / 1000)
         for replica, path in sorted(plan.directories.items()):
             print(
                 f"Successfully started moving log directory to {path} for replica "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock import Admin, TopicPartition
 
-ASK_TIMEOUT_MS = 5_000
+ASK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,11 @@ class Watcher:
         from penstock import TopicPartition
 
         admin = self._admin
-        cluster = admin.describe_cluster(timeout_ms=ASK_TIMEOUT_MS)
+        cluster = admin.describe_cluster(timeout=ASK_S)
         names = [
-            topic.name
-            for topic in admin.list_topics(include_internal=self._shows_internal, timeout_ms=ASK_TIMEOUT_MS)
+            topic.name for topic in admin.list_topics(include_internal=self._shows_internal, timeout=ASK_S)
         ]
-        topics = admin.describe_topics(names, timeout_ms=ASK_TIMEOUT_MS) if names else {}
+        topics = admin.describe_topics(names, timeout=ASK_S) if names else {}
         led = {
             TopicPartition(topic.name, partition.index): partition
             for topic in topics.values()
@@ -105,14 +104,14 @@ class Watcher:
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        listed = self._admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout_ms=ASK_TIMEOUT_MS)
+        listed = self._admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout=ASK_S)
         return {partition: one.offset for partition, one in listed.items()}
 
     def _sizes(self) -> tuple[dict[tuple[str, int], int], dict[int, int]]:
         """The size of each partition's largest copy, and what all copies on a broker take."""
         sizes: dict[tuple[str, int], int] = {}
         used: dict[int, int] = {}
-        for broker, directories in self._admin.describe_log_dirs(timeout_ms=ASK_TIMEOUT_MS).items():
+        for broker, directories in self._admin.describe_log_dirs(timeout=ASK_S).items():
             for directory in directories:
                 for replica in directory.replicas:
                     place = replica.partition.topic, replica.partition.partition
@@ -121,12 +120,12 @@ class Watcher:
         return sizes, used
 
     def _groups(self) -> dict[str, GroupState]:
-        listed = self._admin.list_groups(timeout_ms=ASK_TIMEOUT_MS)
+        listed = self._admin.list_groups(timeout=ASK_S)
         if not listed:
             return {}
         names = [group.group_id for group in listed]
-        described = self._admin.describe_groups(names, timeout_ms=ASK_TIMEOUT_MS)
-        lags = self._admin.groups_lag(names, timeout_ms=ASK_TIMEOUT_MS)
+        described = self._admin.describe_groups(names, timeout=ASK_S)
+        lags = self._admin.groups_lag(names, timeout=ASK_S)
         return {
             name: GroupState(
                 str(group.state),

@@ -1,5 +1,7 @@
 """Access control lists: who may do what to which resource."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -110,10 +112,10 @@ class AclFilter:
 
 class AclsAdmin(AdminCalls):
     async def describe_acls(
-        self, matching: AclFilter | None = None, *, timeout_ms: int | None = None
+        self, matching: AclFilter | None = None, *, timeout: float | None = None
     ) -> list[Acl]:
         """The entries that pass a filter, or all, in order."""
-        call = self._begin("describe access control", timeout_ms)
+        call = self._begin("describe access control", timeout)
         request = wire.acls.describe_request(matching or AclFilter())
 
         async def attempt() -> list[Acl]:
@@ -121,12 +123,12 @@ class AclsAdmin(AdminCalls):
 
         return await call.repeat(attempt)
 
-    async def create_acl(self, acl: Acl, *, timeout_ms: int | None = None) -> None:
-        await only(self.create_acls([acl], timeout_ms=timeout_ms))
+    async def create_acl(self, acl: Acl, *, timeout: float | None = None) -> None:
+        await only(self.create_acls([acl], timeout=timeout))
 
-    async def create_acls(self, acls: Iterable[Acl], *, timeout_ms: int | None = None) -> dict[Acl, None]:
+    async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> dict[Acl, None]:
         """Add entries; one that is there already is no error."""
-        call = self._begin("create access control entries", timeout_ms)
+        call = self._begin("create access control entries", timeout)
 
         async def attempt(wanted: list[Acl]) -> Answers[Acl, None]:
             return wire.acls.read_created(wanted, await call.ask_controller(wire.acls.create_request(wanted)))
@@ -134,10 +136,10 @@ class AclsAdmin(AdminCalls):
         return await call.each(acls, attempt)
 
     async def delete_acls(
-        self, filters: Iterable[AclFilter | Acl], *, timeout_ms: int | None = None
+        self, filters: Iterable[AclFilter | Acl], *, timeout: float | None = None
     ) -> dict[AclFilter, list[Acl]]:
         """Remove all entries that pass one of the filters; tells which that were."""
-        call = self._begin("delete access control entries", timeout_ms)
+        call = self._begin("delete access control entries", timeout)
         wanted = [AclFilter.exactly(each) if isinstance(each, Acl) else each for each in filters]
 
         async def attempt(filters: list[AclFilter]) -> Answers[AclFilter, list[Acl]]:

@@ -9,6 +9,8 @@ administers wants to know. Only topics that this Admin has just made are waited 
 them at the same time.
 """
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import asyncio
@@ -24,6 +26,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient, CoordinatorKind
 from penstock.client.coordinators import PASSING
+from penstock.client.deadlines import milliseconds
 from penstock.client.errors import ItemsFailed, PenstockError
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode, UnsupportedField
@@ -51,23 +54,23 @@ class AdminCalls:
         self._fresh_topics: set[str] = set()
         """Topics made here that not every broker may have heard of yet."""
 
-    async def connect(self, *, timeout_ms: int | None = None) -> None:
+    async def connect(self, *, timeout: float | None = None) -> None:
         """Reach the cluster now rather than with the first call; `NoBrokersAvailable` if nobody answers in time."""
-        await self._client.refresh(deadline_ms=self._client.deadline(timeout_ms))
+        await self._client.refresh(deadline_ms=self._client.deadline(milliseconds(timeout)))
 
-    def _begin(self, what: str, timeout_ms: int | None) -> Call:
+    def _begin(self, what: str, timeout: float | None) -> Call:
         """`what` completes the sentence "could not ..."."""
-        return Call(self._client, what, timeout_ms, self._fresh_topics)
+        return Call(self._client, what, timeout, self._fresh_topics)
 
 
 class Call:
     def __init__(
-        self, client: ClusterClient, what: str, timeout_ms: int | None, fresh_topics: set[str]
+        self, client: ClusterClient, what: str, timeout: float | None, fresh_topics: set[str]
     ) -> None:
         self._client = client
         self._what = what
         self._fresh_topics = fresh_topics
-        self._deadline_ms = client.deadline(timeout_ms)
+        self._deadline_ms = client.deadline(milliseconds(timeout))
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
         self._asks_controllers = bool(settings.get("bootstrap.controllers"))
@@ -76,6 +79,10 @@ class Call:
     def left_ms(self) -> int:
         """How much of the call's time is left."""
         return max(0, self._deadline_ms - self._client.now_ms())
+
+    def left_s(self) -> float:
+        """The same as the `timeout` of another call that is part of this one."""
+        return self.left_ms() / 1000
 
     def request_ms(self) -> int:
         """How long a broker may take for one request of this call."""

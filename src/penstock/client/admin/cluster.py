@@ -1,5 +1,7 @@
 """The cluster as a whole: its brokers, what they serve, and taking one of them off the books."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -47,10 +49,10 @@ class ClusterAdmin(AdminCalls):
         *,
         include_fenced: bool = False,
         include_authorized_operations: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> ClusterDescription:
         """Its id, its brokers and who speaks for its controller; by `bootstrap.controllers`, its controllers."""
-        call = self._begin("describe the cluster", timeout_ms)
+        call = self._begin("describe the cluster", timeout)
         try:
             request = wire.cluster.describe_request(
                 fenced=include_fenced,
@@ -63,15 +65,15 @@ class ClusterAdmin(AdminCalls):
                 raise  # only brokers of Kafka 4.0 and later can tell
         return wire.cluster.read_metadata(await call.ask(wire.cluster.metadata_request()))
 
-    async def api_versions(self, *, timeout_ms: int | None = None) -> Mapping[int, tuple[ServedApi, ...]]:
+    async def api_versions(self, *, timeout: float | None = None) -> Mapping[int, tuple[ServedApi, ...]]:
         """What each broker serves, by its id."""
-        call = self._begin("ask brokers what they serve", timeout_ms)
+        call = self._begin("ask brokers what they serve", timeout)
         responses = await call.everywhere(wire.cluster.versions_request())
         return {node_id: wire.cluster.read_versions(response) for node_id, response in responses.items()}
 
-    async def unregister_broker(self, broker: int, *, timeout_ms: int | None = None) -> None:
+    async def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
         """Have the controller forget a broker that is stopped and will not come back."""
-        call = self._begin(f"unregister broker {broker}", timeout_ms)
+        call = self._begin(f"unregister broker {broker}", timeout)
 
         async def attempt() -> None:
             response = await call.ask(wire.cluster.unregister_request(broker))

@@ -1,5 +1,7 @@
 """Settings of topics, brokers, groups, loggers and client metrics: describe and alter."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -150,11 +152,11 @@ class ConfigsAdmin(AdminCalls):
         names: Iterable[str] | None = None,
         synonyms: bool = False,
         documentation: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> Config:
         """The settings of one resource by name; all of them, or those in `names`."""
         described = self.describe_configs(
-            [resource], names=names, synonyms=synonyms, documentation=documentation, timeout_ms=timeout_ms
+            [resource], names=names, synonyms=synonyms, documentation=documentation, timeout=timeout
         )
         return await only(described)
 
@@ -165,9 +167,9 @@ class ConfigsAdmin(AdminCalls):
         names: Iterable[str] | None = None,
         synonyms: bool = False,
         documentation: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[ConfigResource, Config]:
-        call = self._begin("describe settings", timeout_ms)
+        call = self._begin("describe settings", timeout)
         wanted_names = None if names is None else list(names)
 
         async def ask(
@@ -189,21 +191,21 @@ class ConfigsAdmin(AdminCalls):
         append: Mapping[str, object] | None = None,
         subtract: Mapping[str, object] | None = None,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Change settings of one resource: `alter_config(ConfigResource.topic("orders"), {"retention.ms": 60000})`."""
         change = ConfigChange(set=set or {}, unset=unset, append=append or {}, subtract=subtract or {})
-        await only(self.alter_configs({resource: change}, validate_only=validate_only, timeout_ms=timeout_ms))
+        await only(self.alter_configs({resource: change}, validate_only=validate_only, timeout=timeout))
 
     async def alter_configs(
         self,
         changes: Mapping[ConfigResource, ConfigChange],
         *,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[ConfigResource, None]:
         """Change settings of several resources; each is changed as a whole or not at all."""
-        call = self._begin("alter settings", timeout_ms)
+        call = self._begin("alter settings", timeout)
 
         async def ask(node_id: int | None, resources: list[ConfigResource]) -> Answers[ConfigResource, None]:
             request = wire.configs.alter_request(
@@ -214,10 +216,10 @@ class ConfigsAdmin(AdminCalls):
         return await call.each(changes, call.to(_owners, ask))
 
     async def list_config_resources(
-        self, types: Iterable[ResourceType] = (), *, timeout_ms: int | None = None
+        self, types: Iterable[ResourceType] = (), *, timeout: float | None = None
     ) -> list[ConfigResource]:
         """Everything that has settings of its own; of the given types, or all."""
-        call = self._begin("list resources", timeout_ms)
+        call = self._begin("list resources", timeout)
         request = wire.configs.list_request(list(types))
         return wire.configs.read_listed(await call.ask(request))
 

@@ -1,5 +1,7 @@
 """Features of the cluster and their levels (KIP-584): which are in force, which are supported, and changing them."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -44,10 +46,10 @@ class FeatureUpdate:
 
 class FeaturesAdmin(AdminCalls):
     async def describe_features(
-        self, *, broker: int | None = None, timeout_ms: int | None = None
+        self, *, broker: int | None = None, timeout: float | None = None
     ) -> FeaturesDescription:
         """As any broker tells it, or one."""
-        call = self._begin("describe features", timeout_ms)
+        call = self._begin("describe features", timeout)
         return wire.features.read_described(await call.ask_node(broker, wire.features.describe_request()))
 
     async def update_features(
@@ -55,10 +57,10 @@ class FeaturesAdmin(AdminCalls):
         updates: Mapping[str, int | FeatureUpdate],
         *,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, None]:
         """Change levels: `update_features({"metadata.version": 29})`. Brokers of Kafka 4.0 and later do all or none."""
-        call = self._begin("update features", timeout_ms)
+        call = self._begin("update features", timeout)
         wanted = {
             name: update if isinstance(update, FeatureUpdate) else FeatureUpdate(level=update)
             for name, update in updates.items()

@@ -1,5 +1,7 @@
 """How far groups have read: look it up, set it, forget it."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +30,7 @@ class GroupOffsetsAdmin(AdminCalls):
         partitions: Iterable[TopicPartition | tuple[str, int]] | None = None,
         *,
         require_stable: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, GroupOffset | None]:
         """What a group has committed; None for a partition that was asked for and has no offset.
 
@@ -36,7 +38,7 @@ class GroupOffsetsAdmin(AdminCalls):
         """
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         return await only(
-            self.list_groups_offsets({group_id: wanted}, require_stable=require_stable, timeout_ms=timeout_ms)
+            self.list_groups_offsets({group_id: wanted}, require_stable=require_stable, timeout=timeout)
         )
 
     async def list_groups_offsets(
@@ -44,10 +46,10 @@ class GroupOffsetsAdmin(AdminCalls):
         groups: Mapping[str, Iterable[TopicPartition] | None],
         *,
         require_stable: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, dict[TopicPartition, GroupOffset | None]]:
         """The offsets of several groups: of some partitions, or where None is given of all."""
-        call = self._begin("list offsets of groups", timeout_ms)
+        call = self._begin("list offsets of groups", timeout)
         wanted = {group: None if told is None else list(told) for group, told in groups.items()}
 
         async def ask(
@@ -65,10 +67,10 @@ class GroupOffsetsAdmin(AdminCalls):
         group_id: str,
         offsets: Mapping[TopicPartition, int | GroupOffset],
         *,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
         """Set what a group has committed. Only a group without members may be altered."""
-        call = self._begin(f"alter offsets of group {group_id}", timeout_ms)
+        call = self._begin(f"alter offsets of group {group_id}", timeout)
         wanted = {
             TopicPartition(*partition): each if isinstance(each, GroupOffset) else GroupOffset(offset=each)
             for partition, each in offsets.items()
@@ -86,10 +88,10 @@ class GroupOffsetsAdmin(AdminCalls):
         return await call.each(wanted, attempt)
 
     async def delete_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, None]:
         """Forget what a group has committed on partitions of topics that it is not reading."""
-        call = self._begin(f"delete offsets of group {group_id}", timeout_ms)
+        call = self._begin(f"delete offsets of group {group_id}", timeout)
 
         async def attempt(wanted: list[TopicPartition]) -> Answers[TopicPartition, None]:
             request = wire.group_offsets.delete_request(group_id, wanted)

@@ -5,6 +5,8 @@ broker decide; streams groups (KIP-1071) share out tasks rather than partitions;
 members read one partition. One call describes all of them: it finds out which type each group has.
 """
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -179,10 +181,10 @@ class GroupsAdmin(AdminCalls):
         *,
         types: Iterable[GroupType | str] = (),
         states: Iterable[GroupState | str] = (),
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> list[GroupListing]:
         """The groups of the cluster by name; only of the given types and in the given states, if any are given."""
-        call = self._begin("list groups", timeout_ms)
+        call = self._begin("list groups", timeout)
         request = wire.groups.list_request(
             types=[_spelled(GroupType, each) for each in types],
             states=[_spelled(GroupState, each) for each in states],
@@ -196,7 +198,7 @@ class GroupsAdmin(AdminCalls):
         *,
         type: GroupType | None = None,
         include_authorized_operations: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> GroupDescription:
         """State, members and assignments of a group; the class of what is returned tells the group's type."""
         return await only(
@@ -204,7 +206,7 @@ class GroupsAdmin(AdminCalls):
                 [group_id],
                 type=type,
                 include_authorized_operations=include_authorized_operations,
-                timeout_ms=timeout_ms,
+                timeout=timeout,
             )
         )
 
@@ -214,10 +216,10 @@ class GroupsAdmin(AdminCalls):
         *,
         type: GroupType | None = None,
         include_authorized_operations: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, GroupDescription]:
         """Describe groups of any types, or only of one."""
-        call = self._begin("describe groups", timeout_ms)
+        call = self._begin("describe groups", timeout)
         found: dict[str, GroupDescription] = {}
         failed: dict[str, PenstockError] = {}
         left = list(dict.fromkeys(group_ids))
@@ -241,14 +243,14 @@ class GroupsAdmin(AdminCalls):
 
         return await call.settle(group_ids, call.to_coordinators(CoordinatorKind.GROUP, ask))
 
-    async def delete_group(self, group_id: str, *, timeout_ms: int | None = None) -> None:
+    async def delete_group(self, group_id: str, *, timeout: float | None = None) -> None:
         """Forget a group without members and all its offsets."""
-        await only(self.delete_groups([group_id], timeout_ms=timeout_ms))
+        await only(self.delete_groups([group_id], timeout=timeout))
 
     async def delete_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, group_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, None]:
-        call = self._begin("delete groups", timeout_ms)
+        call = self._begin("delete groups", timeout)
 
         async def ask(node_id: int | None, ids: list[str]) -> Answers[str, None]:
             return wire.groups.read_deleted(await call.ask_node(node_id, wire.groups.delete_request(ids)))
@@ -262,13 +264,13 @@ class GroupsAdmin(AdminCalls):
         member_ids: Iterable[str] = (),
         instance_ids: Iterable[str] = (),
         reason: str = "removed by an administrator",
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, None]:
         """Have members leave a classic or consumer group; all that there are, if none is named."""
-        call = self._begin(f"remove members of group {group_id}", timeout_ms)
+        call = self._begin(f"remove members of group {group_id}", timeout)
         members, instances = list(member_ids), list(instance_ids)
         if not members and not instances:
-            group = await self.describe_group(group_id, timeout_ms=call.left_ms())
+            group = await self.describe_group(group_id, timeout=call.left_s())
             # A static member has to be named by its instance, or the broker does not let it go (KIP-345).
             instances = [each.instance_id for each in group.members if each.instance_id is not None]
             members = [each.member_id for each in group.members if each.instance_id is None]

@@ -1,5 +1,7 @@
 """How far groups are behind, in records and in time: what they have committed beside where partitions end."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -38,25 +40,25 @@ class PartitionLag:
 
 class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
     async def group_lag(
-        self, group_id: str, *, with_time: bool = False, timeout_ms: int | None = None
+        self, group_id: str, *, with_time: bool = False, timeout: float | None = None
     ) -> list[PartitionLag]:
         """How far a group is behind, partition by partition: those that it has offsets of or reads now.
 
         With `with_time` also in milliseconds, for which one batch is fetched of each partition that it is behind on.
         """
-        return await only(self.groups_lag([group_id], with_time=with_time, timeout_ms=timeout_ms))
+        return await only(self.groups_lag([group_id], with_time=with_time, timeout=timeout))
 
     async def groups_lag(
-        self, group_ids: Iterable[str], *, with_time: bool = False, timeout_ms: int | None = None
+        self, group_ids: Iterable[str], *, with_time: bool = False, timeout: float | None = None
     ) -> dict[str, list[PartitionLag]]:
         """The lag of several groups, with one question for each kind of fact rather than one for each group."""
-        call = self._begin("tell the lag of groups", timeout_ms)
-        groups = await self.describe_groups(group_ids, timeout_ms=call.left_ms())
-        committed = await self._committed(groups, timeout_ms=call.left_ms())
+        call = self._begin("tell the lag of groups", timeout)
+        groups = await self.describe_groups(group_ids, timeout=call.left_s())
+        committed = await self._committed(groups, timeout=call.left_s())
         readers = {group_id: _readers(group) for group_id, group in groups.items()}
         partitions = {each for group_id in groups for each in (*committed[group_id], *readers[group_id])}
-        ends = await self._listed(dict.fromkeys(partitions, LATEST), timeout_ms=call.left_ms())
-        starts = await self._listed(dict.fromkeys(partitions, EARLIEST), timeout_ms=call.left_ms())
+        ends = await self._listed(dict.fromkeys(partitions, LATEST), timeout=call.left_s())
+        starts = await self._listed(dict.fromkeys(partitions, EARLIEST), timeout=call.left_s())
         lags = {
             group_id: [
                 _lag(
@@ -104,15 +106,15 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
         return ask
 
     async def _committed(
-        self, groups: Mapping[str, GroupDescription], *, timeout_ms: int
+        self, groups: Mapping[str, GroupDescription], *, timeout: float
     ) -> dict[str, dict[TopicPartition, GroupOffset | None]]:
         """What groups have read. A share group has no commits, but a place where it begins."""
-        call = self._begin("list offsets of groups", timeout_ms)
+        call = self._begin("list offsets of groups", timeout)
         sharing = [group_id for group_id, group in groups.items() if group.type is GroupType.SHARE]
         others = [group_id for group_id in groups if group_id not in sharing]
-        committed = await self.list_groups_offsets(dict.fromkeys(others), timeout_ms=call.left_ms())
+        committed = await self.list_groups_offsets(dict.fromkeys(others), timeout=call.left_s())
         for group_id in sharing:
-            starts = await self.list_share_group_offsets(group_id, timeout_ms=call.left_ms())
+            starts = await self.list_share_group_offsets(group_id, timeout=call.left_s())
             committed[group_id] = {
                 partition: None if start.start_offset is None else GroupOffset(offset=start.start_offset)
                 for partition, start in starts.items()
@@ -120,11 +122,11 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
         return committed
 
     async def _listed(
-        self, wanted: Mapping[TopicPartition, int], *, timeout_ms: int
+        self, wanted: Mapping[TopicPartition, int], *, timeout: float
     ) -> Mapping[TopicPartition, ListedOffset]:
         """Offsets of partitions as far as they can be had: a topic that is gone does not hide the lag on others."""
         try:
-            return await self.list_offsets(wanted, timeout_ms=timeout_ms)
+            return await self.list_offsets(wanted, timeout=timeout)
         except ItemsFailed as failed:
             return failed.results
 

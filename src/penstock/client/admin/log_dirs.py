@@ -1,5 +1,7 @@
 """Log directories: what lies in which, how full they are, and moving replicas between those of one broker."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -53,10 +55,10 @@ class LogDirsAdmin(AdminCalls):
         brokers: Iterable[int] | None = None,
         *,
         topics: Iterable[str] | None = None,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[int, list[LogDirectory]]:
         """The log directories of some brokers, or of all, and what of some topics, or of all, lies there."""
-        call = self._begin("describe log directories", timeout_ms)
+        call = self._begin("describe log directories", timeout)
         wanted = None if topics is None else await call.partitions_of(topics)
         request = wire.log_dirs.describe_request(wanted)
         if brokers is None:
@@ -73,10 +75,10 @@ class LogDirsAdmin(AdminCalls):
         self,
         directories: Mapping[Replica, str] | Mapping[tuple[str, int, int], str],
         *,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[Replica, None]:
         """Begin to move replicas to other directories of their brokers: `{("orders", 0, 1): "/data/2"}`."""
-        call = self._begin("move replicas between log directories", timeout_ms)
+        call = self._begin("move replicas between log directories", timeout)
         wanted = {Replica(*replica): path for replica, path in directories.items()}
 
         async def ask(broker: int | None, replicas: list[Replica]) -> Answers[Replica, None]:

@@ -1,5 +1,7 @@
 """The ends of partitions, offsets by time, and deleting records before an offset."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import datetime
@@ -51,13 +53,13 @@ class OffsetsAdmin(AdminCalls):
         wanted: Mapping[TopicPartition, When] | Mapping[tuple[str, int], When],
         *,
         read_committed: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
         """The offset that belongs to a time or an end, for each partition: `{("orders", 0): "latest"}`.
 
         By time it is the first record then or later. With `read_committed` the latest is where a transaction is open.
         """
-        call = self._begin("list offsets", timeout_ms)
+        call = self._begin("list offsets", timeout)
         moments = {TopicPartition(*partition): _moment(when) for partition, when in wanted.items()}
 
         async def ask(
@@ -78,26 +80,26 @@ class OffsetsAdmin(AdminCalls):
         when: When = LATEST,
         *,
         read_committed: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
         """The same for all partitions of topics."""
-        call = self._begin("list offsets", timeout_ms)
+        call = self._begin("list offsets", timeout)
         partitions = await call.partitions_of(topics)
         return await self.list_offsets(
-            dict.fromkeys(partitions, when), read_committed=read_committed, timeout_ms=call.left_ms()
+            dict.fromkeys(partitions, when), read_committed=read_committed, timeout=call.left_s()
         )
 
     async def delete_records(
         self,
         before: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int],
         *,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
         """Delete the records before an offset of each partition, or all with `TO_THE_END`; tells where each begins now.
 
         This cannot be undone.
         """
-        call = self._begin("delete records", timeout_ms)
+        call = self._begin("delete records", timeout)
         offsets = {TopicPartition(*partition): offset for partition, offset in before.items()}
 
         async def ask(node_id: int | None, partitions: list[TopicPartition]) -> Answers[TopicPartition, int]:

@@ -1,5 +1,7 @@
 """The quorum that keeps the cluster's metadata: who leads, who votes, who follows; adding and removing voters."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,8 +47,8 @@ class QuorumDescription:
 
 
 class QuorumAdmin(AdminCalls):
-    async def describe_quorum(self, *, timeout_ms: int | None = None) -> QuorumDescription:
-        call = self._begin("describe the quorum", timeout_ms)
+    async def describe_quorum(self, *, timeout: float | None = None) -> QuorumDescription:
+        call = self._begin("describe the quorum", timeout)
 
         async def attempt() -> QuorumDescription:
             return wire.quorum.read_described(await call.ask(wire.quorum.describe_request()))
@@ -60,10 +62,10 @@ class QuorumAdmin(AdminCalls):
         endpoints: Sequence[Endpoint],
         *,
         cluster_id: str | None = None,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Let a controller vote that has been following so far (KIP-853)."""
-        call = self._begin(f"add voter {voter}", timeout_ms)
+        call = self._begin(f"add voter {voter}", timeout)
 
         async def attempt() -> None:
             request = wire.quorum.add_request(
@@ -74,10 +76,10 @@ class QuorumAdmin(AdminCalls):
         await call.repeat(attempt)
 
     async def remove_voter(
-        self, voter: int, directory_id: str, *, cluster_id: str | None = None, timeout_ms: int | None = None
+        self, voter: int, directory_id: str, *, cluster_id: str | None = None, timeout: float | None = None
     ) -> None:
         """Take the vote from a controller; it goes on following."""
-        call = self._begin(f"remove voter {voter}", timeout_ms)
+        call = self._begin(f"remove voter {voter}", timeout)
 
         async def attempt() -> None:
             request = wire.quorum.remove_request(voter, directory_id, cluster_id=cluster_id)

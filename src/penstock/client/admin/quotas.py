@@ -1,5 +1,7 @@
 """Quotas: how many bytes, requests or connections users, clients and addresses may have."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -53,10 +55,10 @@ ANY = "*any*"
 
 class QuotasAdmin(AdminCalls):
     async def describe_quotas(
-        self, matching: QuotaFilter | None = None, *, timeout_ms: int | None = None
+        self, matching: QuotaFilter | None = None, *, timeout: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
         """The quotas that are set, by entity and name: of those that pass the filter, or all."""
-        call = self._begin("describe quotas", timeout_ms)
+        call = self._begin("describe quotas", timeout)
         request = wire.quotas.describe_request(matching or QuotaFilter(parts={}))
 
         async def attempt() -> dict[QuotaEntity, dict[str, float]]:
@@ -71,21 +73,21 @@ class QuotasAdmin(AdminCalls):
         *,
         unset: Iterable[str] = (),
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Set and remove quotas of one: `alter_quota(QuotaEntity.of(user="alice"), {"producer_byte_rate": 1e6})`."""
         changes: dict[str, float | None] = {**(set or {}), **dict.fromkeys(unset)}
-        await only(self.alter_quotas({entity: changes}, validate_only=validate_only, timeout_ms=timeout_ms))
+        await only(self.alter_quotas({entity: changes}, validate_only=validate_only, timeout=timeout))
 
     async def alter_quotas(
         self,
         changes: Mapping[QuotaEntity, Mapping[str, float | None]],
         *,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[QuotaEntity, None]:
         """Set quotas of several entities; None removes one."""
-        call = self._begin("alter quotas", timeout_ms)
+        call = self._begin("alter quotas", timeout)
 
         async def attempt(entities: list[QuotaEntity]) -> Answers[QuotaEntity, None]:
             request = wire.quotas.alter_request(

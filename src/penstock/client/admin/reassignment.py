@@ -1,5 +1,7 @@
 """Moving partitions to other brokers, watching them move, and electing leaders."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -41,13 +43,13 @@ class ReassignmentAdmin(AdminCalls):
         | Mapping[tuple[str, int], Sequence[int] | None],
         *,
         allow_replication_factor_change: bool = True,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
         """Begin to move partitions to the given brokers, the preferred leader first; None cancels a move.
 
         It returns when the move has begun: `list_reassignments` tells what still moves.
         """
-        call = self._begin("reassign partitions", timeout_ms)
+        call = self._begin("reassign partitions", timeout)
         wanted = {TopicPartition(*partition): brokers for partition, brokers in replicas.items()}
 
         async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
@@ -61,10 +63,10 @@ class ReassignmentAdmin(AdminCalls):
         return await call.each(wanted, attempt)
 
     async def list_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """Which partitions are moving: of some, or of all."""
-        call = self._begin("list reassignments", timeout_ms)
+        call = self._begin("list reassignments", timeout)
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
 
         async def attempt() -> dict[TopicPartition, Reassignment]:
@@ -78,13 +80,13 @@ class ReassignmentAdmin(AdminCalls):
         partitions: Iterable[TopicPartition] | None = None,
         *,
         election: ElectionType = ElectionType.PREFERRED,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
         """Elect leaders of some partitions, or wherever it is needed; tells those that have a new one.
 
         A partition that was named and needs no election is an `ElectionNotNeeded` among the failures.
         """
-        call = self._begin("elect leaders", timeout_ms)
+        call = self._begin("elect leaders", timeout)
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
 
         async def attempt() -> Answers[TopicPartition, None]:

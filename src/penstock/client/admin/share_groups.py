@@ -1,5 +1,7 @@
 """Where share groups begin to read (KIP-932)."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -28,10 +30,10 @@ class ShareGroupsAdmin(AdminCalls):
         group_id: str,
         partitions: Iterable[TopicPartition] | None = None,
         *,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset]:
         """Where a share group begins on some partitions, or on all that it has begun to read."""
-        call = self._begin(f"list offsets of share group {group_id}", timeout_ms)
+        call = self._begin(f"list offsets of share group {group_id}", timeout)
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         request = wire.share_groups.describe_request(group_id, wanted)
 
@@ -42,10 +44,10 @@ class ShareGroupsAdmin(AdminCalls):
         return call.split(await call.repeat(ask))
 
     async def alter_share_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, None]:
         """Set where a share group without members begins."""
-        call = self._begin(f"alter offsets of share group {group_id}", timeout_ms)
+        call = self._begin(f"alter offsets of share group {group_id}", timeout)
         wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
 
         async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
@@ -56,10 +58,10 @@ class ShareGroupsAdmin(AdminCalls):
         return await call.each(wanted, attempt)
 
     async def delete_share_group_offsets(
-        self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
+        self, group_id: str, topics: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, None]:
         """Have a share group without members forget topics."""
-        call = self._begin(f"delete offsets of share group {group_id}", timeout_ms)
+        call = self._begin(f"delete offsets of share group {group_id}", timeout)
 
         async def attempt(names: list[str]) -> Answers[str, None]:
             request = wire.share_groups.delete_request(group_id, names)

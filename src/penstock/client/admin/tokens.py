@@ -1,5 +1,7 @@
 """Delegation tokens: a password for a while, which a program can hand to its workers (KIP-48)."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -35,10 +37,10 @@ class TokensAdmin(AdminCalls):
         owner: str | None = None,
         renewers: Iterable[str] = (),
         max_lifetime_ms: int = AS_THE_BROKER_SAYS,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> DelegationToken:
         """A token for the caller, or for another principal if the caller may do that (KIP-373)."""
-        call = self._begin("create a delegation token", timeout_ms)
+        call = self._begin("create a delegation token", timeout)
         named = tuple(renewers)
         request = wire.tokens.create_request(owner, named, max_lifetime_ms)
 
@@ -48,10 +50,10 @@ class TokensAdmin(AdminCalls):
         return await call.repeat(attempt)
 
     async def renew_token(
-        self, hmac: bytes, *, period_ms: int = AS_THE_BROKER_SAYS, timeout_ms: int | None = None
+        self, hmac: bytes, *, period_ms: int = AS_THE_BROKER_SAYS, timeout: float | None = None
     ) -> int:
         """Let a token live on; tells when it will expire."""
-        call = self._begin("renew a delegation token", timeout_ms)
+        call = self._begin("renew a delegation token", timeout)
 
         async def attempt() -> int:
             return wire.tokens.read_expiry(
@@ -60,9 +62,9 @@ class TokensAdmin(AdminCalls):
 
         return await call.repeat(attempt)
 
-    async def expire_token(self, hmac: bytes, *, in_ms: int = NOW, timeout_ms: int | None = None) -> int:
+    async def expire_token(self, hmac: bytes, *, in_ms: int = NOW, timeout: float | None = None) -> int:
         """Have a token expire, now or in a while; tells when."""
-        call = self._begin("expire a delegation token", timeout_ms)
+        call = self._begin("expire a delegation token", timeout)
 
         async def attempt() -> int:
             return wire.tokens.read_expiry(await call.ask_controller(wire.tokens.expire_request(hmac, in_ms)))
@@ -70,10 +72,10 @@ class TokensAdmin(AdminCalls):
         return await call.repeat(attempt)
 
     async def describe_tokens(
-        self, *, owners: Iterable[str] | None = None, timeout_ms: int | None = None
+        self, *, owners: Iterable[str] | None = None, timeout: float | None = None
     ) -> list[DelegationToken]:
         """The tokens of some owners, or all that the caller may see."""
-        call = self._begin("describe delegation tokens", timeout_ms)
+        call = self._begin("describe delegation tokens", timeout)
         request = wire.tokens.describe_request(None if owners is None else list(owners))
 
         async def attempt() -> list[DelegationToken]:

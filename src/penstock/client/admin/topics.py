@@ -1,5 +1,7 @@
 """Topics: create, delete, list, describe, and add partitions."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,7 +98,7 @@ class TopicsAdmin(AdminCalls):
         *,
         replicas: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> CreatedTopic:
         """Make a topic; with `validate_only` tell what it would get and make nothing."""
         topic = NewTopic(
@@ -106,18 +108,18 @@ class TopicsAdmin(AdminCalls):
             config=config or {},
             replicas=replicas,
         )
-        return await only(self.create_topics([topic], validate_only=validate_only, timeout_ms=timeout_ms))
+        return await only(self.create_topics([topic], validate_only=validate_only, timeout=timeout))
 
     async def create_topics(
         self,
         topics: Iterable[NewTopic | str],
         *,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
         """Make several topics; each is made or refused by itself."""
         wanted = {topic.name: topic for topic in map(_new_topic, topics)}
-        call = self._begin("create topics", timeout_ms)
+        call = self._begin("create topics", timeout)
 
         async def attempt(names: list[str]) -> Answers[str, CreatedTopic]:
             request = wire.topics.create_request(
@@ -132,15 +134,15 @@ class TopicsAdmin(AdminCalls):
             self._fresh_topics.update(created)
         return created
 
-    async def delete_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
-        await only(self.delete_topics([name], timeout_ms=timeout_ms))
+    async def delete_topic(self, name: str, *, timeout: float | None = None) -> None:
+        await only(self.delete_topics([name], timeout=timeout))
 
     async def delete_topics(
-        self, names: Iterable[str] = (), *, ids: Iterable[str] = (), timeout_ms: int | None = None
+        self, names: Iterable[str] = (), *, ids: Iterable[str] = (), timeout: float | None = None
     ) -> dict[str, None]:
         """Delete topics with all their records, by name or by id. This cannot be undone."""
         by_name, by_id = list(names), set(ids)
-        call = self._begin("delete topics", timeout_ms)
+        call = self._begin("delete topics", timeout)
 
         async def attempt(wanted: list[str]) -> Answers[str, None]:
             request = wire.topics.delete_request(
@@ -154,20 +156,20 @@ class TopicsAdmin(AdminCalls):
         return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
 
     async def list_topics(
-        self, *, include_internal: bool = False, timeout_ms: int | None = None
+        self, *, include_internal: bool = False, timeout: float | None = None
     ) -> list[TopicListing]:
         """All topics that the caller may see, by name; internal ones only if asked for."""
-        call = self._begin("list topics", timeout_ms)
+        call = self._begin("list topics", timeout)
         response = await call.ask(wire.topic_descriptions.list_request())
         listed = wire.topic_descriptions.read_listed(response)
         return [topic for topic in listed if include_internal or not topic.is_internal]
 
     async def describe_topic(
-        self, name: str, *, include_authorized_operations: bool = False, timeout_ms: int | None = None
+        self, name: str, *, include_authorized_operations: bool = False, timeout: float | None = None
     ) -> TopicDescription:
         return await only(
             self.describe_topics(
-                [name], include_authorized_operations=include_authorized_operations, timeout_ms=timeout_ms
+                [name], include_authorized_operations=include_authorized_operations, timeout=timeout
             )
         )
 
@@ -176,10 +178,10 @@ class TopicsAdmin(AdminCalls):
         names: Iterable[str],
         *,
         include_authorized_operations: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, TopicDescription]:
         """Where the partitions of topics are. Large clusters answer page by page (KIP-966); that is not seen here."""
-        call = self._begin("describe topics", timeout_ms)
+        call = self._begin("describe topics", timeout)
 
         async def attempt(wanted: list[str]) -> Answers[str, TopicDescription]:
             if not include_authorized_operations:
@@ -209,14 +211,14 @@ class TopicsAdmin(AdminCalls):
         totals: Mapping[str, int | NewPartitions],
         *,
         validate_only: bool = False,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[str, None]:
         """Let topics have more partitions: `create_partitions({"orders": 6})`. Keys may change partitions by it."""
         wanted = {
             name: total if isinstance(total, NewPartitions) else NewPartitions(total=total)
             for name, total in totals.items()
         }
-        call = self._begin("create partitions", timeout_ms)
+        call = self._begin("create partitions", timeout)
 
         async def attempt(names: list[str]) -> Answers[str, None]:
             request = wire.topics.grow_request(

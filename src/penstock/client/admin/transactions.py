@@ -1,5 +1,7 @@
 """Transactions and the producers behind them: look at them, end one that hangs, fence its producer."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -79,13 +81,13 @@ class TransactionsAdmin(AdminCalls):
         producer_ids: Iterable[int] = (),
         longer_than_ms: int | None = None,
         pattern: str | None = None,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> list[TransactionListing]:
         """The transactions of the cluster, of all producers that the coordinators remember.
 
         `pattern` is a regular expression over transactional ids (Kafka 4.1 and later).
         """
-        call = self._begin("list transactions", timeout_ms)
+        call = self._begin("list transactions", timeout)
         request = wire.transactions.list_request(
             states=[str(each) for each in states],
             producer_ids=list(producer_ids),
@@ -95,14 +97,14 @@ class TransactionsAdmin(AdminCalls):
         return wire.transactions.read_listed(await call.everywhere(request))
 
     async def describe_transaction(
-        self, transactional_id: str, *, timeout_ms: int | None = None
+        self, transactional_id: str, *, timeout: float | None = None
     ) -> TransactionDescription:
-        return await only(self.describe_transactions([transactional_id], timeout_ms=timeout_ms))
+        return await only(self.describe_transactions([transactional_id], timeout=timeout))
 
     async def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
-        call = self._begin("describe transactions", timeout_ms)
+        call = self._begin("describe transactions", timeout)
 
         async def ask(node_id: int | None, ids: list[str]) -> Answers[str, TransactionDescription]:
             response = await call.ask_node(node_id, wire.transactions.describe_request(ids))
@@ -115,10 +117,10 @@ class TransactionsAdmin(AdminCalls):
         partitions: Iterable[TopicPartition],
         *,
         broker: int | None = None,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, list[ProducerState]]:
         """Who writes to partitions, as their leaders know it, or as the replica on one broker does."""
-        call = self._begin("describe producers", timeout_ms)
+        call = self._begin("describe producers", timeout)
 
         async def ask(
             node_id: int | None, wanted: list[TopicPartition]
@@ -139,13 +141,13 @@ class TransactionsAdmin(AdminCalls):
         producer_id: int,
         producer_epoch: int,
         coordinator_epoch: int,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Write the end of a hanging transaction into one partition, in place of its coordinator, which forgot it.
 
         `describe_producers` tells the numbers. For a transaction that is not lost, use `terminate_transaction`.
         """
-        call = self._begin(f"abort the transaction on {TopicPartition(*partition)}", timeout_ms)
+        call = self._begin(f"abort the transaction on {TopicPartition(*partition)}", timeout)
 
         async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Answers[TopicPartition, None]:
             request = wire.transactions.abort_request(
@@ -158,14 +160,14 @@ class TransactionsAdmin(AdminCalls):
 
         await only(call.each([TopicPartition(*partition)], call.to_leaders(ask)))
 
-    async def fence_producer(self, transactional_id: str, *, timeout_ms: int | None = None) -> FencedProducer:
+    async def fence_producer(self, transactional_id: str, *, timeout: float | None = None) -> FencedProducer:
         """End what a producer has open, and have it refused from now on."""
-        return await only(self.fence_producers([transactional_id], timeout_ms=timeout_ms))
+        return await only(self.fence_producers([transactional_id], timeout=timeout))
 
     async def fence_producers(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, FencedProducer]:
-        call = self._begin("fence producers", timeout_ms)
+        call = self._begin("fence producers", timeout)
 
         async def ask(node_id: int | None, ids: list[str]) -> Answers[str, FencedProducer]:
             # The protocol takes one at a time. Its timeout bounds only the time until the transaction has ended.
@@ -182,7 +184,7 @@ class TransactionsAdmin(AdminCalls):
         return await call.each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
 
     async def terminate_transaction(
-        self, transactional_id: str, *, timeout_ms: int | None = None
+        self, transactional_id: str, *, timeout: float | None = None
     ) -> FencedProducer:
         """Abort the transaction of a producer, wherever it is, also one that waits to be committed in two phases."""
-        return await self.fence_producer(transactional_id, timeout_ms=timeout_ms)
+        return await self.fence_producer(transactional_id, timeout=timeout)

@@ -1,5 +1,7 @@
 """Users who log in by password (SCRAM). A password is salted and hashed here: it never leaves this process."""
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import enum
@@ -73,10 +75,10 @@ class ScramDeletion:
 
 class UsersAdmin(AdminCalls):
     async def describe_users(
-        self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
+        self, users: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, list[ScramCredential]]:
         """Which mechanisms users have passwords for: of some users, or of all who have any."""
-        call = self._begin("describe users", timeout_ms)
+        call = self._begin("describe users", timeout)
         request = wire.users.describe_request(None if users is None else list(users))
 
         async def attempt() -> Answers[str, list[ScramCredential]]:
@@ -91,26 +93,26 @@ class UsersAdmin(AdminCalls):
         *,
         mechanism: ScramMechanism = ScramMechanism.SHA_256,
         iterations: int = ITERATIONS,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Let a user log in by a password, in place of any that there was for the mechanism."""
         change = ScramUpsertion(user=user, password=password, mechanism=mechanism, iterations=iterations)
-        await only(self.alter_users([change], timeout_ms=timeout_ms))
+        await only(self.alter_users([change], timeout=timeout))
 
     async def delete_password(
         self,
         user: str,
         *,
         mechanism: ScramMechanism = ScramMechanism.SHA_256,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> None:
-        await only(self.alter_users([ScramDeletion(user=user, mechanism=mechanism)], timeout_ms=timeout_ms))
+        await only(self.alter_users([ScramDeletion(user=user, mechanism=mechanism)], timeout=timeout))
 
     async def alter_users(
-        self, changes: Sequence[ScramUpsertion | ScramDeletion], *, timeout_ms: int | None = None
+        self, changes: Sequence[ScramUpsertion | ScramDeletion], *, timeout: float | None = None
     ) -> dict[str, None]:
         """Set and delete passwords. What is done to one user is done as a whole or not at all."""
-        call = self._begin("alter users", timeout_ms)
+        call = self._begin("alter users", timeout)
         for change in changes:
             if isinstance(change, ScramUpsertion) and not (change.user and change.password):
                 raise errors.BadArgument("a user needs a name and a password")

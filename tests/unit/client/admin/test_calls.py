@@ -128,7 +128,7 @@ def test_a_partition_without_a_leader_is_waited_for_until_the_deadline() -> None
     async def test(admin: Admin) -> None:
         began = admin._client.now_ms()
         with pytest.raises(errors.ItemsFailed) as failed:
-            await admin.list_offsets({A: LATEST}, timeout_ms=5_000)
+            await admin.list_offsets({A: LATEST}, timeout=5)
         assert isinstance(failed.value.failures[A], errors.TimedOut)
         assert "could not list offsets in time: orders-0" in str(failed.value)
         assert 3_000 <= admin._client.now_ms() - began <= 5_500
@@ -143,7 +143,7 @@ def test_a_broker_that_never_answers_is_a_timeout() -> None:
 
     async def test(admin: Admin) -> None:
         with pytest.raises(errors.ItemsFailed) as failed:
-            await admin.delete_records({A: 5}, timeout_ms=2_000)
+            await admin.delete_records({A: 5}, timeout=2)
         assert isinstance(failed.value.failures[A], TimeoutError)
 
     run_admin(world, test)
@@ -155,7 +155,7 @@ def test_no_broker_at_all_is_told_by_its_address() -> None:
     async def test(admin: Admin) -> None:
         world.kill(1)
         with pytest.raises(errors.NoBrokersAvailable, match="node1:9092"):
-            await admin.connect(timeout_ms=1_000)
+            await admin.connect(timeout=1)
 
     run_admin(world, test)
 
