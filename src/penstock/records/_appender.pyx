@@ -241,14 +241,23 @@ cdef class ProducerBatch:
                 tell(callback, receipt)
 
     def add_callback(self, receipt, callback):
+        """False where it comes too late: the batch is done, or was split."""
+        wanted = (receipt, callback)
+        made = []
+        # Making objects may let other threads run, and from here on none is made.
+        if self.is_done or self.parts is not None:
+            return False
         if self.callbacks is None:
-            self.callbacks = []
-        self.callbacks.append((receipt, callback))
+            self.callbacks = made
+        self.callbacks.append(wanted)
+        return True
 
     def event_of_change(self):
         """Set when the batch is done, or was split."""
         if self.event is None:
-            self.event = threading.Event()
+            made = threading.Event()
+            if self.event is None:  # another thread may have had the same wish
+                self.event = made
             if self.is_done or self.parts is not None:
                 self.event.set()
         return self.event
@@ -346,18 +355,16 @@ cdef class Receipt:
         It is called on the client's own thread or loop, so it must not block.
         """
         self.ask()
-        if self.batch.is_done:
-            tell(callback, self)
-        else:
-            self.batch.add_callback(self, callback)
+        self.watch(callback)
 
     def watch(self, callback):
         """Have `callback(receipt)` called like any other, without that counting as a question of the application."""
         self.settle()
-        if self.batch.is_done:
-            tell(callback, self)
-        else:
-            self.batch.add_callback(self, callback)
+        while not self.batch.is_done:
+            if self.batch.add_callback(self, callback):
+                return
+            self.settle()
+        tell(callback, self)
 
     def outcome(self):
         """The delivery and the error, one of which is None; of a record that is done, and not as a question."""
@@ -369,7 +376,7 @@ cdef class Receipt:
         if not self.batch.is_done:
             loop = asyncio.get_running_loop()
             future = loop.create_future()
-            self.batch.add_callback(self, lambda receipt: loop.call_soon_threadsafe(_resolve, future))
+            self.watch(lambda receipt: loop.call_soon_threadsafe(_resolve, future))
             yield from future.__await__()
         return self.delivery()
 

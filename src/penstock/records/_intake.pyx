@@ -8,7 +8,6 @@ to `host.send_otherwise`. Python code runs only before a record is looked at (se
 was appended (`host.opened`, `host.filled`).
 """
 
-cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM

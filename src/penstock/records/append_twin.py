@@ -6,7 +6,7 @@ may need another epoch, perhaps split because the broker finds it too large, and
 A `Receipt` is one record's view of that: its batch and its index. Batches do not know their receipts, unless somebody
 asked for a callback; so a receipt that nobody keeps costs nothing further.
 
-`_appender.pyx` says the same in C, and tests hold them equal. Nothing here takes a lock: `intake_twin` does.
+`_appender.pyx` says the same in C, and tests hold them equal. Appending takes no lock here: `intake_twin` does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from penstock.records.compression import compress
 from penstock.records.delivery import Delivery, Waiting, plain_headers, tell
 from penstock.records.twin import append_record, iterate_records, stamp_header
 from penstock.records.varint import wrap_int64
+
+# Batches are completed on one thread and asked about on others: what must not change between two lines is under this.
+_lock = threading.RLock()
 
 MURMUR_SEED = 0x9747B28C
 MURMUR_FACTOR = 0x5BD1E995
@@ -152,12 +155,13 @@ class ProducerBatch:
                 part.created_ms, part.attempts = self.created_ms, self.attempts
                 parts.append(part)
             parts[-1].append(record.timestamp, record.key, record.value, record.headers)
-        callbacks, self._callbacks = self._callbacks, []
-        self._parts = parts
-        for receipt, callback in callbacks:
-            receipt.settle().add_callback(receipt, callback)
-        if self._event is not None:
-            self._event.set()  # whoever waits looks again, and finds the parts
+        with _lock:
+            callbacks, self._callbacks = self._callbacks, []
+            self._parts = parts
+            for receipt, callback in callbacks:
+                receipt.settle().add_callback(receipt, callback)
+            if self._event is not None:
+                self._event.set()  # whoever waits looks again, and finds the parts
         return parts
 
     def complete(self, base_offset: int, append_time_ms: int = -1) -> None:
@@ -172,16 +176,22 @@ class ProducerBatch:
         self._record_errors = record_errors
         self._finish()
 
-    def add_callback(self, receipt: Receipt, callback: Callable[[Receipt], object]) -> None:
-        self._callbacks.append((receipt, callback))
+    def add_callback(self, receipt: Receipt, callback: Callable[[Receipt], object]) -> bool:
+        """False where it comes too late: the batch is done, or was split."""
+        with _lock:
+            if self.is_done or self._parts is not None:
+                return False
+            self._callbacks.append((receipt, callback))
+            return True
 
     def event_of_change(self) -> threading.Event:
         """Set when the batch is done, or was split."""
-        if self._event is None:
-            self._event = threading.Event()
-            if self.is_done or self._parts is not None:
-                self._event.set()
-        return self._event
+        with _lock:
+            if self._event is None:
+                self._event = threading.Event()
+                if self.is_done or self._parts is not None:
+                    self._event.set()
+            return self._event
 
     @property
     def has_unasked_failure(self) -> bool:
@@ -205,10 +215,11 @@ class ProducerBatch:
         return self._record_errors.get(index, self.error)
 
     def _finish(self) -> None:
-        self.is_done = True
-        if self._event is not None:
-            self._event.set()
-        callbacks, self._callbacks = self._callbacks, []
+        with _lock:
+            self.is_done = True
+            if self._event is not None:
+                self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
         for receipt, callback in callbacks:
             tell(callback, receipt)
 
@@ -251,19 +262,15 @@ class Receipt:
 
         It is called on the client's own thread or loop, so it must not block.
         """
-        batch = self._ask()
-        if batch.is_done:
-            tell(callback, self)
-        else:
-            batch.add_callback(self, callback)
+        self._ask()
+        self.watch(callback)
 
     def watch(self, callback: Callable[[Receipt], object]) -> None:
         """Have `callback(receipt)` called like any other, without that counting as a question of the application."""
-        batch = self.settle()
-        if batch.is_done:
-            tell(callback, self)
-        else:
-            batch.add_callback(self, callback)
+        while not (batch := self.settle()).is_done:
+            if batch.add_callback(self, callback):
+                return
+        tell(callback, self)
 
     def outcome(self) -> tuple[Delivery | None, Exception | None]:
         """The delivery and the error, one of which is None; of a record that is done, and not as a question."""
@@ -275,7 +282,7 @@ class Receipt:
         if not batch.is_done:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
-            batch.add_callback(self, lambda receipt: loop.call_soon_threadsafe(_resolve, future))
+            self.watch(lambda receipt: loop.call_soon_threadsafe(_resolve, future))
             yield from future.__await__()
         return self._delivery()
 
@@ -286,18 +293,20 @@ class Receipt:
 
     def settle(self) -> ProducerBatch:
         """Follow the batch to the part of it that has the record, where it was split."""
-        batch, self._index = self._batch.part_of(self._index)
-        if batch is not self._batch and self._is_asked:
-            batch.asked_count += 1
-        self._batch = batch
-        return batch
+        with _lock:
+            batch, self._index = self._batch.part_of(self._index)
+            if batch is not self._batch and self._is_asked:
+                batch.asked_count += 1
+            self._batch = batch
+            return batch
 
     def _ask(self) -> ProducerBatch:
-        batch = self.settle()
-        if not self._is_asked:
-            self._is_asked = True
-            batch.asked_count += 1
-        return batch
+        with _lock:
+            batch = self.settle()
+            if not self._is_asked:
+                self._is_asked = True
+                batch.asked_count += 1
+            return batch
 
     def _wait(self, timeout: float | None) -> None:
         batch = self._ask()

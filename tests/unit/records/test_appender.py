@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -208,6 +209,35 @@ def test_a_wait_goes_on_in_the_part_that_has_the_record(appender: ModuleType) ->
     parts[1].fail(ValueError("no"))
     assert told == [receipts[1]]
     assert not parts[1].has_unasked_failure
+
+
+def test_all_who_wait_for_a_batch_at_once_are_told(appender: ModuleType) -> None:
+    """Two that began to wait at the same moment each had an event of their own, and one of them was never set."""
+
+    class Waiting:
+        def wait_for(self, batch: Any, timeout: float | None) -> None:
+            assert batch.event_of_change().wait(timeout)
+
+    for _ in range(50):
+        batch = appender.ProducerBatch("orders", 3, Waiting())
+        receipts = [batch.append(100, None, b"v") for _ in range(8)]
+        told: list[Any] = []
+        begin = threading.Barrier(len(receipts) + 1)
+
+        def ask(receipt: Any, begin: threading.Barrier = begin, told: list[Any] = told) -> None:
+            begin.wait()
+            receipt.add_done_callback(lambda each: told.append("callback"))
+            told.append(receipt.result(30).offset)
+
+        threads = [threading.Thread(target=ask, args=(receipt,)) for receipt in receipts]
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        batch.complete(0)
+        for thread in threads:
+            thread.join(30)
+
+        assert sorted(map(str, told)) == sorted([str(number) for number in range(8)] + ["callback"] * 8)
 
 
 async def test_a_receipt_can_be_awaited(appender: ModuleType) -> None:

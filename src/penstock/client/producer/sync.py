@@ -80,6 +80,7 @@ class _Host:
         while (receipt := core.append(prepared)) is None:
             self.call(lambda deadline_ms: core.wait_for_room(size, deadline_ms=deadline_ms), until)
             core.check_send()
+        core.check_open()  # closed meanwhile: whether it was still sent is not known
         return receipt
 
     def wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
