@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import datetime
 import re
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from inspect import isawaitable
 from itertools import islice
@@ -95,7 +94,7 @@ class Consumer:
     ) -> None:
         """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet."""
         self._settings = ConsumerSettings.of(None, settings, options)
-        self._core = ConsumerCore(self._settings, network=network, clock=clock)
+        self._core = ConsumerCore(self._settings, network=network, clock=clock, now_s=_now_s)
         self._listener: RebalanceListener | None = None
         self._max_poll_records: int = self._settings.get("max.poll.records")
         self._user: asyncio.Task[Any] | None = None
@@ -151,7 +150,7 @@ class Consumer:
     async def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
         """The next messages, as soon as there are some; none when the time is up."""
         count_max = arguments.count_of(max_records, self._max_poll_records)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = _now_s() + timeout_ms / 1000
         with self._in_use():
             core, interceptors = self._core, self._core.interceptors
             await asyncio.sleep(0)
@@ -160,7 +159,7 @@ class Consumer:
                 messages = core.handout.take(count_max)
                 if messages:
                     return interceptors.on_consume(messages) if interceptors else messages
-                left = deadline - time.monotonic()
+                left = deadline - _now_s()
                 if left <= 0:
                     return []
                 await self._wait(left)
@@ -228,14 +227,14 @@ class Consumer:
     async def _read_some(self, plan: ReadPlan, make: Make, patience_s: float) -> Any:
         """What the next source has; None when all was read."""
         core = self._core
-        deadline = time.monotonic() + patience_s
+        deadline = _now_s() + patience_s
         with self._in_use():
             await asyncio.sleep(0)
             while not plan.is_done:
                 await self._attend()
                 source = core.handout.next_source()
                 if source is None:
-                    left = deadline - time.monotonic()
+                    left = deadline - _now_s()
                     if left <= 0:
                         raise errors.TimedOut(f"nothing came for {patience_s * 1000:.0f} ms")
                     await self._wait(left)
@@ -250,10 +249,10 @@ class Consumer:
         return None
 
     async def _until_assigned(self, patience_s: float) -> None:
-        deadline = time.monotonic() + patience_s
+        deadline = _now_s() + patience_s
         await self._attend()
         while not self._core.has_assignment:
-            left = deadline - time.monotonic()
+            left = deadline - _now_s()
             if left <= 0:
                 raise errors.TimedOut(f"no partitions were assigned within {patience_s * 1000:.0f} ms")
             await self._wait(left)
@@ -453,3 +452,8 @@ class Consumer:
     async def _wait(self, timeout_s: float) -> None:
         await self._core.wait(timeout_s)
         self._check_open()
+
+
+def _now_s() -> float:
+    """The loop's own time, which may be a simulated one."""
+    return asyncio.get_running_loop().time()

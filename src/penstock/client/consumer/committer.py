@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 
 from penstock.client import errors
@@ -26,12 +25,19 @@ OnDone = Callable[[Offsets, errors.PenstockError | None], object]
 
 
 class Committer:
-    def __init__(self, settings: ConsumerSettings, positions: Positions, interceptors: Interceptors) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        positions: Positions,
+        interceptors: Interceptors,
+        now_s: Callable[[], float],
+    ) -> None:
         self.member: GroupMember | None = None
         """Who commits; there is one as soon as the consumer is in use, if it has a group."""
         self.is_automatic: bool = settings.get("group.id") is not None and settings.get("enable.auto.commit")
         self._positions = positions
         self._interceptors = interceptors
+        self._now_s = now_s
         self._interval_s: float = settings.get("auto.commit.interval.ms") / 1000
         self._due_at = 0.0
         self._automatic: asyncio.Task[None] | None = None
@@ -40,7 +46,7 @@ class Committer:
 
     def begin(self, member: GroupMember) -> None:
         self.member = member
-        self._due_at = time.monotonic() + self._interval_s
+        self._due_at = self._now_s() + self._interval_s
 
     async def commit(self, offsets: Offsets | None, deadline_ms: int | None) -> None:
         """These, or what the application has been given."""
@@ -76,16 +82,16 @@ class Committer:
     @property
     def is_due(self) -> bool:
         """May be asked by any thread."""
-        return self.is_automatic and time.monotonic() >= self._due_at
+        return self.is_automatic and self._now_s() >= self._due_at
 
     @property
     def due_in_s(self) -> float:
-        return max(self._due_at - time.monotonic(), 0.0)
+        return max(self._due_at - self._now_s(), 0.0)
 
     def commit_what_is_due(self) -> None:
         if not self.is_due:
             return
-        self._due_at = time.monotonic() + self._interval_s
+        self._due_at = self._now_s() + self._interval_s
         if self._automatic is None or self._automatic.done():
             offsets = consumed(self._positions)
             self._automatic = asyncio.get_running_loop().create_task(

@@ -54,9 +54,16 @@ class Mode(Enum):
 
 class ConsumerCore:
     def __init__(
-        self, settings: ConsumerSettings, *, network: Network | None = None, clock: Clock | None = None
+        self,
+        settings: ConsumerSettings,
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`now_s` tells the time between calls of the application, wherever that runs."""
         self.settings = settings
+        self._now_s = now_s
         self.client = ClusterClient(settings, network=network, clock=clock)
         self.interceptors = Interceptors(settings.get("interceptor.classes"))
         self.group_id: str | None = settings.get("group.id")
@@ -91,7 +98,7 @@ class ConsumerCore:
             on_found=self._found,
             on_failure=self._fail,
         )
-        self._committer = Committer(settings, self.positions, self.interceptors)
+        self._committer = Committer(settings, self.positions, self.interceptors, now_s)
         # How often the group is told that the application is alive: often enough, and not with every portion.
         self._poll_notes_s = min(POLL_NOTES_MS, settings.get("max.poll.interval.ms") / 4) / 1000
         self._note_poll_at = 0.0
@@ -254,7 +261,7 @@ class ConsumerCore:
             return True
         if self.member is None:
             return False
-        return time.monotonic() >= self._note_poll_at or self._committer.is_due
+        return self._now_s() >= self._note_poll_at or self._committer.is_due
 
     async def attend(self) -> Event | None:
         """Do what is owed. An event of the group is returned for the listener to hear of, and `settle` comes next."""
@@ -269,7 +276,7 @@ class ConsumerCore:
         if self.member is None:
             return None
         self._committer.commit_what_is_due()
-        self._note_poll_at = time.monotonic() + self._poll_notes_s
+        self._note_poll_at = self._now_s() + self._poll_notes_s
         if self.mode is Mode.ASSIGNED:
             return None
         self.member.note_poll()

@@ -89,6 +89,8 @@ class Answer:
     nodes: list[Node] = field(default_factory=list)
     is_stale: bool = False
     """Metadata has to be refreshed."""
+    has_moved: bool = False
+    """Some partition is to be fetched from another node."""
     lacks_place: bool = False
     """Of some partition it has to be found where to go on."""
     has_errors: bool = False
@@ -282,6 +284,7 @@ class FetchPlan:
         if told.log_start_offset >= 0:
             state.log_start_offset = told.log_start_offset
         if told.preferred_read_replica >= 0:
+            answer.has_moved |= state.read_replica != told.preferred_read_replica
             state.read_replica = told.preferred_read_replica
             state.read_replica_until_ms = now_ms + READ_REPLICA_MS
         if told.records:
@@ -319,6 +322,7 @@ class FetchPlan:
     ) -> None:
         partition, generation, code = state.partition, state.generation, told.error_code
         is_leader = state.read_replica == NO_NODE
+        answer.has_moved |= not is_leader
         state.read_replica = NO_NODE
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if is_leader:  # a follower may only be behind; the leader is asked next

@@ -91,10 +91,15 @@ class Fetcher:
     async def _serve(self, node_id: int) -> None:
         client, plan, bell = self._client, self.plan, self._bells[node_id]
         failures = 0
+        is_wanted = True
         while True:
             bell.clear()
-            if node_id not in plan.nodes(client.cluster, client.now_ms()):
-                await bell.wait()
+            was_wanted, is_wanted = is_wanted, node_id in plan.nodes(client.cluster, client.now_ms())
+            if not is_wanted:
+                if was_wanted:
+                    self.wake()  # what was fetched here is another's now, who may be at rest
+                else:
+                    await bell.wait()
                 continue
             try:
                 if not client.is_ready(node_id):
@@ -134,6 +139,8 @@ class Fetcher:
             client.mark_stale()
         if answer.fetched:
             self.ready.extend(answer.fetched)
+        if answer.has_moved:
+            self.wake()
         if answer.lacks_place:
             self._on_lost_place()
         if answer.fetched or answer.has_errors:
