@@ -34,6 +34,26 @@ def produce_penstock(bootstrap: str, topic: str) -> float:
         return rate(run)
 
 
+def produce_penstock_aio(bootstrap: str, topic: str) -> float:
+    """The defaults, on uvloop."""
+    import uvloop
+
+    from penstock.aio import Producer
+
+    async def measure() -> float:
+        async with Producer(bootstrap) as producer:
+            send = producer.send
+
+            async def run(count: int) -> None:
+                for _ in range(count):
+                    await send(topic, VALUE)
+                await producer.flush()
+
+            return await rate_of_async(run)
+
+    return uvloop.run(measure())
+
+
 def produce_confluent(bootstrap: str, topic: str) -> float:
     """Not idempotent, as by default, which is faster by a fifth. A queue so large that no call has to wait; librdkafka
     sends on a thread of its own, which needs no lock of the interpreter."""
@@ -133,6 +153,7 @@ def _count(warming_s: float) -> int:
 
 RUNS: dict[tuple[str, str], Callable[[str, str], float]] = {
     ("produce", "penstock"): produce_penstock,
+    ("produce", "penstock.aio"): produce_penstock_aio,
     ("produce", "confluent-kafka"): produce_confluent,
     ("produce", "aiokafka"): produce_aiokafka,
     ("produce", "kafka-python"): produce_kafka_python,
