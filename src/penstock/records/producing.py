@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from penstock.records import append_twin as _appender
 
     _intake = intake_twin
-elif IS_COMPILED:
-    from penstock.records import _appender, _intake
 else:
-    from penstock.records import append_twin as _appender
+    try:
+        if not IS_COMPILED:
+            raise ImportError("the plain twins were chosen")
+        from penstock.records import _appender, _intake
+    except ImportError:
+        from penstock.records import append_twin as _appender
 
-    _intake = intake_twin
+        _intake = intake_twin
 
 ProducerBatch = _appender.ProducerBatch
 Receipt = _appender.Receipt
