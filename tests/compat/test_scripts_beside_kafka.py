@@ -111,7 +111,7 @@ def busy_group(request: pytest.FixtureRequest, group_cluster: Broker, topic: str
         client_id="scripts",
     ) as consumer:
         taken: list[object] = []
-        wait_until(lambda: bool(taken.extend(consumer.poll(100)) or len(taken) == 3), "all was read")
+        wait_until(lambda: bool(taken.extend(consumer.poll(0.1)) or len(taken) == 3), "all was read")
         consumer.commit()
         yield name
 

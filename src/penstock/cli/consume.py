@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock import Consumer, TopicPartition
 
 BATCH_MAX = 500
-POLL_MS = 500.0
+POLL_S = 0.5
 GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
 GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
 KEY_WIDTH = 16
@@ -116,7 +116,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
         while not _is_at_end(consumer, ends, wish, quiet_ms=quiet_ms):
             left = BATCH_MAX if wish.limit is None else min(BATCH_MAX, wish.limit - count)
             began = time.monotonic()
-            messages = consumer.poll(timeout_ms=POLL_MS, max_records=left)
+            messages = consumer.poll(timeout=POLL_S, max_records=left)
             quiet_ms = 0.0 if messages else quiet_ms + (time.monotonic() - began) * 1000
             for message in messages:
                 if ends is None or wish.follows or message.offset < ends[message.topic, message.partition]:

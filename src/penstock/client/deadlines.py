@@ -23,22 +23,8 @@ Explain = Callable[[int, PenstockError | None], PenstockError]
 """Makes the exception for a wait that was too long: how long it was, and what went wrong last."""
 
 
-@overload
-def seconds(timeout: float) -> float: ...
-
-
-@overload
-def seconds(timeout: None) -> None: ...
-
-
-@overload
-def seconds(timeout: float | None) -> float | None: ...
-
-
-def seconds(timeout: float | None) -> float | None:
-    """What a call was given as its `timeout`; None, the client's own patience, remains that."""
-    if timeout is None:
-        return None
+def seconds(timeout: float) -> float:
+    """What a call was given as its `timeout`."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise BadArgument(f"timeout is {timeout!r}, and must be a number of seconds")
     if not timeout >= 0:  # as NaN is not, either
@@ -55,9 +41,8 @@ def milliseconds(timeout: float | None) -> int | None: ...
 
 
 def milliseconds(timeout: float | None) -> int | None:
-    """The same, for a deadline."""
-    given = seconds(timeout)
-    return None if given is None else round(given * 1000)
+    """The same, for a deadline; None, the client's own patience, remains that."""
+    return None if timeout is None else round(seconds(timeout) * 1000)
 
 
 def now_ms() -> int:

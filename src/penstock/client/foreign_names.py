@@ -53,7 +53,7 @@ ELSEWHERE: Final = {
     "api.version": "versions are asked of the broker; leave it out",
     "api.version.request": "versions are asked of the broker; leave it out",
     "broker.version.fallback": "versions are asked of the broker; leave it out",
-    "consumer.timeout.ms": "poll(timeout_ms=...) waits for so long",
+    "consumer.timeout.ms": "poll(timeout=...) waits for so many seconds",
     "enable.auto.offset.store": "set enable.auto.commit=false and commit what is done",
     "enable.partition.eof": "read(until='end') ends at the end",
     "loop": "a client of penstock.aio uses the loop that runs",

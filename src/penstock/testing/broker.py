@@ -172,7 +172,7 @@ class Broker:
 
         options["bootstrap_servers"] = self.bootstrap_servers
         consumer = Consumer(*topics, **options)
-        self._closing.append(partial(consumer.close, timeout_ms=round(CLIENT_CLOSE_SECONDS * 1000)))
+        self._closing.append(partial(consumer.close, timeout=CLIENT_CLOSE_SECONDS))
         return consumer
 
     def admin(self, **options: Unpack[AdminOptions]) -> Admin:

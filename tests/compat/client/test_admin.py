@@ -135,7 +135,7 @@ def test_a_group_is_told_with_its_members_and_lag(
         enable_auto_commit=False,
     ) as consumer:
         taken: list[object] = []
-        wait_until(lambda: bool(taken.extend(consumer.poll(100)) or len(taken) == 3), "all was read")
+        wait_until(lambda: bool(taken.extend(consumer.poll(0.1)) or len(taken) == 3), "all was read")
         consumer.commit()
         write(cluster.bootstrap, topic, ["d"], partition=0)
 
@@ -173,7 +173,7 @@ def test_members_are_removed_from_outside(admin: Admin, cluster: Broker, topic: 
     with Consumer(
         topic, bootstrap_servers=cluster.bootstrap, group=group, group_instance_id="worker-1"
     ) as consumer:
-        wait_until(lambda: consumer.poll(50) is not None and bool(consumer.assignment()), "it has joined")
+        wait_until(lambda: consumer.poll(0.05) is not None and bool(consumer.assignment()), "it has joined")
 
         removed = admin.remove_members(group, instance_ids=["worker-1"])
 

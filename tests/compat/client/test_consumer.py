@@ -48,7 +48,7 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
         assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came"
-        messages += consumer.poll(100, max_records=count - len(messages))
+        messages += consumer.poll(0.1, max_records=count - len(messages))
     return messages
 
 
@@ -131,7 +131,7 @@ def test_a_record_larger_than_all_limits_still_comes(cluster: Broker, consume: C
 def test_what_is_written_while_the_consumer_waits_comes_at_once(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic, fetch_max_wait_ms=10_000)
-    assert consumer.poll(300) == []
+    assert consumer.poll(0.3) == []
 
     write(cluster.bootstrap, topic, ["now"])
 
@@ -143,7 +143,7 @@ def test_new_partitions_are_noticed_and_read_from_their_beginning(cluster: Broke
 
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic, metadata_max_age_ms=200, auto_offset_reset="latest")
-    consumer.position(TopicPartition(topic, 0)) if consumer.assignment() else consumer.poll(500)
+    consumer.position(TopicPartition(topic, 0)) if consumer.assignment() else consumer.poll(0.5)
     client = admin(cluster.bootstrap)
     for future in client.create_partitions([NewPartitions(topic, 2)]).values():
         future.result(WAIT_SECONDS)
@@ -265,7 +265,7 @@ def test_no_place_and_no_policy_is_an_error(cluster: Broker, consume: Consume) -
         with pytest.raises(errors.NoOffset, match=topic):
             take(consumer, 1)
     consumer.seek(TopicPartition(topic, 0), 0)
-    assert consumer.poll(100) == []
+    assert consumer.poll(0.1) == []
 
 
 def test_records_that_were_deleted_under_the_reader(cluster: Broker, consume: Consume) -> None:
@@ -298,7 +298,7 @@ def test_paused_partitions_give_nothing_and_go_on_where_they_were(cluster: Broke
     assert consumer.paused() == {partition}
     others = take(consumer, 100)
     assert {each.partition for each in others} == {1 - paused.partition}
-    assert consumer.poll(200) == []
+    assert consumer.poll(0.2) == []
     consumer.resume(partition)
 
     assert values(take(consumer, 99)) == NUMBERS[1:]
@@ -422,7 +422,7 @@ def test_a_read_that_nothing_comes_for_ends(cluster: Broker, consume: Consume) -
     partition = TopicPartition(topic, 0)
 
     with pytest.raises(errors.TimedOut, match="nothing came"):
-        consume(partition).read(until={partition: 5}, timeout_ms=300).to_arrow()
+        consume(partition).read(until={partition: 5}, timeout=0.3).to_arrow()
 
 
 def test_a_read_that_was_left_in_the_midst_goes_on_there(cluster: Broker, consume: Consume) -> None:
@@ -522,7 +522,7 @@ def test_two_threads_at_once_are_refused(cluster: Broker, consume: Consume) -> N
 
     def poll() -> None:
         is_polling.set()
-        found.append(consumer.poll(WAIT_SECONDS * 1000))
+        found.append(consumer.poll(WAIT_SECONDS))
 
     thread = threading.Thread(target=poll)
     thread.start()
@@ -591,7 +591,7 @@ def test_a_broker_that_is_killed_and_started_again_is_read_on(broker: Broker) ->
     with Consumer(topic, bootstrap_servers=broker.bootstrap) as consumer:
         seen = values(take(consumer, 50))
         broker.kill()
-        assert consumer.poll(200) == []
+        assert consumer.poll(0.2) == []
         broker.start()
         write(broker.bootstrap, topic, NUMBERS[50:])
         seen += values(take(consumer, 50))

@@ -40,7 +40,7 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
     messages: list[Message] = []
     async with asyncio.timeout(WAIT_SECONDS):
         while len(messages) < count:
-            messages += await consumer.poll(100, max_records=count - len(messages))
+            messages += await consumer.poll(0.1, max_records=count - len(messages))
     return messages
 
 
@@ -147,7 +147,7 @@ async def test_bounded_reads(group_cluster: Broker, consume: Consume) -> None:
     assert len(await consumer.read().to_messages()) == 200
     assert len(await consumer.read().to_pandas()) == 0
     with pytest.raises(errors.TimedOut):
-        await consumer.read(until={TopicPartition(topic, 0): 500}, timeout_ms=100).to_arrow()
+        await consumer.read(until={TopicPartition(topic, 0): 500}, timeout=0.1).to_arrow()
 
 
 async def test_questions_to_the_cluster(group_cluster: Broker, consume: Consume) -> None:
@@ -173,7 +173,7 @@ async def test_questions_to_the_cluster(group_cluster: Broker, consume: Consume)
 async def test_two_tasks_at_once_are_refused(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = consume(topic)
-    polling = asyncio.create_task(consumer.poll(WAIT_SECONDS * 1000))
+    polling = asyncio.create_task(consumer.poll(WAIT_SECONDS))
     await asyncio.sleep(0)
 
     with pytest.raises(errors.ConcurrentUse):
@@ -204,7 +204,7 @@ async def test_closing_from_another_task_ends_an_iteration(group_cluster: Broker
 async def test_a_poll_that_is_cancelled_loses_nothing(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = consume(topic)
-    polling = asyncio.create_task(consumer.poll(WAIT_SECONDS * 1000))
+    polling = asyncio.create_task(consumer.poll(WAIT_SECONDS))
     await asyncio.sleep(0)
     polling.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -72,7 +72,7 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
         assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came"
-        messages += consumer.poll(100, max_records=count - len(messages))
+        messages += consumer.poll(0.1, max_records=count - len(messages))
     return messages
 
 
@@ -85,7 +85,7 @@ def settle(*consumers: Consumer, partitions: int) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         for consumer in consumers:
-            assert consumer.poll(20) == []
+            assert consumer.poll(0.02) == []
         shares = [consumer.assignment() for consumer in consumers]
         if all(shares) and sum(map(len, shares)) == partitions:
             assert len(frozenset().union(*shares)) == partitions
@@ -191,7 +191,7 @@ def test_commits_go_out_from_time_to_time(group_cluster: Broker, join: Join) -> 
     take(consumer, 100)
 
     def is_committed() -> bool:
-        assert consumer.poll(20) == []
+        assert consumer.poll(0.02) == []
         found = consumer.committed()
         return partition in found and found[partition].offset == 100
 
@@ -246,7 +246,7 @@ def test_nothing_is_lost_and_little_is_read_twice_while_members_come_and_go(
     deadline = time.monotonic() + WAIT_SECONDS
     while set(seen) != wanted:
         assert time.monotonic() < deadline, f"missing {sorted(wanted - set(seen))[:5]}"
-        seen += [(each.partition, each.offset) for each in last.poll(100)]
+        seen += [(each.partition, each.offset) for each in last.poll(0.1)]
 
     assert len(seen) == len(wanted), "every member committed before it let go"
 

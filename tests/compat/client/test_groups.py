@@ -30,7 +30,7 @@ def consumer_of(broker: Broker, protocol: str, **more: object) -> Consumer:
 
 def poll_until_assigned(consumer: Consumer, *wanted: TopicPartition) -> None:
     wait_until(
-        lambda: consumer.poll(timeout_ms=50) is not None and consumer.assignment() == frozenset(wanted),
+        lambda: consumer.poll(timeout=0.05) is not None and consumer.assignment() == frozenset(wanted),
         f"{wanted} are assigned",
         seconds=30,
     )
@@ -147,8 +147,8 @@ def test_an_assignor_of_ones_own_decides(group_cluster: Broker) -> None:
         other.subscribe(topic)
         wait_until(
             lambda: (
-                one.poll(timeout_ms=20) is not None
-                and other.poll(timeout_ms=20) is not None
+                one.poll(timeout=0.02) is not None
+                and other.poll(timeout=0.02) is not None
                 and other.assignment() == {TopicPartition(topic, 2)}
                 and len(one.assignment()) == 2
             ),
@@ -175,7 +175,7 @@ def test_members_without_an_assignor_in_common_are_told(group_cluster: Broker) -
         with pytest.raises(
             errors.InconsistentGroupProtocol, match=r"partition\.assignment\.strategy in common"
         ):
-            wait_until(lambda: bool(other.poll(timeout_ms=50)), "the other one is refused", seconds=30)
+            wait_until(lambda: bool(other.poll(timeout=0.05)), "the other one is refused", seconds=30)
 
 
 def test_an_assignor_that_brokers_do_not_have_is_refused(group_cluster: Broker) -> None:
@@ -184,7 +184,7 @@ def test_an_assignor_that_brokers_do_not_have_is_refused(group_cluster: Broker) 
         consumer.subscribe(topic)
 
         with pytest.raises(errors.UnsupportedAssignor, match="by-moonlight"):
-            wait_until(lambda: bool(consumer.poll(timeout_ms=50)), "it is refused", seconds=30)
+            wait_until(lambda: bool(consumer.poll(timeout=0.05)), "it is refused", seconds=30)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -198,7 +198,7 @@ def test_a_reader_with_a_group_and_partitions_of_its_own_choice_commits_as_nobod
     group = new_name("group")
     with consumer_of(group_cluster, protocol, **{"group.id": group}) as consumer:
         consumer.assign([partition])
-        wait_until(lambda: bool(consumer.poll(timeout_ms=50)), "it is read", seconds=30)
+        wait_until(lambda: bool(consumer.poll(timeout=0.05)), "it is read", seconds=30)
         consumer.commit()
 
         assert consumer.group_metadata() == (group, -1, "", None)

@@ -54,7 +54,7 @@ def consumer_of(bootstrap: str, topic: str, group: str, protocol: str, **more: o
 def read_until(consumer: Consumer, count: int) -> list[Message]:
     found: list[Message] = []
     wait_until(
-        lambda: bool(found.extend(consumer.poll(timeout_ms=50)) or len(found) >= count),
+        lambda: bool(found.extend(consumer.poll(timeout=0.05)) or len(found) >= count),
         f"{count} messages",
         seconds=60,
     )
@@ -154,7 +154,7 @@ def test_a_static_member_is_fenced_by_one_of_its_name(group_cluster: Broker, top
         read_until(newer, 10)
 
         with pytest.raises(errors.FencedInstanceId, match=r"group\.instance\.id of its own"):
-            wait_until(lambda: bool(older.poll(timeout_ms=50)), "the older one hears of it", seconds=30)
+            wait_until(lambda: bool(older.poll(timeout=0.05)), "the older one hears of it", seconds=30)
         with pytest.raises((errors.FencedInstanceId, errors.CommitFailed)):
             older.commit({TopicPartition(topic, 0): 1})
         newer.commit()
@@ -171,7 +171,7 @@ def test_a_static_member_of_the_newer_protocol_is_not_let_in_beside_one_of_its_n
         read_until(first, 10)
 
         with pytest.raises(errors.UnreleasedInstanceId, match="stop the other member"):
-            wait_until(lambda: bool(second.poll(timeout_ms=50)), "the second one hears of it", seconds=30)
+            wait_until(lambda: bool(second.poll(timeout=0.05)), "the second one hears of it", seconds=30)
         first.commit()
 
 
@@ -195,7 +195,7 @@ def test_a_consumer_that_polls_too_late_loses_its_partitions_and_may_not_commit(
             late.commit()
         other.commit()
         wait_until(
-            lambda: bool(late.poll(timeout_ms=20) or other.poll(timeout_ms=20) or late.assignment()),
+            lambda: bool(late.poll(timeout=0.02) or other.poll(timeout=0.02) or late.assignment()),
             "it is back",
             seconds=30,
         )

@@ -81,7 +81,7 @@ class Face:
         messages: list[Message] = []
         while len(messages) < count:
             assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came"
-            messages += await done(consumer.poll(100, max_records=count - len(messages)))
+            messages += await done(consumer.poll(0.1, max_records=count - len(messages)))
         return messages
 
     async def iterate(self, consumer: Any, count: int) -> list[Message]:

@@ -36,7 +36,7 @@ def run(member):
     )
     consumer.subscribe(member.order["topics"], listener=Listener(member, consumer))
     while not member.leaving.is_set():
-        messages = consumer.poll(timeout_ms=50)
+        messages = consumer.poll(timeout=0.05)
         for message in messages:
             member.read(message.partition, message.offset, message.value)
         member.tell_records()

@@ -56,7 +56,7 @@ def consumer_of(broker: Broker, topic: str, protocol: str) -> Consumer:
 def read_and_commit(consumer: Consumer, topic: str) -> None:
     found: list[Message] = []
     wait_until(
-        lambda: bool(found.extend(consumer.poll(timeout_ms=50)) or len(found) >= MESSAGES),
+        lambda: bool(found.extend(consumer.poll(timeout=0.05)) or len(found) >= MESSAGES),
         "all messages are read",
         seconds=30,
     )
@@ -69,7 +69,7 @@ def read_and_commit(consumer: Consumer, topic: str) -> None:
 
 def keep_alive_until_used_up(broker: Broker, consumer: Consumer) -> None:
     wait_until(
-        lambda: bool(consumer.poll(timeout_ms=20)) or not broker.faults.pending,
+        lambda: bool(consumer.poll(timeout=0.02)) or not broker.faults.pending,
         "the faults have happened",
         seconds=30,
     )
@@ -131,7 +131,7 @@ def test_a_member_that_was_put_out_comes_back_and_reads_on_from_what_was_committ
 
         found: list[Message] = []
         wait_until(
-            lambda: bool(found.extend(consumer.poll(timeout_ms=50)) or found), "it reads on", seconds=30
+            lambda: bool(found.extend(consumer.poll(timeout=0.05)) or found), "it reads on", seconds=30
         )
 
         assert [message.value for message in found] == [b"more"]
@@ -150,6 +150,6 @@ def test_a_commit_of_a_member_that_was_put_out_is_reported(broker: Broker, topic
         with pytest.raises(errors.CommitFailed, match="moved on without this member"):
             consumer.commit()
         wait_until(
-            lambda: not consumer.poll(timeout_ms=20) and bool(consumer.assignment()), "it is back", seconds=30
+            lambda: not consumer.poll(timeout=0.02) and bool(consumer.assignment()), "it is back", seconds=30
         )
         consumer.commit({TopicPartition(topic, 0): 0})

@@ -100,7 +100,7 @@ def choose(consumer: Consumer) -> None:
 def take(consumer: Consumer) -> None:
     for message in consumer:
         look_at(message)
-    messages: list[Message] = consumer.poll(timeout_ms=100, max_records=5)
+    messages: list[Message] = consumer.poll(timeout=0.1, max_records=5)
     print(messages)
 
 
@@ -113,7 +113,7 @@ def look_at(message: Message) -> None:
 
 
 def read(consumer: Consumer) -> None:
-    reading: Reading = consumer.read(until="end", limit=10, headers=False, timeout_ms=5)
+    reading: Reading = consumer.read(until="end", limit=10, headers=False, timeout=5)
     messages: list[Message] = reading.to_messages()
     reading.to_arrow()
     reading.to_pandas()
@@ -128,7 +128,7 @@ def move(consumer: Consumer, message: Message) -> None:
     consumer.seek_to_beginning(FIRST)
     consumer.seek_to_end([FIRST])
     consumer.seek_to_time(datetime.datetime.now(datetime.UTC), FIRST)
-    position: int = consumer.position(FIRST, timeout_ms=5)
+    position: int = consumer.position(FIRST, timeout=5)
     positions: dict[TopicPartition, int] = consumer.positions()
     consumer.pause(FIRST)
     consumer.resume(FIRST)
@@ -139,7 +139,7 @@ def move(consumer: Consumer, message: Message) -> None:
 
 def commit(consumer: Consumer, message: Message) -> None:
     consumer.commit()
-    consumer.commit(message, timeout_ms=5)
+    consumer.commit(message, timeout=5)
     consumer.commit({FIRST: 5})
     consumer.commit_async({FIRST: Offset(5)})
     committed: dict[TopicPartition, Offset] = consumer.committed(FIRST)
@@ -154,11 +154,11 @@ def ask(consumer: Consumer) -> None:
         if place is not None:
             print(place.offset, place.timestamp_ms, place.leader_epoch)
     first: dict[TopicPartition, int] = consumer.beginning_offsets(FIRST)
-    last: dict[TopicPartition, int] = consumer.end_offsets([FIRST], timeout_ms=5)
+    last: dict[TopicPartition, int] = consumer.end_offsets([FIRST], timeout=5)
     partitions: tuple[PartitionInfo, ...] = consumer.partitions_for("orders")
     topics: frozenset[str] = consumer.topics()
     print(first, last, partitions, topics)
-    consumer.close(timeout_ms=5)
+    consumer.close(timeout=5)
 
 
 def with_block() -> None:

@@ -100,7 +100,7 @@ async def choose(consumer: Consumer) -> None:
 async def take(consumer: Consumer) -> None:
     async for message in consumer:
         look_at(message)
-    messages: list[Message] = await consumer.poll(timeout_ms=100, max_records=5)
+    messages: list[Message] = await consumer.poll(timeout=0.1, max_records=5)
     print(messages)
 
 
@@ -113,7 +113,7 @@ def look_at(message: Message) -> None:
 
 
 async def read(consumer: Consumer) -> None:
-    reading: Reading = consumer.read(until="end", limit=10, headers=False, timeout_ms=5)
+    reading: Reading = consumer.read(until="end", limit=10, headers=False, timeout=5)
     messages: list[Message] = await reading.to_messages()
     await reading.to_arrow()
     await reading.to_pandas()
@@ -128,7 +128,7 @@ async def move(consumer: Consumer, message: Message) -> None:
     consumer.seek_to_beginning(FIRST)
     consumer.seek_to_end([FIRST])
     consumer.seek_to_time(datetime.datetime.now(datetime.UTC), FIRST)
-    position: int = await consumer.position(FIRST, timeout_ms=5)
+    position: int = await consumer.position(FIRST, timeout=5)
     positions: dict[TopicPartition, int] = consumer.positions()
     consumer.pause(FIRST)
     consumer.resume(FIRST)
@@ -139,7 +139,7 @@ async def move(consumer: Consumer, message: Message) -> None:
 
 async def commit(consumer: Consumer, message: Message) -> None:
     await consumer.commit()
-    await consumer.commit(message, timeout_ms=5)
+    await consumer.commit(message, timeout=5)
     await consumer.commit({FIRST: 5})
     committed: dict[TopicPartition, Offset] = await consumer.committed(FIRST)
     told: Offset = committed[FIRST]
@@ -153,11 +153,11 @@ async def ask(consumer: Consumer) -> None:
         if place is not None:
             print(place.offset, place.timestamp_ms, place.leader_epoch)
     first: dict[TopicPartition, int] = await consumer.beginning_offsets(FIRST)
-    last: dict[TopicPartition, int] = await consumer.end_offsets([FIRST], timeout_ms=5)
+    last: dict[TopicPartition, int] = await consumer.end_offsets([FIRST], timeout=5)
     partitions: tuple[PartitionInfo, ...] = await consumer.partitions_for("orders")
     topics: frozenset[str] = await consumer.topics()
     print(first, last, partitions, topics)
-    await consumer.close(timeout_ms=5)
+    await consumer.close(timeout=5)
 
 
 async def with_block() -> None:

@@ -170,7 +170,7 @@ class TestNames:
             ),
             (lambda: ProducerSettings.of({"queue.buffering.max.ms": 5}), "called linger.ms here"),
             (lambda: ProducerSettings.of(None, None, {"max_batch_size": 5}), "called batch_size here"),
-            (lambda: ConsumerSettings.of(None, None, {"consumer_timeout_ms": 5}), "poll(timeout_ms=...)"),
+            (lambda: ConsumerSettings.of(None, None, {"consumer_timeout_ms": 5}), "poll(timeout=...)"),
             (lambda: ConsumerSettings.of({"enable.auto.offset.store": False}), "enable.auto.commit=false"),
             (lambda: AdminSettings.of(None, {"xyz": 1}), "`penstock settings` lists all"),
             (lambda: AdminSettings.of(None, {5: 1}), "the name of a setting is a string"),  # type: ignore[dict-item]

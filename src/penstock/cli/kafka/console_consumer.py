@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 BATCH_MAX = 500  # messages that are taken at once, and so printed together
-POLL_MS = 1_000.0
+POLL_S = 1.0
 
 FLAGS = Flags(
     "This tool helps to read data from Kafka topics and outputs it to standard output.",
@@ -194,7 +194,8 @@ class Printer:
         while messages_max is None or messages_max < 0 or self.count < messages_max:
             left = BATCH_MAX if messages_max is None or messages_max < 0 else messages_max - self.count
             messages = consumer.poll(
-                timeout_ms=POLL_MS if patience_ms is None else patience_ms, max_records=min(left, BATCH_MAX)
+                timeout=POLL_S if patience_ms is None else patience_ms / 1000,
+                max_records=min(left, BATCH_MAX),
             )
             if not messages and patience_ms is not None:
                 return

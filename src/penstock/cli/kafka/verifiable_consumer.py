@@ -19,7 +19,7 @@ from penstock.cli.kafka.flags import (
 if TYPE_CHECKING:
     from penstock import Consumer, Message, TopicPartition
 
-POLL_MS = 200.0
+POLL_S = 0.2
 BATCH_MAX = 500
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
@@ -155,7 +155,7 @@ def _consume(said: Said) -> int:
             consumer.subscribe([said.text("topic")], listener=teller)
             while (wanted < 0 or count < wanted) and not is_asked_to_end():
                 most = BATCH_MAX if wanted < 0 else min(BATCH_MAX, wanted - count)
-                messages = consumer.poll(timeout_ms=POLL_MS, max_records=most)
+                messages = consumer.poll(timeout=POLL_S, max_records=most)
                 if not messages:
                     continue
                 count += len(messages)

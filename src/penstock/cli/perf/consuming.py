@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.cli.perf.measuring import Meter, Span
 
-POLL_MS = 100.0
+POLL_S = 0.1
 POLL_RECORDS = 5_000
 
 Told = Callable[[Span, "Consumed"], None]
@@ -67,7 +67,7 @@ def consume(load: ConsumeLoad, settings: Mapping[str, object], told: Told) -> Co
         count = 0
         last = clock()
         while count < load.count:
-            messages = consumer.poll(timeout_ms=POLL_MS, max_records=min(POLL_RECORDS, load.count - count))
+            messages = consumer.poll(timeout=POLL_S, max_records=min(POLL_RECORDS, load.count - count))
             now = clock()
             if messages:
                 last = now

@@ -14,7 +14,7 @@ from penstock.cli.perf.producing import LETTERS
 if TYPE_CHECKING:
     from penstock import Message
 
-PATIENCE_MS = 60_000.0
+PATIENCE_S = 60.0
 
 Told = Callable[[int, float], None]
 """Which record it was, and how many milliseconds it took."""
@@ -38,12 +38,12 @@ def measure(
         consumer.assign(partitions)
         for partition, end in consumer.end_offsets(partitions).items():
             consumer.seek(partition, end)
-        consumer.poll(timeout_ms=0)
+        consumer.poll(timeout=0)
         for number in range(count):
             value = bytes([rng.choice(LETTERS)]) * size
             began = time.perf_counter()
-            producer.send(topic, value).result(PATIENCE_MS / 1000)
-            messages = consumer.poll(timeout_ms=PATIENCE_MS)
+            producer.send(topic, value).result(timeout=PATIENCE_S)
+            messages = consumer.poll(timeout=PATIENCE_S)
             took_ms = (time.perf_counter() - began) * 1000
             _check(value, messages)
             latencies.add(took_ms)
@@ -53,6 +53,6 @@ def measure(
 
 def _check(value: bytes, messages: Sequence[Message]) -> None:
     if not messages:
-        raise Refusal(f"no record came back within {PATIENCE_MS / 1000:.0f} s")
+        raise Refusal(f"no record came back within {PATIENCE_S:.0f} s")
     if len(messages) > 1 or messages[0].value != value:
         raise Refusal("another record came back than was sent; is somebody else writing to the topic?")

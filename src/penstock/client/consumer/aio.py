@@ -6,6 +6,8 @@ Messages are decoded when they are asked for, one compiled step for each. Betwee
 One task at a time polls or iterates; another gets `ConcurrentUse`. All other calls may come while one waits.
 """
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import asyncio
@@ -38,6 +40,7 @@ from penstock.client.consumer.read import (
     table_of,
 )
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
+from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import Event, GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
 from penstock.client.settings import ConsumerSettings
@@ -147,10 +150,10 @@ class Consumer:
 
     # Messages
 
-    async def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
-        """The next messages, as soon as there are some; none when the time is up."""
+    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Message]:
+        """The next messages, as soon as there are some; none when `timeout` seconds are over."""
         count_max = arguments.count_of(max_records, self._max_poll_records)
-        deadline = _now_s() + timeout_ms / 1000
+        deadline = _now_s() + seconds(timeout)
         with self._in_use():
             core, interceptors = self._core, self._core.interceptors
             await asyncio.sleep(0)
@@ -201,22 +204,22 @@ class Consumer:
         *,
         limit: int | None = None,
         headers: bool = True,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> Reading:
         """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
-        `TimedOut` where nothing comes for `timeout_ms`, or `default.api.timeout.ms`."""
+        `TimedOut` where nothing comes for `timeout` seconds, or `default.api.timeout.ms`."""
         limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
-        return Reading(lambda make: self._read(bounds, limit, headers, timeout_ms, make), headers)
+        patience_s = self._core.client.api_timeout_ms / 1000 if timeout is None else seconds(timeout)
+        return Reading(lambda make: self._read(bounds, limit, headers, patience_s, make), headers)
 
     async def _read(
-        self, bounds: Bounds, limit: int | None, with_headers: bool, timeout_ms: int | None, make: Make
+        self, bounds: Bounds, limit: int | None, with_headers: bool, patience_s: float, make: Make
     ) -> AsyncGenerator[Any, None]:
         core = self._core
         with self._in_use():
-            patience_s = (core.client.api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
             await self._until_assigned(patience_s)
-            deadline_ms = core.client.deadline(timeout_ms)
+            deadline_ms = self._deadline(patience_s)
             plan = await core.begin_read(bounds, deadline_ms, limit=limit, with_headers=with_headers)
         try:
             while (made := await self._read_some(plan, make, patience_s)) is not None:
@@ -236,7 +239,7 @@ class Consumer:
                 if source is None:
                     left = deadline - _now_s()
                     if left <= 0:
-                        raise errors.TimedOut(f"nothing came for {patience_s * 1000:.0f} ms")
+                        raise errors.TimedOut(f"nothing came for {patience_s:g} s")
                     await self._wait(left)
                     continue
                 made = make(plan, source)
@@ -254,7 +257,7 @@ class Consumer:
         while not self._core.has_assignment:
             left = deadline - _now_s()
             if left <= 0:
-                raise errors.TimedOut(f"no partitions were assigned within {patience_s * 1000:.0f} ms")
+                raise errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
             await self._wait(left)
             await self._attend()
 
@@ -283,12 +286,12 @@ class Consumer:
         self._check_open()
         self._core.reset(arguments.partitions_of(partitions), reset)
 
-    async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+    async def position(self, partition: TopicPartition, *, timeout: float | None = None) -> int:
         """The offset of the next message that will be given."""
         where = arguments.partition_of(partition)
         self._check_open()
         self._core.handout.note_place()
-        return await self._core.position(where, self._core.client.deadline(timeout_ms))
+        return await self._core.position(where, self._deadline(timeout))
 
     def positions(self) -> dict[TopicPartition, int]:
         """Those that are known by now."""
@@ -314,20 +317,20 @@ class Consumer:
 
     # Commits
 
-    async def commit(self, what: Committable | None = None, *, timeout_ms: int | None = None) -> None:
+    async def commit(self, what: Committable | None = None, *, timeout: float | None = None) -> None:
         """Tell the group how far it has read: what was given so far, or what is named here."""
         self._check_open()
         offsets = None if what is None else offsets_of(what)
         self._core.handout.note_place()
-        await self._core.commit(offsets, self._core.client.deadline(timeout_ms))
+        await self._core.commit(offsets, self._deadline(timeout))
 
     async def committed(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, Offset]:
         """What the group has committed, of these or of all that are assigned; nothing where it has not."""
         self._check_open()
         wanted = arguments.partitions_of(partitions) or list(self._core.positions.partitions)
-        return await self._core.committed(wanted, self._core.client.deadline(timeout_ms))
+        return await self._core.committed(wanted, self._deadline(timeout))
 
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is to its group, as a transaction has to know it."""
@@ -337,50 +340,48 @@ class Consumer:
     # Questions to the cluster
 
     async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout_ms: int | None = None
+        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first message of each partition that is not older; None where all are."""
         wanted = arguments.timestamps_of(times)
         self._check_open()
-        return offsets_and_times(
-            await self._core.list_offsets(wanted, self._core.client.deadline(timeout_ms))
-        )
+        return offsets_and_times(await self._core.list_offsets(wanted, self._deadline(timeout)))
 
     async def beginning_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset that there is, of these or of all that are assigned."""
-        return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+        return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
 
     async def end_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset behind the last message that a reader of this isolation level sees."""
-        return await self._ends(partitions, LATEST_TIMESTAMP, timeout_ms)
+        return await self._ends(partitions, LATEST_TIMESTAMP, timeout)
 
     async def _ends(
-        self, partitions: Iterable[object], timestamp: int, timeout_ms: int | None
+        self, partitions: Iterable[object], timestamp: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
         self._check_open()
         wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
-        deadline_ms = self._core.client.deadline(timeout_ms)
+        deadline_ms = self._deadline(timeout)
         return only_offsets(await self._core.list_offsets(dict.fromkeys(wanted, timestamp), deadline_ms))
 
-    async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[PartitionInfo, ...]:
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
         self._check_open()
-        return await self._core.partitions_for(topic, self._core.client.deadline(timeout_ms))
+        return await self._core.partitions_for(topic, self._deadline(timeout))
 
-    async def topics(self, *, timeout_ms: int | None = None) -> frozenset[str]:
+    async def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""
         self._check_open()
-        return await self._core.topic_names(self._core.client.deadline(timeout_ms))
+        return await self._core.topic_names(self._deadline(timeout))
 
     # The end
 
-    async def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+    async def close(self, *, timeout: float | None = None) -> None:
         """Commit what was given, if commits are automatic, leave the group and end."""
-        await self._close(timeout_ms, is_certain=True)
+        await self._close(CLOSE_TIMEOUT_MS if timeout is None else milliseconds(timeout), is_certain=True)
 
     async def __aenter__(self) -> Self:
         return self
@@ -409,6 +410,9 @@ class Consumer:
             await core.close(timeout_ms=timeout_ms)
 
     # Helpers
+
+    def _deadline(self, timeout: float | None) -> int:
+        return self._core.client.deadline(milliseconds(timeout))
 
     def _check_open(self) -> None:
         if self._is_closing:

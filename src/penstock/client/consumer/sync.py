@@ -40,6 +40,7 @@ from penstock.client.consumer.read import (
     table_of,
 )
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
+from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
 from penstock.client.settings import ConsumerSettings
@@ -149,10 +150,10 @@ class Consumer:
 
     # Messages
 
-    def poll(self, timeout_ms: float = 1000, max_records: int | None = None) -> list[Message]:
-        """The next messages, as soon as there are some; none when the time is up."""
+    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Message]:
+        """The next messages, as soon as there are some; none when `timeout` seconds are over."""
         count_max = arguments.count_of(max_records, self._max_poll_records)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + seconds(timeout)
         with self._in_use():
             handout, interceptors = self._core.handout, self._core.interceptors
             while True:
@@ -197,26 +198,26 @@ class Consumer:
         *,
         limit: int | None = None,
         headers: bool = True,
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> Reading:
         """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
-        `TimedOut` where nothing comes for `timeout_ms`, or `default.api.timeout.ms`."""
+        `TimedOut` where nothing comes for `timeout` seconds, or `default.api.timeout.ms`."""
         limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
-        return Reading(lambda make: self._read(bounds, limit, headers, timeout_ms, make), headers)
+        patience_s = self._core.client.api_timeout_ms / 1000 if timeout is None else seconds(timeout)
+        return Reading(lambda make: self._read(bounds, limit, headers, patience_s, make), headers)
 
     def _read(
-        self, bounds: Bounds, limit: int | None, with_headers: bool, timeout_ms: int | None, make: Make
+        self, bounds: Bounds, limit: int | None, with_headers: bool, patience_s: float, make: Make
     ) -> Generator[Any, None, None]:
         core = self._core
-        patience_s = (core.client.api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         with self._in_use():
             self._until_assigned(patience_s)
             plan: ReadPlan = self._call_until(
                 lambda deadline_ms: core.begin_read(
                     bounds, deadline_ms, limit=limit, with_headers=with_headers
                 ),
-                timeout_ms,
+                patience_s,
             )
         try:
             while (made := self._read_some(plan, make, patience_s)) is not None:
@@ -236,7 +237,7 @@ class Consumer:
                 if source is None:
                     left = deadline - time.monotonic()
                     if left <= 0:
-                        raise errors.TimedOut(f"nothing came for {patience_s * 1000:.0f} ms")
+                        raise errors.TimedOut(f"nothing came for {patience_s:g} s")
                     self._call(core.wait(left))
                     continue
                 made = make(plan, source)
@@ -259,7 +260,7 @@ class Consumer:
         while not self._core.has_assignment:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise errors.TimedOut(f"no partitions were assigned within {patience_s * 1000:.0f} ms")
+                raise errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
             self._call(self._core.wait(left))
             self._attend()
 
@@ -290,12 +291,12 @@ class Consumer:
         with self._in_use():
             self._do(lambda: self._core.reset(wanted, reset))
 
-    def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+    def position(self, partition: TopicPartition, *, timeout: float | None = None) -> int:
         """The offset of the next message that will be given."""
         where = arguments.partition_of(partition)
         with self._in_use():
             self._core.handout.note_place()
-            return self._call_until(lambda deadline_ms: self._core.position(where, deadline_ms), timeout_ms)
+            return self._call_until(lambda deadline_ms: self._core.position(where, deadline_ms), timeout)
 
     def positions(self) -> dict[TopicPartition, int]:
         """Those that are known by now."""
@@ -325,12 +326,12 @@ class Consumer:
 
     # Commits
 
-    def commit(self, what: Committable | None = None, *, timeout_ms: int | None = None) -> None:
+    def commit(self, what: Committable | None = None, *, timeout: float | None = None) -> None:
         """Tell the group how far it has read: what was given so far, or what is named here. Returns when it is done."""
         offsets = None if what is None else offsets_of(what)
         with self._in_use():
             self._core.handout.note_place()
-            self._call_until(lambda deadline_ms: self._core.commit(offsets, deadline_ms), timeout_ms)
+            self._call_until(lambda deadline_ms: self._core.commit(offsets, deadline_ms), timeout)
 
     def commit_async(
         self,
@@ -348,12 +349,12 @@ class Consumer:
     def committed(
         self,
         *partitions: TopicPartition | Iterable[TopicPartition],
-        timeout_ms: int | None = None,
+        timeout: float | None = None,
     ) -> dict[TopicPartition, Offset]:
         """What the group has committed, of these or of all that are assigned; nothing where it has not."""
         wanted = arguments.partitions_of(partitions) or list(self._core.positions.partitions)
         with self._in_use():
-            return self._call_until(lambda deadline_ms: self._core.committed(wanted, deadline_ms), timeout_ms)
+            return self._call_until(lambda deadline_ms: self._core.committed(wanted, deadline_ms), timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is to its group, as a transaction has to know it."""
@@ -363,52 +364,52 @@ class Consumer:
     # Questions to the cluster
 
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout_ms: int | None = None
+        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first message of each partition that is not older; None where all are."""
         wanted = arguments.timestamps_of(times)
         with self._in_use():
-            return offsets_and_times(self._list_offsets(wanted, timeout_ms))
+            return offsets_and_times(self._list_offsets(wanted, timeout))
 
     def beginning_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset that there is, of these or of all that are assigned."""
-        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
 
     def end_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout_ms: int | None = None
+        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset behind the last message that a reader of this isolation level sees."""
-        return self._ends(partitions, LATEST_TIMESTAMP, timeout_ms)
+        return self._ends(partitions, LATEST_TIMESTAMP, timeout)
 
     def _ends(
-        self, partitions: Iterable[object], timestamp: int, timeout_ms: int | None
+        self, partitions: Iterable[object], timestamp: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
         wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
         with self._in_use():
-            return only_offsets(self._list_offsets(dict.fromkeys(wanted, timestamp), timeout_ms))
+            return only_offsets(self._list_offsets(dict.fromkeys(wanted, timestamp), timeout))
 
-    def _list_offsets(self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None) -> Any:
-        return self._call_until(lambda deadline_ms: self._core.list_offsets(wanted, deadline_ms), timeout_ms)
+    def _list_offsets(self, wanted: Mapping[TopicPartition, int], timeout: float | None) -> Any:
+        return self._call_until(lambda deadline_ms: self._core.list_offsets(wanted, deadline_ms), timeout)
 
-    def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[PartitionInfo, ...]:
+    def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
         with self._in_use():
             return self._call_until(
-                lambda deadline_ms: self._core.partitions_for(topic, deadline_ms), timeout_ms
+                lambda deadline_ms: self._core.partitions_for(topic, deadline_ms), timeout
             )
 
-    def topics(self, *, timeout_ms: int | None = None) -> frozenset[str]:
+    def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""
         with self._in_use():
-            return self._call_until(lambda deadline_ms: self._core.topic_names(deadline_ms), timeout_ms)
+            return self._call_until(lambda deadline_ms: self._core.topic_names(deadline_ms), timeout)
 
     # The end
 
-    def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+    def close(self, *, timeout: float | None = None) -> None:
         """Commit what was given, if commits are automatic, leave the group and end. May come from any thread."""
-        self._close(timeout_ms, is_certain=True)
+        self._close(CLOSE_TIMEOUT_MS if timeout is None else milliseconds(timeout), is_certain=True)
 
     def __enter__(self) -> Self:
         return self
@@ -483,7 +484,9 @@ class Consumer:
             raise errors.ClientClosed
         return outcome
 
-    def _call_until(self, make: Callable[[int], Coroutine[Any, Any, T]], timeout_ms: int | None) -> T:
+    def _call_until(self, make: Callable[[int], Coroutine[Any, Any, T]], timeout: float | None) -> T:
+        timeout_ms = milliseconds(timeout)
+
         async def run() -> T:
             return await make(self._core.client.deadline(timeout_ms))
 
