@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin, aio
+from penstock import Admin, Consumer, Producer, TopicPartition, aio
 from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.errors import BadArgument, NoBrokersAvailable
 
-FACES = (Admin, aio.Admin)
+FACES = (Admin, Consumer, Producer, aio.Admin, aio.Consumer, aio.Producer)
+POLL_S = 1.0  # a poll does not wait for as long as the client would
+NONSENSE = [-1, math.nan, True, "5"]
 NOWHERE = "127.0.0.1:1"
 
 
@@ -30,7 +32,8 @@ def test_a_call_names_its_wait_timeout(call: Any) -> None:
     assert not [name for name in parameters if name.startswith("timeout_")]
     if "timeout" in parameters:
         timeout = parameters["timeout"]
-        assert (timeout.annotation, timeout.default) == ("float | None", None)
+        own = ("float", POLL_S) if call.__name__ == "poll" else ("float | None", None)
+        assert (timeout.annotation, timeout.default) == own
 
 
 @pytest.mark.parametrize(
@@ -52,13 +55,58 @@ def test_nonsense_is_refused_by_its_value(nonsense: Any) -> None:
     assert repr(nonsense) in str(refused.value)
 
 
-@pytest.mark.parametrize("nonsense", [-1, math.nan, True, "5"])
+@pytest.mark.parametrize("nonsense", NONSENSE)
 def test_admin_refuses_nonsense(nonsense: Any) -> None:
     with Admin(NOWHERE) as admin:
         with pytest.raises(BadArgument, match="timeout"):
             admin.connect(timeout=nonsense)
         with pytest.raises(BadArgument, match="timeout"):
             admin.list_topics(timeout=nonsense)
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_a_consumer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
+    partition = TopicPartition("orders", 0)
+    with Consumer(partition, bootstrap_servers=NOWHERE) as consumer:
+        for call in (
+            lambda: consumer.poll(nonsense),
+            lambda: consumer.read(timeout=nonsense),
+            lambda: consumer.position(partition, timeout=nonsense),
+            lambda: consumer.end_offsets(timeout=nonsense),
+            lambda: consumer.close(timeout=nonsense),
+        ):
+            with pytest.raises(BadArgument, match="timeout"):
+                call()
+        assert consumer.assignment() == {partition}
+
+
+@pytest.mark.parametrize("nonsense", [*NONSENSE, None])
+def test_a_poll_has_no_time_but_a_number(nonsense: Any) -> None:
+    with (
+        Consumer("orders", bootstrap_servers=NOWHERE) as consumer,
+        pytest.raises(BadArgument, match="timeout"),
+    ):
+        consumer.poll(nonsense)
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_a_producer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
+    producer = Producer(NOWHERE)
+    for call in (producer.flush, producer.close):
+        with pytest.raises(BadArgument, match="timeout"):
+            call(timeout=nonsense)
+    producer.flush(timeout=1)
+    producer.close(timeout=1)
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+async def test_so_do_those_of_asyncio(nonsense: Any) -> None:
+    consumer, producer = aio.Consumer("orders", bootstrap_servers=NOWHERE), aio.Producer(NOWHERE)
+    for call in (consumer.poll, consumer.topics, consumer.close, producer.flush, producer.close):
+        with pytest.raises(BadArgument, match="timeout"):
+            await call(timeout=nonsense)
+    await consumer.close()
+    await producer.close()
 
 
 def test_a_timeout_of_nothing_ends_at_once() -> None:

@@ -380,7 +380,7 @@ class Consumer:
     # The end
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Commit what was given, if commits are automatic, leave the group and end."""
+        """Commit what was given, if commits are automatic, leave the group and end, within `timeout` seconds (30)."""
         await self._close(CLOSE_TIMEOUT_MS if timeout is None else milliseconds(timeout), is_certain=True)
 
     async def __aenter__(self) -> Self:

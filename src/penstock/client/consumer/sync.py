@@ -408,7 +408,8 @@ class Consumer:
     # The end
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Commit what was given, if commits are automatic, leave the group and end. May come from any thread."""
+        """Commit what was given, if commits are automatic, leave the group and end, within `timeout` seconds (30).
+        May come from any thread."""
         self._close(CLOSE_TIMEOUT_MS if timeout is None else milliseconds(timeout), is_certain=True)
 
     def __enter__(self) -> Self:

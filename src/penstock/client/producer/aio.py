@@ -7,6 +7,8 @@ turn of the loop, without which a task that does nothing but send would keep bat
 Invariant: after `close` there is no task, no timer and no socket.
 """
 
+# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
+
 from __future__ import annotations
 
 import asyncio
@@ -17,6 +19,7 @@ from typing import Any, Self, Unpack
 
 from penstock.client import errors
 from penstock.client.cluster import PartitionInfo
+from penstock.client.deadlines import milliseconds
 from penstock.client.group.nouns import GroupMetadata
 from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
@@ -141,11 +144,11 @@ class Producer:
             core.check_send()
         return receipt
 
-    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the sync one has it
+    async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
         asked. `timeout` is in seconds; TimedOut when it passes."""
         self._core.check_open()
-        deadline_ms = None if timeout is None else self._core.client.deadline(round(timeout * 1000))
+        deadline_ms = None if timeout is None else self._core.client.deadline(milliseconds(timeout))
         await self._core.flush(deadline_ms=deadline_ms)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
@@ -190,11 +193,13 @@ class Producer:
                 await self.abort()
             raise
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:  # noqa: ASYNC109
-        """Send what there is, for `timeout` seconds at most, and end. Raises the first failure nobody asked for."""
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody
+        asked for."""
+        timeout_ms = milliseconds(CLOSE_TIMEOUT_S if timeout is None else timeout)
         if not self._is_closed:
             self._is_closed = True
-            await self._core.close(deadline_ms=self._core.client.deadline(round(timeout * 1000)))
+            await self._core.close(deadline_ms=self._core.client.deadline(timeout_ms))
 
     async def __aenter__(self) -> Self:
         self._core.check_open()

@@ -24,6 +24,7 @@ from typing import Any, Self, Unpack
 from penstock.client import errors
 from penstock.client.background import Background
 from penstock.client.cluster import PartitionInfo
+from penstock.client.deadlines import seconds
 from penstock.client.group.nouns import GroupMetadata
 from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
@@ -88,7 +89,7 @@ class _Host:
             raise errors.IllegalState(
                 "a callback may not wait for a receipt: the thread that it runs on delivers it"
             )
-        if not batch.event_of_change().wait(timeout):
+        if not batch.event_of_change().wait(None if timeout is None else seconds(timeout)):
             raise errors.TimedOut(f"no word of the record within {timeout} s")
 
     @property
@@ -96,8 +97,8 @@ class _Host:
         """Whether there is something to close."""
         return self.core.refusal is None and self.core.is_started
 
-    def close(self, timeout: float) -> None:
-        until = time.monotonic() + timeout
+    def close(self, timeout_s: float) -> None:
+        until = time.monotonic() + timeout_s
         try:
             self.call(lambda deadline_ms: self.core.close(deadline_ms=deadline_ms), until)
         except errors.UsedAfterFork:
@@ -159,7 +160,7 @@ class Producer(Sending):
         """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
         asked. `timeout` is in seconds; TimedOut when it passes."""
         self._core.check_open()
-        until = None if timeout is None else time.monotonic() + timeout
+        until = None if timeout is None else time.monotonic() + seconds(timeout)
         core = self._core
         if until is None:
             self._host.background.call(core.flush(deadline_ms=None))
@@ -212,13 +213,15 @@ class Producer(Sending):
                 self.abort()
             raise
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Send what there is, for `timeout` seconds at most, and end. Raises the first failure nobody asked for."""
+    def close(self, timeout: float | None = None) -> None:
+        """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody
+        asked for."""
+        timeout_s = CLOSE_TIMEOUT_S if timeout is None else seconds(timeout)
         if self._is_closed:
             return
         self._is_closed = True
         _OPEN.discard(self)
-        self._host.close(timeout)
+        self._host.close(timeout_s)
 
     def __enter__(self) -> Self:
         self._core.check_open()
