@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gc
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -353,6 +354,7 @@ def test_interceptors_see_messages_before_the_application(cluster: Broker, consu
     consumer.seek(TopicPartition(topic, 0), 50)
     assert next(iter(consumer)).value == b"51"
     assert consumer.position(TopicPartition(topic, 0)) == 52
+    assert values(consumer.read(limit=4).to_messages()) == ["53", "55"]
 
 
 # Bounded reads
@@ -550,6 +552,26 @@ def test_closing_from_another_thread_ends_an_iteration(cluster: Broker, consume:
 
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
+
+
+def test_closing_in_a_handler_of_signals_ends_an_iteration(cluster: Broker, consume: Consume) -> None:
+    topic = create_topic(cluster.bootstrap, "orders")
+    consumer = consume(topic)
+
+    def interrupt() -> None:
+        wait_until(lambda: bool(consumer.assignment()), "partitions are assigned")
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: consumer.close())
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        assert list(consumer) == []
+    finally:
+        thread.join(WAIT_SECONDS)
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_consumer_that_nobody_holds_leaves_no_thread_behind(cluster: Broker) -> None:

@@ -247,6 +247,8 @@ class Consumer:
                 if plan.rewind is not None:
                     (partition, offset), plan.rewind = plan.rewind, None
                     core.seek(partition, offset)
+                if made and core.interceptors and make is ReadPlan.messages:
+                    made = core.interceptors.on_consume(made)
                 if made is not None and len(made):
                     return made
         return None

@@ -244,6 +244,8 @@ class Consumer:
                 core.handout.note_place()
                 if plan.rewind is not None:
                     self._rewind(plan)
+                if made and core.interceptors and make is ReadPlan.messages:
+                    made = core.interceptors.on_consume(made)
                 if made is not None and len(made):
                     return made
         return None
