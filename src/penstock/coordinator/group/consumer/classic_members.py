@@ -105,8 +105,10 @@ class ClassicMembers:
         member = change.member
         assert member.classic is not None
         if before.member_id in group.members and not is_downgrade:
-            # It is here, however long the log takes. Kafka puts it out if that is longer than its session.
+            # It is here, however long the log takes. Kafka puts it out if that is longer than its session, or if it was
+            # late to sync after an earlier join whose answer it lost.
             self._timeouts.cancel_join(group.group_id, member.member_id)
+            self._timeouts.cancel_sync(group.group_id, member.member_id)
             self._timeouts.set_session(group.group_id, member.member_id, request.session_timeout_ms)
 
         def written(error: ErrorCode) -> None:
@@ -184,6 +186,7 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"The protocol of member {member.member_id} is {protocol.name} of type {CONSUMER_PROTOCOL}.",
             )
+        self._timeouts.cancel_sync(group.group_id, member.member_id)
         # It joined a classic group that agreed on another protocol of its own, and was upgraded before it could sync.
         # Kafka calls that inconsistent, which ends a consumer for good; to join again is all that it takes.
         is_from_before = request.protocol_name not in (None, protocol.name)
@@ -200,7 +203,6 @@ class ClassicMembers:
 
         def written(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
-                self._timeouts.cancel_sync(group.group_id, member.member_id)
                 self._timeouts.set_session(group.group_id, member.member_id, classic.session_timeout_ms)
 
         return Outcome(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.consumer_groups import CLIENT, GROUP, ConsumerStage, HonestMember, settle
+from harness.consumer_groups import CLIENT, GROUP, REBALANCE_MS, ConsumerStage, HonestMember, settle
 from harness.mixed_groups import CLASSIC_SESSION_MS, ClassicConsumer, Phase
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.state import State
@@ -298,6 +298,26 @@ def test_who_joins_again_is_not_silent_while_that_is_written(
     old.join()
 
     stage.advance(CLASSIC_SESSION_MS - 1_000)
+
+    assert old.member_id in stage.group.members
+
+
+@pytest.mark.parametrize("does_sync", [False, True])
+def test_who_joins_again_or_syncs_is_not_late_while_that_is_written(
+    mixed: tuple[ConsumerStage, ClassicConsumer, HonestMember], does_sync: bool
+) -> None:
+    stage, old, new = mixed
+    old.join()
+    for left_ms in range(REBALANCE_MS, 0, -5_000):
+        stage.answer(stage.consumer.classic_heartbeat(stage.group, heartbeat_request(old), version=4))
+        new.heartbeat()
+        stage.advance(min(5_000, left_ms - 1))
+    stage.is_committing = False
+    stage.heartbeat("third", topics=["water"])
+    old.step()
+    old.step() if does_sync else old.join()
+
+    stage.advance(1_000)
 
     assert old.member_id in stage.group.members
 
