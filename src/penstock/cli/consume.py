@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from penstock.cli.ending import consuming, give_back
 from penstock.cli.failures import Misuse, account
 from penstock.cli.output import count_of, printable, say, show_time, to_json
 from penstock.cli.records.formatters import ReadRecord, header_pairs
@@ -90,8 +91,6 @@ def parse_start(text: str, *, now_ms: int) -> Start:
 
 def run(wish: Wish, settings: Mapping[str, object]) -> None:
     """Read and print until the end, the limit, or Ctrl-C."""
-    from penstock import Consumer
-
     wish.check()
     print_record = make_printer(wish)
     chosen = dict(settings)
@@ -100,7 +99,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
     count = 0
     with (
         account(lambda: f"read {count_of(count, 'record')}"),
-        Consumer(settings=chosen) as consumer,
+        consuming(chosen) as consumer,
     ):
         if wish.group is not None:
             for topic in wish.topics:
@@ -118,11 +117,21 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
             began = time.monotonic()
             messages = consumer.poll(timeout=POLL_S, max_records=left)
             quiet_ms = 0.0 if messages else quiet_ms + (time.monotonic() - began) * 1000
-            for message in messages:
-                if ends is None or wish.follows or message.offset < ends[message.topic, message.partition]:
-                    count += 1
-                    out.write(print_record(message))
-            out.flush()
+            printed = 0
+            try:
+                for message in messages:
+                    if (
+                        ends is None
+                        or wish.follows
+                        or message.offset < ends[message.topic, message.partition]
+                    ):
+                        count += 1
+                        out.write(print_record(message))
+                    printed += 1
+                out.flush()
+            except KeyboardInterrupt:
+                give_back(consumer, messages[printed:])
+                raise
             if wish.limit is not None and count >= wish.limit:
                 break
     if wish.format == "table" and not wish.follows and sys.stdout.isatty():

@@ -93,7 +93,6 @@ def run(topic: str, source: Source, settings: Mapping[str, object], output: Outp
             topic,
             source.records(stream),
             settings,
-            counts_partitions=True,
             note=lambda written: progress.update(written.bytes),
         )
         seconds = time.perf_counter() - began

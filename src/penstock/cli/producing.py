@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.cli.ending import producing
 from penstock.cli.failures import account
 from penstock.cli.output import count_of
 
 if TYPE_CHECKING:
+    from penstock import Receipt
     from penstock.cli.records.line_reader import NewRecord
 
 NOTE_EVERY = 1_000  # records between two notes of the progress
@@ -19,11 +21,16 @@ NOTE_EVERY = 1_000  # records between two notes of the progress
 
 @dataclass(slots=True)
 class Written:
-    """What was handed to the producer, and after `write_records` has returned, written."""
+    """What brokers have acknowledged."""
 
     records: int = 0
     bytes: int = 0
     partitions: Counter[int] = field(default_factory=Counter)
+
+    def add(self, receipt: Receipt, size: int) -> None:
+        self.records += 1
+        self.bytes += size
+        self.partitions[receipt.partition] += 1
 
     def __str__(self) -> str:
         return f"{count_of(self.records, 'record')} ({count_of(self.bytes, 'byte')})"
@@ -49,18 +56,23 @@ def write_records(
     settings: Mapping[str, object],
     *,
     waits_for_each: bool = False,
-    counts_partitions: bool = False,
     note: Callable[[Written], None] = lambda written: None,
 ) -> Written:
-    """Write all records, and return when they are written. The first that was not is raised.
+    """Write all records, and return when they are acknowledged. The first that was not written is raised.
 
-    Ctrl-C ends it at once: what the producer already has is still sent, within its own time limit, and told.
+    Ctrl-C ends it at once, and only what is acknowledged by then is told to be written.
     """
-    from penstock import Producer
-
     written = Written()
-    with account(lambda: f"wrote {written} to {topic}"), Producer(dict(settings)) as producer:
-        for record in records:
+    pending: deque[tuple[Receipt, int]] = deque()
+
+    def tell() -> str:
+        while pending and _is_written(pending[0][0]):
+            written.add(*pending.popleft())
+        rest = f"; {len(pending):,} more not acknowledged" if pending else ""
+        return f"wrote {written} to {topic}{rest}"
+
+    with account(tell), producing(settings) as producer:
+        for number, record in enumerate(records, 1):
             receipt = producer.send(
                 topic,
                 record.value,
@@ -71,10 +83,15 @@ def write_records(
             )
             if waits_for_each:
                 receipt.result()
-            written.records += 1
-            written.bytes += len(record.value or b"") + len(record.key or b"")
-            if counts_partitions:
-                written.partitions[receipt.partition] += 1
-            if written.records % NOTE_EVERY == 0:
+            pending.append((receipt, len(record.value or b"") + len(record.key or b"")))
+            while pending and pending[0][0].done():
+                written.add(*pending.popleft())
+            if number % NOTE_EVERY == 0:
                 note(written)
+    for receipt, size in pending:
+        written.add(receipt, size)
     return written
+
+
+def _is_written(receipt: Receipt) -> bool:
+    return receipt.done() and receipt.exception(0) is None

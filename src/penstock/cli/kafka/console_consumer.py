@@ -22,7 +22,7 @@ from penstock.cli.kafka.flags import (
 )
 
 if TYPE_CHECKING:
-    from penstock import Consumer
+    from penstock import Consumer, Message
     from penstock.cli.records.formatters import Formatter
 
 FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -129,8 +129,8 @@ def _offset(said: Said) -> int | str:
 
 
 def _consume(said: Said) -> int:
-    from penstock import Consumer
     from penstock.cli.connection import read_properties
+    from penstock.cli.ending import consuming
     from penstock.cli.records.formatters import make_formatter
 
     check(said)
@@ -146,7 +146,7 @@ def _consume(said: Said) -> int:
     )
     printer = Printer(format_message, skips_errors=said.has("skip-message-on-error"))
     try:
-        with Consumer(settings=settings_of(said)) as consumer:
+        with consuming(settings_of(said)) as consumer:
             begin(consumer, said)
             printer.print_all(
                 consumer, messages_max=said.integer("max-messages"), patience_ms=said.integer("timeout-ms")
@@ -190,6 +190,8 @@ class Printer:
 
     def print_all(self, consumer: Consumer, *, messages_max: int | None, patience_ms: int | None) -> None:
         """Until so many were printed, or none came for so long."""
+        from penstock.cli.ending import give_back
+
         out = sys.stdout.buffer
         while messages_max is None or messages_max < 0 or self.count < messages_max:
             left = BATCH_MAX if messages_max is None or messages_max < 0 else messages_max - self.count
@@ -199,12 +201,20 @@ class Printer:
             )
             if not messages and patience_ms is not None:
                 return
-            for message in messages:
-                self.count += 1
-                try:
-                    out.write(self._format(message))
-                except Refusal as problem:
-                    if not self._skips_errors:
-                        raise
-                    print(f"Error processing message, skipping this message: {problem}", file=sys.stderr)
-            out.flush()
+            before = self.count
+            try:
+                for message in messages:
+                    self.count += 1
+                    self._print(message)
+                out.flush()
+            except KeyboardInterrupt:
+                give_back(consumer, messages[self.count - before :])
+                raise
+
+    def _print(self, message: Message) -> None:
+        try:
+            sys.stdout.buffer.write(self._format(message))
+        except Refusal as problem:
+            if not self._skips_errors:
+                raise
+            print(f"Error processing message, skipping this message: {problem}", file=sys.stderr)

@@ -144,13 +144,13 @@ def _named(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
 
 
 def _consume(said: Said) -> int:
-    from penstock import Consumer
+    from penstock.cli.ending import consuming
 
     events = EventPrinter()
     teller = Teller(events)
     count, wanted = 0, said.number("max-messages")
     with ended_by_signals() as is_asked_to_end:
-        with Consumer(settings=settings_of(said)) as consumer:
+        with consuming(settings_of(said)) as consumer:
             events.tell("startup_complete")
             consumer.subscribe([said.text("topic")], listener=teller)
             while (wanted < 0 or count < wanted) and not is_asked_to_end():

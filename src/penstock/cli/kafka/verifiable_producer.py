@@ -86,7 +86,7 @@ class Sender:
 
 
 def _produce(said: Said) -> int:
-    from penstock import Producer
+    from penstock.cli.ending import producing
 
     server = "bootstrap-server" if said.has("bootstrap-server") else "broker-list"
     settings = client_properties(
@@ -99,7 +99,7 @@ def _produce(said: Said) -> int:
     began = time.monotonic()
     pace = Pace(throughput, now=began)
     with ended_by_signals() as is_asked_to_end:
-        with Producer(settings) as producer:
+        with producing(settings) as producer:
             events.tell("startup_complete")
             while (count < 0 or sender.sent < count) and not is_asked_to_end():
                 key, value, timestamp_ms = sender.message(sender.sent)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penstock.cli.ending import consuming
 from penstock.cli.perf.measuring import Meter, Span
 
 POLL_S = 0.1
@@ -53,9 +54,7 @@ class _Joining:
 
 def consume(load: ConsumeLoad, settings: Mapping[str, object], told: Told) -> Consumed:
     """Read until there were so many records, or none came for so long."""
-    from penstock import Consumer
-
-    with Consumer(settings=dict(settings)) as consumer:
+    with consuming(settings) as consumer:
         clock = time.perf_counter
         meter = Meter(now=clock(), window_seconds=load.window_seconds)
         consumed = Consumed(meter.total)

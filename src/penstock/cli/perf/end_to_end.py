@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.cli.ending import consuming, producing
 from penstock.cli.failures import Refusal
 from penstock.cli.perf.measuring import Latencies
 from penstock.cli.perf.producing import LETTERS
@@ -24,14 +25,14 @@ def measure(
     topic: str, *, count: int, size: int, acks: str, settings: Mapping[str, object], told: Told
 ) -> Latencies:
     """Send a record, wait for it to be acknowledged and read, and again."""
-    from penstock import Consumer, Producer, TopicPartition
+    from penstock import TopicPartition
 
     latencies = Latencies()
     rng = random.Random(0)
     common = dict(settings)
     with (
-        Producer({**common, "linger.ms": 0, "acks": acks}) as producer,
-        Consumer(settings={**common, "auto.offset.reset": "latest", "fetch.max.wait.ms": 500}) as consumer,
+        producing({**common, "linger.ms": 0, "acks": acks}) as producer,
+        consuming({**common, "auto.offset.reset": "latest", "fetch.max.wait.ms": 500}) as consumer,
     ):
         producer.partitions_for(topic)
         partitions = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]

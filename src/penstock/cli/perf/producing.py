@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from penstock.cli.ending import producing
 from penstock.cli.failures import Refusal
 from penstock.cli.perf.measuring import Meter, Pace, Span
 
@@ -78,11 +79,9 @@ def produce(
     load: ProduceLoad, payloads: Iterator[bytes], settings: Mapping[str, object], told: Told
 ) -> Produced:
     """Send all records; returns when all are answered."""
-    from penstock import Producer
-
     chunk_records = min(max(1, load.count // SAMPLES), CHUNK_RECORDS_MAX)
     latencies: deque[float] = deque()  # filled by the producer's thread
-    with Producer(dict(settings)) as producer:
+    with producing(settings) as producer:
         producer.partitions_for(load.topic)  # so that connecting is not what is measured
         send, clock = producer.send, time.perf_counter
         meter = Meter(now=clock(), window_seconds=load.window_seconds)

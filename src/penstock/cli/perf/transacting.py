@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 
+from penstock.cli.ending import producing
 from penstock.cli.perf.measuring import Meter, Span
 from penstock.cli.perf.producing import random_payloads
 
@@ -23,10 +24,8 @@ def transact(
     window_seconds: float = 1.0,
 ) -> Span:
     """Commit `count` transactions of so many records; of the sum, `records` are transactions."""
-    from penstock import Producer
-
     payloads = random_payloads(size)
-    with Producer(dict(settings)) as producer:
+    with producing(settings) as producer:
         producer.partitions_for(topic)
         clock = time.perf_counter
         meter = Meter(now=clock(), window_seconds=window_seconds)

@@ -1,0 +1,70 @@
+"""Clients inside commands: how they are closed, and how they are when somebody presses Ctrl-C.
+
+A client that is closed in order takes its time: a producer until everything is acknowledged, a consumer until its
+group has heard of it. Whoever presses Ctrl-C has none, perhaps because a broker has stopped answering. What can
+still be said within `GRACE_SECONDS` is said, and the rest is let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock import Consumer, Message, Producer
+
+GRACE_SECONDS = 1.0
+
+# The second is what a block sees whose end itself was hit by Ctrl-C, before it could begin.
+IN_A_HURRY = (KeyboardInterrupt, GeneratorExit)
+
+
+@contextmanager
+def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
+    """A producer for the length of the block. At its end all is acknowledged, or raised."""
+    from penstock import Producer
+    from penstock.errors import PenstockError
+
+    producer = Producer(dict(settings))
+    try:
+        yield producer
+    except IN_A_HURRY:
+        with suppress(PenstockError):
+            producer.close(timeout=GRACE_SECONDS)
+        raise
+    except BaseException:
+        with suppress(PenstockError):  # what went wrong inside is what counts
+            producer.close()
+        raise
+    producer.close()
+
+
+@contextmanager
+def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
+    """A consumer for the length of the block. At its end what was given is committed, where a group is to know."""
+    from penstock import Consumer
+    from penstock.errors import PenstockError
+
+    consumer = Consumer(settings=dict(settings))
+    try:
+        yield consumer
+    except IN_A_HURRY:
+        with suppress(PenstockError):
+            consumer.close(timeout=GRACE_SECONDS)
+        raise
+    except BaseException:
+        with suppress(PenstockError):
+            consumer.close()
+        raise
+    consumer.close()
+
+
+def give_back(consumer: Consumer, messages: Sequence[Message]) -> None:
+    """Have messages that were given, but not dealt with, be read again: a group must not take them for done."""
+    from penstock import TopicPartition
+
+    first: dict[TopicPartition, int] = {}
+    for message in messages:
+        first.setdefault(TopicPartition(message.topic, message.partition), message.offset)
+    for partition, offset in first.items():
+        consumer.seek(partition, offset)
