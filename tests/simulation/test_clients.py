@@ -250,7 +250,7 @@ class Play:
                     await self.simulation.stop()
                     await self._start()
                 case 1:
-                    self.simulation.crash(loses_power=False)
+                    self.simulation.crash(loses_power=self.random.random() < 0.5)
                     await self._start()
                 case _:
                     await self.random.choice(self.groups).change()

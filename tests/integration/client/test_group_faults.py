@@ -116,6 +116,7 @@ def test_requests_and_answers_that_get_lost_are_repeated(
         ("classic", "Heartbeat", "ILLEGAL_GENERATION"),
         ("consumer", "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH"),
         ("consumer", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
+        ("consumer", "ConsumerGroupHeartbeat", "GROUP_ID_NOT_FOUND"),
     ],
 )
 def test_a_member_that_was_put_out_comes_back_and_reads_on_from_what_was_committed(

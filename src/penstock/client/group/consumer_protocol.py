@@ -44,7 +44,11 @@ NOT_A_MEMBER = -1  # as commits and lookups say it
 
 HEARTBEAT_INTERVAL_MS = 5_000  # until the broker says its own
 
-FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+FENCED = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,  # the coordinator lost what it knew, as by a power cut
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +251,7 @@ class ConsumerMembership(Membership):
         match response.error_code:
             case ErrorCode.NONE:
                 self._accepted(response, now_ms)
-            case (ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID) as error:
+            case error if error in FENCED:
                 self._fenced(error, "a heartbeat", now_ms)
             case error:
                 self._said = _Said()

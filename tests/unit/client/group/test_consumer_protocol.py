@@ -222,7 +222,9 @@ def test_a_topic_stays_known_when_the_picture_does_not_show_it_any_more() -> Non
     assert stage.member.holdings.held == frozenset(partitions("orders", 0, 1))
 
 
-@pytest.mark.parametrize("error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+@pytest.mark.parametrize(
+    "error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
+)
 def test_a_fenced_member_loses_everything_and_joins_anew_with_its_id(error: ErrorCode) -> None:
     stage = Stage()
     stage.settle(0, 1)

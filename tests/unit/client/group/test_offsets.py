@@ -222,7 +222,13 @@ def test_a_commit_that_cannot_be_made_in_time_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH]
+    "error",
+    [
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ],
 )
 def test_a_member_that_was_put_out_cannot_commit_and_is_told(error: ErrorCode) -> None:
     told: list[ErrorCode] = []
