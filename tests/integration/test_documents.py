@@ -89,6 +89,22 @@ def test_kcat_does_as_shown(line: str, broker: PenstockBroker) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("line", [*commands(PENSTOCK + "topics"), *commands("bin/kafka-console-consumer.sh")])
+def test_commands_do_as_shown(line: str, broker: PenstockBroker) -> None:
+    line = line.replace(PENSTOCK, f"{shlex.join(penstock_command())} ")
+
+    done = subprocess.run(
+        ["bash", "-c", line.replace(DOCUMENTED_ADDRESS, broker.bootstrap)],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        env=penstock_environment(),
+        cwd=ROOT,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("snippet", python_snippets())
 def test_python_does_as_shown(snippet: str, broker: PenstockBroker) -> None:
     command = [sys.executable, "-c", snippet.replace(DOCUMENTED_ADDRESS, broker.bootstrap)]
