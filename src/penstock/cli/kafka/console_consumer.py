@@ -189,9 +189,11 @@ class Printer:
         self.count = 0
 
     def print_all(self, consumer: Consumer, *, messages_max: int | None, patience_ms: int | None) -> None:
-        """Until so many were printed, or none came for so long."""
+        """Until so many were printed, or none came for so long; a negative time is for ever, as in Kafka."""
         from penstock.cli.ending import give_back
 
+        if patience_ms is not None and patience_ms < 0:
+            patience_ms = None
         out = sys.stdout.buffer
         while messages_max is None or messages_max < 0 or self.count < messages_max:
             left = BATCH_MAX if messages_max is None or messages_max < 0 else messages_max - self.count
