@@ -483,9 +483,11 @@ cdef class MessageStream:
 
     def __next__(self):
         cdef Message message
+        cdef FetchedRecords source
         while True:
-            if self.source is not None and self.left > 0:
-                message = self.source.next_message()
+            source = self.source  # held: a decoder, or a thread that comes by meanwhile, may bring the next one
+            if source is not None and self.left > 0:
+                message = source.next_message()
                 if message is not None:
                     self.left -= 1
                     return message

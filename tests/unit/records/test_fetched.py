@@ -462,6 +462,26 @@ def test_a_stream_goes_on_behind_a_source_that_was_dropped(fetched: Any) -> None
     assert first.is_exhausted
 
 
+def test_a_decoder_may_take_from_the_stream_that_it_decodes_for(fetched: Any) -> None:
+    """The source was let go while it was at work, and its memory with it."""
+    sources = iter([batch(0, "a"), batch(1, "b"), batch(2, "c"), None])
+    seen: list[str] = []
+
+    def decode(value: bytes) -> bytes:
+        if value == b"a":
+            seen.extend(message.value.decode() for message in stream)
+        return value
+
+    def refill() -> Any:
+        data = next(sources)
+        return data and (fetched.FetchedRecords("orders", 0, data, 0, decode_value=decode), 10)
+
+    stream = fetched.MessageStream(refill)
+
+    assert next(stream).value == b"a"
+    assert seen == ["b", "c"]
+
+
 # Twin and compiled ---------------------------------------------------------------------------------------------------
 
 
