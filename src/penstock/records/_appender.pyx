@@ -283,6 +283,9 @@ cdef class ProducerBatch:
 cdef class Receipt:
     """What `send` gives: a promise that tells what becomes of the record."""
 
+    def __init__(self):
+        raise TypeError("a receipt is what send() gives; it cannot be made by hand")
+
     cpdef settle(self):
         """Follow the batch to the part of it that has the record, where it was split."""
         cdef ProducerBatch part

@@ -1,7 +1,7 @@
 """What the compiled modules share: big-endian numbers, named tuples made in C, and bytes from any buffer."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_Check, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
@@ -68,9 +68,9 @@ cdef inline object make_bytes(const uint8_t* data, Py_ssize_t size):
 
 
 cdef inline object plain_bytes(object data):
-    """`data` as bytes or None; other buffers are copied, everything else is a TypeError."""
+    """`data` as bytes or None; other buffers, and bytes of a class of their own, are copied; all else is a TypeError."""
     cdef Py_buffer buffer
-    if data is None or PyBytes_Check(data):
+    if data is None or PyBytes_CheckExact(data):
         return data
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     try:

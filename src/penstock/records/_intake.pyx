@@ -25,12 +25,13 @@ from penstock.records._writing cimport varint_size
 
 from collections import deque
 
-from penstock.records.delivery import plain_headers
+from penstock.records.delivery import lasting, plain_headers
 
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
     void PyErr_Clear()
+    long PyLong_AsLongAndOverflow(object number, int* overflow)
 
 
 cdef enum:
@@ -113,6 +114,7 @@ cdef class TopicQueues:
 cdef class Intake:
     cdef readonly dict topics
     cdef public bint is_plain
+    cdef public bint is_open
     cdef readonly Py_ssize_t room_bytes
     cdef readonly Py_ssize_t batch_bytes_max
     cdef readonly Py_ssize_t record_bytes_max
@@ -134,6 +136,7 @@ cdef class Intake:
         self.wall_ms = wall_ms
         self.ignores_keys = ignores_keys
         self.is_plain = True
+        self.is_open = True
         self.topics = {}
         self.news = []
         self.spare_buffers = []
@@ -191,7 +194,8 @@ cdef class Intake:
         cdef Py_ssize_t key_size = 0
         cdef Py_ssize_t value_size = 0
         cdef int64_t timestamp
-        cdef int32_t index
+        cdef Py_ssize_t index
+        cdef int overflow
         cdef object key_data = key
         cdef object value_data = value
         cdef list pairs = None
@@ -212,7 +216,7 @@ cdef class Intake:
             if read_field(value_data, &value_start, &value_size) == ODD:
                 return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
         if partition is not None:
-            index = partition if type(partition) is int else -1
+            index = PyLong_AsLongAndOverflow(partition, &overflow) if type(partition) is int else -1
             if not 0 <= index < len(topic.queues):
                 return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
             queue = <PartitionQueue>PyList_GET_ITEM(topic.queues, index)
@@ -226,9 +230,10 @@ cdef class Intake:
         else:
             return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
         if headers is not None:
+            headers = lasting(headers)
             try:
                 pairs = plain_headers(headers)
-            except (TypeError, UnicodeEncodeError):
+            except TypeError:
                 return self.host.send_otherwise(name, value, key, headers, partition, timestamp_ms)
         receipt = self.add(topic, queue, timestamp, key_start, key_size, value_start, value_size, pairs)
         if receipt is None:
@@ -239,7 +244,7 @@ cdef class Intake:
         self, TopicQueues topic, PartitionQueue queue, int64_t timestamp, const char* key, Py_ssize_t key_size,
         const char* value, Py_ssize_t value_size, list headers
     ):
-        """Append to the queue, or to the topic's current one where there is none; None where there is no room."""
+        """Append to the queue, or to the topic's current one where there is none; None where it cannot come in now."""
         cdef bint is_sticky = queue is None
         cdef bint is_opened = False
         cdef bint is_filled = False
@@ -264,7 +269,7 @@ cdef class Intake:
                     queue = topic.sticky = self.host.choose(topic)
         # From here on no Python code runs, so no other thread does.
         batch = queue.open
-        if size + HEADER_BYTES > self.record_bytes_max or size + HEADER_BYTES > self.room_bytes:
+        if not self.is_open or size + HEADER_BYTES > self.record_bytes_max or size + HEADER_BYTES > self.room_bytes:
             return None
         if batch is not None and batch.used + size > self.batch_bytes_max:
             queue.close_batch()
@@ -366,4 +371,6 @@ cdef class Sending:
         Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
         key go to one partition, unless `partition` names it.
         """
+        if self.intake is None:
+            raise TypeError("Producer.__init__ was not called: a class derived from it calls super().__init__()")
         return self.intake.put(topic, value, key, headers, partition, timestamp_ms)

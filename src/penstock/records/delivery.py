@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 logger = logging.getLogger("penstock.producer")
@@ -42,6 +42,11 @@ def tell(callback: Callable[[Any], object], receipt: Any) -> None:
         logger.exception("a callback of a receipt raised")
 
 
+def lasting(headers: AnyHeaders) -> AnyHeaders:
+    """Headers that can be gone through more than once; what a generator gives is kept."""
+    return list(headers) if isinstance(headers, Iterator) else headers
+
+
 def plain_headers(headers: AnyHeaders) -> list[tuple[str, bytes | None]]:
     """Headers as they are written: text and bytes or None; everything else is a TypeError."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
@@ -50,13 +55,17 @@ def plain_headers(headers: AnyHeaders) -> list[tuple[str, bytes | None]]:
         for name, content in pairs:
             if not isinstance(name, str):
                 raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+            if not name.isascii():
+                str.encode(name)  # whoever writes it relies on that it can be
             if isinstance(content, str):
-                content = content.encode()
+                content = str.encode(content)
             elif content is not None and not isinstance(content, bytes):
                 if not isinstance(content, bytearray | memoryview):
                     raise TypeError(f"the header {name} is bytes, text or None, not {type(content).__name__}")
                 content = bytes(content)
             plain.append((name, content))
+    except UnicodeEncodeError as error:
+        raise TypeError(f"a header of this text cannot be written: {error}") from error
     except ValueError as error:
         raise TypeError(f"headers are a mapping, or pairs of name and value: {error}") from error
     return plain

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from penstock.records.append_twin import ProducerBatch, Receipt, murmur2
 from penstock.records.batch import HEADER_BYTES, Buffer
-from penstock.records.delivery import AnyHeaders, Waiting, plain_headers
+from penstock.records.delivery import AnyHeaders, Waiting, lasting, plain_headers
 from penstock.records.varint import append_varint
 
 RECORD_OVERHEAD = (
@@ -130,6 +130,8 @@ class Intake:
         self.topics: dict[str, TopicQueues] = {}
         self.is_plain = True
         """Whether a send may go the short way at all."""
+        self.is_open = True
+        """Whether records may come in. A send that began before this became False is told so too."""
         self.room_bytes = buffer_bytes
         self.batch_bytes_max = max(batch_bytes_max, 1)
         self.record_bytes_max = record_bytes_max
@@ -170,9 +172,10 @@ class Intake:
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63):
             return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)
         timestamp = self._wall_ms() if timestamp_ms is None else timestamp_ms
+        headers = None if headers is None else lasting(headers)
         try:
             pairs = [] if headers is None else plain_headers(headers)
-        except (TypeError, UnicodeEncodeError):
+        except TypeError:
             return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)
         receipt = self._add(queues, queue, timestamp, key_bytes, value_bytes, pairs)
         if receipt is None:
@@ -238,14 +241,15 @@ class Intake:
         value: bytes | None,
         headers: PlainHeaders,
     ) -> Receipt | None:
-        """Append to the queue, or to the topic's current one where there is none; None where there is no room."""
+        """Append to the queue, or to the topic's current one where there is none; None where it cannot come in now."""
         is_sticky = queue is None
         is_filled = False
         size_max = largest_size(key, value, headers)
         if queue is None:
             queue, is_filled = self._sticky_queue(topic, size_max)
         with self._lock, queue.lock:
-            if size_max + HEADER_BYTES > self.record_bytes_max or size_max + HEADER_BYTES > self.room_bytes:
+            whole_size_max = size_max + HEADER_BYTES
+            if not self.is_open or whole_size_max > self.record_bytes_max or whole_size_max > self.room_bytes:
                 return None
             if queue.open is not None and queue.open.size_bytes + size_max > self.batch_bytes_max:
                 queue.close_open()
@@ -317,6 +321,10 @@ class Sending:
         Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
         key go to one partition, unless `partition` names it.
         """
+        if not hasattr(self, "_intake_of_sending"):
+            raise TypeError(
+                "Producer.__init__ was not called: a class derived from it calls super().__init__()"
+            )
         return self._intake_of_sending.send(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )

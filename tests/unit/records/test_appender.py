@@ -256,3 +256,8 @@ async def test_a_receipt_can_be_awaited(appender: ModuleType) -> None:
     assert (await waiting[1]).offset == 41
     assert (await receipts[2]).offset == 42
     assert waiting[0].cancelled()
+
+
+def test_a_receipt_cannot_be_made_by_hand(appender: ModuleType) -> None:
+    with pytest.raises(TypeError):
+        appender.Receipt()

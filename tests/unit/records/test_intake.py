@@ -260,6 +260,62 @@ def test_a_producers_send_is_the_intakes(module: ModuleType, host: Host) -> None
         Producer().send("orders", b"v", b"k")
 
 
+def test_a_producer_that_was_never_made_says_so_and_does_not_crash(module: ModuleType) -> None:
+    class Producer(module.Sending):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            """Forgets what it is derived from."""
+
+    with pytest.raises(TypeError, match="super"):
+        Producer().send("orders", b"v")
+
+
+@pytest.mark.parametrize("partition", [2**31, 2**63, -(2**40)])
+def test_a_partition_beyond_all_numbers_is_left_to_the_host(
+    module: ModuleType, host: Host, partition: int
+) -> None:
+    intake(module, host).send("orders", b"v", partition=partition)
+
+    assert host.otherwise == [("orders", b"v", None, None, partition, None)]
+
+
+@pytest.mark.parametrize("value", [b"fits", b"x" * 2000], ids=["bad header", "no room"])
+def test_headers_of_a_generator_are_not_lost_on_the_long_way(
+    module: ModuleType, host: Host, value: bytes
+) -> None:
+    pairs: list[Any] = [("a", b"1"), ("b", 5 if value == b"fits" else b"2")]
+
+    intake(module, host).send("orders", value, headers=(pair for pair in pairs))
+
+    assert host.otherwise == [("orders", value, None, pairs, None, None)]
+
+
+def test_bytes_of_a_class_of_their_own_are_bytes(module: ModuleType, host: Host) -> None:
+    class Content(bytes):
+        pass
+
+    made = intake(module, host)
+    made.append(made.topics["orders"], 0, 7, Content(b"k"), Content(b"v"), [("h", Content(b"c"))])
+
+    assert records_of(made.topics["orders"].queues[0].take()) == [(0, 7, b"k", b"v", (("h", b"c"),))]
+
+
+def test_a_send_that_a_closing_producer_overtakes_takes_nothing_in(module: ModuleType, host: Host) -> None:
+    """The record was appended behind the last look at the queues, and its receipt stayed open for ever."""
+    made = intake(module, host)
+
+    def serialize(value: str) -> bytes:
+        made.is_plain = made.is_open = False
+        return value.encode()
+
+    made.topics["orders"].serialize_value = serialize
+
+    made.send("orders", "v", partition=1)
+    assert made.append(made.topics["orders"], 1, 7, None, b"v", None) is None
+
+    assert host.otherwise == [("orders", "v", None, None, 1, None)]
+    assert made.take_news() == []
+
+
 def test_threads_lose_nothing_and_repeat_nothing(module: ModuleType, host: Host) -> None:
     made = intake(module, host, buffer_bytes=1 << 30)
     per_thread, senders = 2_000, 3

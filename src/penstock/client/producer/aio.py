@@ -35,7 +35,7 @@ CLOSE_TIMEOUT_S = 60.0
 
 
 class _MustWait(Exception):
-    """The short way does not lead there."""
+    """The short way does not lead there; its arguments are the record's fields."""
 
 
 class _Host:
@@ -63,7 +63,7 @@ class _Host:
         self.core.sender.pump()
 
     def send_otherwise(self, *arguments: Any) -> Receipt:
-        raise _MustWait
+        raise _MustWait(*arguments)
 
     def wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
         raise errors.IllegalState("a receipt of an async producer is awaited: `await receipt`")
@@ -123,10 +123,8 @@ class Producer:
             receipt = self._intake.send(
                 topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
             )
-        except _MustWait:
-            return await self._send_otherwise(
-                OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
-            )
+        except _MustWait as record:
+            return await self._send_otherwise(OutgoingRecord(*record.args))
         if self._host.is_turn_due:
             self._host.is_turn_due = False
             await asyncio.sleep(0)

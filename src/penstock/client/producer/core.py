@@ -130,11 +130,11 @@ class ProducerCore:
 
     def update_gate(self) -> None:
         """Let sends go the short way only where nothing has to be looked at but the record."""
+        self.intake.is_open = self.refusal is None and (
+            self.transactions is None or self.transactions.state is State.OPEN
+        )
         self.intake.is_plain = (
-            self.refusal is None
-            and not self.interceptors
-            and self._preparer.partitioner is None
-            and (self.transactions is None or self.transactions.state is State.OPEN)
+            self.intake.is_open and not self.interceptors and self._preparer.partitioner is None
         )
 
     def check_open(self) -> None:

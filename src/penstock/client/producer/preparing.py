@@ -57,7 +57,7 @@ class Preparer:
             raise errors.BadArgument(f"timestamp_ms is a number of milliseconds, not {record.timestamp_ms!r}")
         try:
             headers = [] if record.headers is None else plain_headers(record.headers)
-        except (TypeError, UnicodeEncodeError) as error:
+        except TypeError as error:
             raise errors.BadArgument(str(error), about=record.topic) from error
         key = _bytes(topic.serialize_key, record.key, topic.name, is_key=True)
         value = _bytes(topic.serialize_value, record.value, topic.name, is_key=False)

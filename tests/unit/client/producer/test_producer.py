@@ -414,9 +414,11 @@ BAD = [
     ({"topic": "orders", "value": b"v", "key": 5.5}, errors.SerializationFailed, "the key 5.5"),
     ({"topic": "orders", "value": "\ud800"}, errors.SerializationFailed, "surrogates"),
     ({"topic": "orders", "value": b"v", "partition": 7}, errors.BadArgument, "no partition 7, only 0 to 1"),
+    ({"topic": "orders", "value": b"v", "partition": 2**40}, errors.BadArgument, "no partition 10995"),
     ({"topic": "orders", "value": b"v", "partition": "0"}, errors.BadArgument, "a partition is a number"),
     ({"topic": "orders", "value": b"v", "headers": 5}, errors.BadArgument, "headers|iterable"),
     ({"topic": "orders", "value": b"v", "headers": {"a": 5}}, errors.BadArgument, "the header a is bytes"),
+    ({"topic": "orders", "value": b"v", "headers": {"\ud800": b""}}, errors.BadArgument, "surrogates"),
     ({"topic": "orders", "value": b"v", "headers": [("a",)]}, errors.BadArgument, "pairs"),
     ({"topic": "orders", "value": b"v", "timestamp_ms": -5}, errors.BadArgument, "milliseconds"),
     ({"topic": "orders", "value": b"v", "timestamp_ms": "now"}, errors.BadArgument, "milliseconds"),
@@ -436,6 +438,17 @@ def test_bad_input_is_one_clear_exception(
             await producer.send(**arguments)
 
     world.with_producer(test, max_block_ms=2000)
+
+
+def test_headers_of_a_generator_are_kept_while_send_waits_for_room(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        for number in range(20):
+            await producer.send("orders", "x" * 200, headers=(pair for pair in [("n", str(number))]))
+
+    world.with_producer(test, buffer_memory=1000, batch_size=500)
+
+    headers = [record.headers for log in world.logs.partitions.values() for record in log.records]
+    assert sorted(headers) == sorted((("n", str(number).encode()),) for number in range(20))
 
 
 @pytest.mark.parametrize("headers", [None, {"a": b"1"}])
