@@ -317,18 +317,41 @@ def test_a_callback_may_not_wait_for_a_receipt(cluster: Broker, produce: Produce
     assert isinstance(told[1], errors.IllegalState)
 
 
+def test_a_callback_may_not_close_its_producer_which_stays_in_use(cluster: Broker, produce: Produce) -> None:
+    """It was taken for closed, though its thread ran on: `close` did nothing more, and what was sent then was lost."""
+    topic = create_topic(cluster.bootstrap, "closing")
+    producer = produce()
+    told: list[Exception | None] = []
+
+    def callback(receipt: Any) -> None:
+        try:
+            producer.close()
+        except errors.IllegalState as error:
+            told.append(error)
+
+    producer.send(topic, "a").add_done_callback(callback)
+    producer.flush()
+    receipt = producer.send(topic, "b")
+    producer.close()
+
+    assert "callback" in str(told[0])
+    assert receipt.result().offset == 1
+    with pytest.raises(errors.ClientClosed):
+        producer.send(topic, "c")
+
+
 def test_a_forked_child_may_not_use_its_parents_producer(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "forked")
     producer = produce(linger_ms=1000)
-    producer.send(topic, "a")
+    receipt = producer.send(topic, "a")
     child = os.fork()
     if child == 0:  # never come back to the test from here
         status = 1
         with contextlib.suppress(BaseException):
-            try:
-                producer.send(topic, "b")
-            except errors.UsedAfterFork:
-                status = 0
+            for use in (lambda: producer.send(topic, "b"), lambda: receipt.result(timeout=30)):
+                with pytest.raises(errors.UsedAfterFork):
+                    use()
+            status = 0
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     producer.flush()

@@ -89,6 +89,8 @@ class _Host:
             raise errors.IllegalState(
                 "a callback may not wait for a receipt: the thread that it runs on delivers it"
             )
+        if isinstance(self.core.refusal, errors.UsedAfterFork):
+            self.core.check_open()  # only the parent will hear what became of it
         if not batch.event_of_change().wait(None if timeout is None else seconds(timeout)):
             raise errors.TimedOut(f"no word of the record within {timeout} s")
 
@@ -132,6 +134,8 @@ class Producer(Sending):
     underscores as keywords, with dots in `settings`.
     """
 
+    _is_closed = True  # until there is something to close
+
     def __init__(
         self,
         bootstrap_servers: First = None,
@@ -140,7 +144,6 @@ class Producer(Sending):
         settings: Mapping[str, object] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._is_closed = True  # until there is something to close
         taken = ProducerSettings.of(bootstrap_servers, settings, options)
         self._host = _Host(taken)
         self._core = self._host.core
@@ -219,6 +222,11 @@ class Producer(Sending):
         timeout_s = CLOSE_TIMEOUT_S if timeout is None else seconds(timeout)
         if self._is_closed:
             return
+        if self._host.background.is_own_thread:
+            raise errors.IllegalState(
+                "a producer cannot be closed by a callback of its own, for which closing would wait;"
+                " close it in the thread that uses it"
+            )
         self._is_closed = True
         _OPEN.discard(self)
         self._host.close(timeout_s)
