@@ -46,7 +46,9 @@ class Own:
 
 
 @pytest.mark.parametrize(
-    "spec", [Own, Own(), f"{__name__}:Own", lambda key, partitions, available: 1], ids=str
+    "spec",
+    [Own, Own(), f"{__name__}:Own", lambda key, partitions, available: 1],
+    ids=["class", "object", "name", "function"],
 )
 def test_one_of_your_own_may_be_a_class_an_object_a_name_or_a_function(spec: Any) -> None:
     import sys
