@@ -1,7 +1,5 @@
 """Access control lists: who may do what to which resource."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

@@ -9,8 +9,6 @@ administers wants to know. Only topics that this Admin has just made are waited 
 them at the same time.
 """
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import asyncio

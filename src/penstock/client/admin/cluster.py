@@ -1,7 +1,5 @@
 """The cluster as a whole: its brokers, what they serve, and taking one of them off the books."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Settings of topics, brokers, groups, loggers and client metrics: describe and alter."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

@@ -1,7 +1,5 @@
 """Features of the cluster and their levels (KIP-584): which are in force, which are supported, and changing them."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

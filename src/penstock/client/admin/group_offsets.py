@@ -1,7 +1,5 @@
 """How far groups have read: look it up, set it, forget it."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ broker decide; streams groups (KIP-1071) share out tasks rather than partitions;
 members read one partition. One call describes all of them: it finds out which type each group has.
 """
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

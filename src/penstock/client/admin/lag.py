@@ -1,7 +1,5 @@
 """How far groups are behind, in records and in time: what they have committed beside where partitions end."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Log directories: what lies in which, how full they are, and moving replicas between those of one broker."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

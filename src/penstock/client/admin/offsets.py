@@ -1,7 +1,5 @@
 """The ends of partitions, offsets by time, and deleting records before an offset."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import datetime

@@ -1,7 +1,5 @@
 """The quorum that keeps the cluster's metadata: who leads, who votes, who follows; adding and removing voters."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Quotas: how many bytes, requests or connections users, clients and addresses may have."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Moving partitions to other brokers, watching them move, and electing leaders."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

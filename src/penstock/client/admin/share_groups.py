@@ -1,7 +1,5 @@
 """Where share groups begin to read (KIP-932)."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

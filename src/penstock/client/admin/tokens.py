@@ -1,7 +1,5 @@
 """Delegation tokens: a password for a while, which a program can hand to its workers (KIP-48)."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable

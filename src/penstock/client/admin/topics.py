@@ -1,7 +1,5 @@
 """Topics: create, delete, list, describe, and add partitions."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Transactions and the producers behind them: look at them, end one that hangs, fence its producer."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

@@ -1,7 +1,5 @@
 """Users who log in by password (SCRAM). A password is salted and hashed here: it never leaves this process."""
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import enum

@@ -6,8 +6,6 @@ Messages are decoded when they are asked for, one compiled step for each. Betwee
 One task at a time polls or iterates; another gets `ConcurrentUse`. All other calls may come while one waits.
 """
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import asyncio
