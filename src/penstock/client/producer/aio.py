@@ -7,8 +7,6 @@ turn of the loop, without which a task that does nothing but send would keep bat
 Invariant: after `close` there is no task, no timer and no socket.
 """
 
-# ruff: noqa: ASYNC109  a call takes its `timeout` as the one without asyncio does
-
 from __future__ import annotations
 
 import asyncio
