@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
-from harness.brokers import PenstockBroker
+from harness.brokers import PenstockBroker, penstock_command, penstock_environment
 from penstock.cli.main import main
 
 SETTINGS = {"log.initial.task.delay.ms": "3600000", "group.initial.rebalance.delay.ms": "0"}
@@ -53,6 +54,37 @@ class Commands:
         done = Done(main(words), *self._capsys.readouterr())
         assert done.status == status, done
         return done
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """`start(broker, "consume", "orders")` is the command as a process of its own, which never outlives the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(broker: PenstockBroker, *words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*penstock_command(), *words, "--bootstrap-server", broker.bootstrap],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=penstock_environment(),
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None and not stream.closed:
+                stream.close()
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.brokers import PenstockBroker, penstock_command, penstock_environment
+from harness.brokers import PenstockBroker
 from harness.waiting import wait_until
+from integration.cli.conftest import Start
 from penstock import Consumer, TopicPartition
 
 AT_ONCE_SECONDS = 20.0  # on any machine; a client that is closed in order would wait for a minute
@@ -28,18 +29,6 @@ def frozen(tmp_path: Path) -> Iterator[PenstockBroker]:
     assert broker.process is not None
     broker.process.send_signal(signal.SIGCONT)
     broker.close()
-
-
-def start(broker: PenstockBroker, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*penstock_command(), *words, "--bootstrap-server", broker.bootstrap],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=penstock_environment(),
-        start_new_session=True,
-    )
 
 
 def type_line(process: subprocess.Popen[str], line: str) -> None:
@@ -67,7 +56,7 @@ def end_offset(broker: PenstockBroker, topic: str) -> int:
         return consumer.end_offsets([partition])[partition] if topic in consumer.topics() else 0
 
 
-def test_only_what_was_acknowledged_is_told_to_be_written(frozen: PenstockBroker) -> None:
+def test_only_what_was_acknowledged_is_told_to_be_written(frozen: PenstockBroker, start: Start) -> None:
     process = start(frozen, "produce", "typed")
     type_line(process, "in time")
     wait_until(lambda: end_offset(frozen, "typed") == 1, "the first record is written")
@@ -80,7 +69,9 @@ def test_only_what_was_acknowledged_is_told_to_be_written(frozen: PenstockBroker
 
 
 @pytest.mark.parametrize("group", [[], ["--group", "readers"]])
-def test_a_reader_does_not_wait_for_a_frozen_broker(group: list[str], frozen: PenstockBroker) -> None:
+def test_a_reader_does_not_wait_for_a_frozen_broker(
+    group: list[str], frozen: PenstockBroker, start: Start
+) -> None:
     writer = start(frozen, "produce", "read", "a")
     assert writer.wait(AT_ONCE_SECONDS) == 0
     writer.communicate()

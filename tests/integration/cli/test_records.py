@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.admin import create_topic
-from harness.brokers import PenstockBroker, free_port, penstock_command, penstock_environment
-from integration.cli.conftest import Commands
+from harness.brokers import PenstockBroker, free_port
+from integration.cli.conftest import Commands, Start
 
 WAIT_SECONDS = 30.0
 Type = Callable[[bytes], None]
@@ -170,20 +169,8 @@ def test_without_a_broker_the_address_is_named(line: str, commands: Commands) ->
     assert done.err.count("\n") == 1
 
 
-def start(node: PenstockBroker, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*penstock_command(), *words, "--bootstrap-server", node.bootstrap],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=penstock_environment(),
-        start_new_session=True,
-    )
-
-
 def test_ctrl_c_ends_following_at_once_and_says_what_was_read(
-    commands: Commands, node: PenstockBroker, topic: str
+    commands: Commands, node: PenstockBroker, topic: str, start: Start
 ) -> None:
     commands.run(f"produce {topic} a b")
     process = start(node, "consume", topic, "--follow", "--format", "raw")
@@ -199,7 +186,7 @@ def test_ctrl_c_ends_following_at_once_and_says_what_was_read(
 
 @pytest.mark.parametrize("words", [["consume"], ["kafka-console-consumer", "--from-beginning", "--topic"]])
 def test_sigterm_is_taken_as_ctrl_c_is(
-    words: list[str], commands: Commands, node: PenstockBroker, topic: str
+    words: list[str], commands: Commands, node: PenstockBroker, topic: str, start: Start
 ) -> None:
     commands.run(f"produce {topic} a")
     is_ours = words == ["consume"]
@@ -217,7 +204,7 @@ def test_sigterm_is_taken_as_ctrl_c_is(
 
 
 def test_ctrl_c_ends_writing_and_what_was_typed_is_written(
-    commands: Commands, node: PenstockBroker, topic: str
+    commands: Commands, node: PenstockBroker, topic: str, start: Start
 ) -> None:
     process = start(node, "produce", topic)
     assert process.stdin is not None
@@ -237,7 +224,7 @@ def test_ctrl_c_ends_writing_and_what_was_typed_is_written(
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(
-    commands: Commands, node: PenstockBroker, topic: str
+    commands: Commands, node: PenstockBroker, topic: str, start: Start
 ) -> None:
     commands.run(f"produce {topic} {' '.join(str(number) for number in range(50))}")
     process = start(node, "consume", topic, "--follow", "--format", "raw")
