@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from penstock.client.consumer.arguments import RebalanceListener
     from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
     from penstock.client.consumer.lookups import OffsetAndTimestamp
-    from penstock.client.consumer.sync import Consumer, Reading
+    from penstock.client.consumer.reading import Reading
+    from penstock.client.consumer.sync import Consumer
     from penstock.client.group.nouns import GroupMetadata, Offset
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
@@ -74,7 +75,7 @@ _HOMES = {
     "Partitioner": "penstock.client.producer.partitioners",
     "Producer": "penstock.client.producer.sync",
     "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
-    "Reading": "penstock.client.consumer.sync",
+    "Reading": "penstock.client.consumer.reading",
     "RebalanceListener": "penstock.client.consumer.arguments",
     "Receipt": "penstock.records.producing",
     "TopicPartition": "penstock.client.cluster",

@@ -6,10 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from penstock.client.admin.aio import Admin
     from penstock.client.cluster import PartitionInfo, TopicPartition
-    from penstock.client.consumer.aio import Consumer, Reading
+    from penstock.client.consumer.aio import Consumer
     from penstock.client.consumer.arguments import RebalanceListener
     from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
     from penstock.client.consumer.lookups import OffsetAndTimestamp
+    from penstock.client.consumer.reading import AsyncReading as Reading
     from penstock.client.group.nouns import GroupMetadata, Offset
     from penstock.client.producer.aio import Producer, Transaction
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
@@ -57,7 +58,7 @@ if not TYPE_CHECKING:
             "Partitioner": "penstock.client.producer.partitioners",
             "Producer": "penstock.client.producer.aio",
             "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
-            "Reading": "penstock.client.consumer.aio",
+            "Reading": "penstock.client.consumer.reading:AsyncReading",
             "RebalanceListener": "penstock.client.consumer.arguments",
             "Receipt": "penstock.records.producing",
             "TopicPartition": "penstock.client.cluster",

@@ -12,11 +12,11 @@ import asyncio
 import contextlib
 import datetime
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from inspect import isawaitable
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from penstock.client import errors
 from penstock.client.cluster import PartitionInfo, TopicPartition
@@ -27,16 +27,8 @@ from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
-from penstock.client.consumer.read import (
-    Bounds,
-    Make,
-    ReadPlan,
-    Until,
-    bounds_of,
-    frame_of,
-    read_schema,
-    table_of,
-)
+from penstock.client.consumer.read import Bounds, Make, ReadPlan, Until, bounds_of
+from penstock.client.consumer.reading import AsyncReading
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import Event, GroupMetadata, Offset
@@ -46,40 +38,8 @@ from penstock.records.kernel import Message
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
-
 CLOSE_TIMEOUT_MS = 30_000
 WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
-
-
-class Reading:
-    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
-
-    def __init__(self, run: Callable[[Make], AsyncIterator[Any]], with_headers: bool) -> None:
-        self._run: Callable[[Make], AsyncIterator[Any]] | None = run
-        self._with_headers = with_headers
-
-    def __aiter__(self) -> AsyncIterator[pyarrow.RecordBatch]:
-        return self._begin(ReadPlan.columns)
-
-    async def to_arrow(self) -> pyarrow.Table:
-        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
-        return table_of([batch async for batch in self], read_schema(with_headers=self._with_headers))
-
-    async def to_pandas(self) -> pandas.DataFrame:
-        return frame_of(await self.to_arrow())
-
-    async def to_messages(self) -> list[Message]:
-        """Objects, with keys and values as the deserializers make them."""
-        return [message async for messages in self._begin(ReadPlan.messages) for message in messages]
-
-    def _begin(self, make: Make) -> AsyncIterator[Any]:
-        run, self._run = self._run, None
-        if run is None:
-            raise errors.IllegalState("it was read already; call read() again to go on behind it")
-        return run(make)
 
 
 class Consumer:
@@ -203,13 +163,13 @@ class Consumer:
         limit: int | None = None,
         headers: bool = True,
         timeout: float | None = None,
-    ) -> Reading:
+    ) -> AsyncReading:
         """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
         `TimedOut` where nothing comes for `timeout` seconds, or `default.api.timeout.ms`."""
         limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
         patience_s = self._core.client.api_timeout_ms / 1000 if timeout is None else seconds(timeout)
-        return Reading(lambda make: self._read(bounds, limit, headers, patience_s, make), headers)
+        return AsyncReading(lambda make: self._read(bounds, limit, headers, patience_s, make), headers)
 
     async def _read(
         self, bounds: Bounds, limit: int | None, with_headers: bool, patience_s: float, make: Make

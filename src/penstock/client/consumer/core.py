@@ -20,6 +20,7 @@ from penstock.client import errors
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import NO_EPOCH, Cluster, PartitionInfo, TopicPartition
 from penstock.client.cluster_client import ClusterClient
+from penstock.client.consumer.bell import Bell
 from penstock.client.consumer.commits import Interceptors, consumed
 from penstock.client.consumer.committer import Committer, Offsets, OnDone
 from penstock.client.consumer.decoding import Decoding
@@ -78,9 +79,8 @@ class ConsumerCore:
             has_group=self.group_id is not None,
             backoff=Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms")),
         )
-        self.plan = FetchPlan(
-            self.positions, _fetch_settings(settings, self._isolation_level), Decoding(settings).of
-        )
+        fetch_settings = FetchSettings.of(settings, isolation_level=self._isolation_level)
+        self.plan = FetchPlan(self.positions, fetch_settings, Decoding(settings).of)
         self.fetcher = Fetcher(
             self.client,
             self.positions,
@@ -112,7 +112,7 @@ class ConsumerCore:
         )
         self._was_assigned = False
         self._guard: asyncio.Task[None] | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._bell = Bell()
         self.is_started = False
         self.is_closed = False
 
@@ -142,7 +142,7 @@ class ConsumerCore:
         if self.is_closed:
             return
         self.is_closed = True
-        self._ring()
+        self._bell.ring()
         deadline_ms = self.client.deadline(timeout_ms)
         await self._committer.close(timeout_ms=timeout_ms)
         await self._learner.close()
@@ -317,19 +317,13 @@ class ConsumerCore:
         """Until there is something to take or to attend to, or the time is up."""
         if self.handout_has_some() or self._has_news or self.is_closed:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
         if self.member is not None:
             # The group must hear of the application while it waits, and commits must go out.
             quiet_s = self._poll_notes_s
             if self._committer.is_automatic:
                 quiet_s = min(quiet_s, self._committer.due_in_s + 0.001)
             timeout_s = quiet_s if timeout_s is None else min(timeout_s, quiet_s)
-        try:
-            await asyncio.wait([waiter], timeout=timeout_s)
-        finally:
-            self._waiters.discard(waiter)
-            waiter.cancel()
+        await self._bell.wait(timeout_s)
 
     def interrupt(self) -> None:
         """Wake whoever waits: the consumer is about to be closed."""
@@ -380,12 +374,7 @@ class ConsumerCore:
             left_ms = deadline_ms - self.client.now_ms()
             if left_ms <= 0:
                 raise errors.TimedOut(f"no {what} in time")
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
-            try:
-                await asyncio.wait([waiter], timeout=left_ms / 1000)
-            finally:
-                self._waiters.discard(waiter)
+            await self._bell.wait(left_ms / 1000)
 
     async def partitions_for(self, topic: str, deadline_ms: int) -> tuple[PartitionInfo, ...]:
         cluster = await self.client.topics([topic], deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
@@ -494,12 +483,12 @@ class ConsumerCore:
 
     def _news(self, has_errors: bool) -> None:
         self._has_news |= has_errors
-        self._ring()
+        self._bell.ring()
 
     def _found(self, has_errors: bool) -> None:
         self._has_news |= has_errors
         self._progressed()
-        self._ring()
+        self._bell.ring()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -507,21 +496,4 @@ class ConsumerCore:
 
     def _call_attention(self) -> None:
         self._has_news = True
-        self._ring()
-
-    def _ring(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-
-def _fetch_settings(settings: ConsumerSettings, isolation_level: int) -> FetchSettings:
-    return FetchSettings(
-        bytes_min=settings.get("fetch.min.bytes"),
-        bytes_max=settings.get("fetch.max.bytes"),
-        partition_bytes_max=settings.get("max.partition.fetch.bytes"),
-        wait_ms=settings.get("fetch.max.wait.ms"),
-        isolation_level=isolation_level,
-        rack=settings.get("client.rack"),
-        checks_crcs=settings.get("check.crcs"),
-    )
+        self._bell.ring()

@@ -20,6 +20,7 @@ from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Leader, LeaderCh
 from penstock.client.consumer.fetch_session import FetchSession, Target, Wish
 from penstock.client.consumer.lookups import READ_COMMITTED
 from penstock.client.consumer.positions import READ_REPLICA_MS, Need, PartitionState, Positions
+from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.types import ZERO_UUID
@@ -53,6 +54,18 @@ class FetchSettings:
     isolation_level: int = 0
     rack: str = ""
     checks_crcs: bool = True
+
+    @classmethod
+    def of(cls, settings: ConsumerSettings, *, isolation_level: int) -> FetchSettings:
+        return cls(
+            bytes_min=settings.get("fetch.min.bytes"),
+            bytes_max=settings.get("fetch.max.bytes"),
+            partition_bytes_max=settings.get("max.partition.fetch.bytes"),
+            wait_ms=settings.get("fetch.max.wait.ms"),
+            isolation_level=isolation_level,
+            rack=settings.get("client.rack"),
+            checks_crcs=settings.get("check.crcs"),
+        )
 
 
 @dataclass(frozen=True, slots=True)

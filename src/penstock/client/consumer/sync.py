@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from penstock.client import errors
 from penstock.client.background import Background
@@ -29,16 +29,8 @@ from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
-from penstock.client.consumer.read import (
-    Bounds,
-    Make,
-    ReadPlan,
-    Until,
-    bounds_of,
-    frame_of,
-    read_schema,
-    table_of,
-)
+from penstock.client.consumer.read import Bounds, Make, ReadPlan, Until, bounds_of
+from penstock.client.consumer.reading import Reading
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import GroupMetadata, Offset
@@ -47,42 +39,10 @@ from penstock.client.settings import ConsumerSettings
 from penstock.records import kernel
 from penstock.records.kernel import Message
 
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
-
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_MS = 30_000
 WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
-
-
-class Reading:
-    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
-
-    def __init__(self, run: Callable[[Make], Iterator[Any]], with_headers: bool) -> None:
-        self._run: Callable[[Make], Iterator[Any]] | None = run
-        self._with_headers = with_headers
-
-    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
-        return self._begin(ReadPlan.columns)
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
-        return table_of(list(self), read_schema(with_headers=self._with_headers))
-
-    def to_pandas(self) -> pandas.DataFrame:
-        return frame_of(self.to_arrow())
-
-    def to_messages(self) -> list[Message]:
-        """Objects, with keys and values as the deserializers make them."""
-        return [message for messages in self._begin(ReadPlan.messages) for message in messages]
-
-    def _begin(self, make: Make) -> Iterator[Any]:
-        run, self._run = self._run, None
-        if run is None:
-            raise errors.IllegalState("it was read already; call read() again to go on behind it")
-        return run(make)
 
 
 class Consumer:

@@ -1,0 +1,70 @@
+"""What `Consumer.read` gives: a part of topics that is read when it is used, once, in the form that it is asked for.
+
+Nothing is decided here. A face gives the function that runs the read, which makes columns or messages of each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.client import errors
+from penstock.client.consumer.read import Make, ReadPlan, frame_of, read_schema, table_of
+from penstock.records.kernel import Message
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+Parts = TypeVar("Parts", bound=Iterator[Any] | AsyncIterator[Any])
+
+
+class _ReadOnce(Generic[Parts]):
+    def __init__(self, run: Callable[[Make], Parts], with_headers: bool) -> None:
+        self._run: Callable[[Make], Parts] | None = run
+        self._with_headers = with_headers
+
+    def _begin(self, make: Make) -> Parts:
+        run, self._run = self._run, None
+        if run is None:
+            raise errors.IllegalState("it was read already; call read() again to go on behind it")
+        return run(make)
+
+    def _table(self, batches: list[pyarrow.RecordBatch]) -> pyarrow.Table:
+        return table_of(batches, read_schema(with_headers=self._with_headers))
+
+
+class Reading(_ReadOnce[Iterator[Any]]):
+    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        return self._begin(ReadPlan.columns)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        return self._table(list(self))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return frame_of(self.to_arrow())
+
+    def to_messages(self) -> list[Message]:
+        """Objects, with keys and values as the deserializers make them."""
+        return [message for messages in self._begin(ReadPlan.messages) for message in messages]
+
+
+class AsyncReading(_ReadOnce[AsyncIterator[Any]]):
+    """The same for asyncio."""
+
+    def __aiter__(self) -> AsyncIterator[pyarrow.RecordBatch]:
+        return self._begin(ReadPlan.columns)
+
+    async def to_arrow(self) -> pyarrow.Table:
+        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        return self._table([batch async for batch in self])
+
+    async def to_pandas(self) -> pandas.DataFrame:
+        return frame_of(await self.to_arrow())
+
+    async def to_messages(self) -> list[Message]:
+        """Objects, with keys and values as the deserializers make them."""
+        return [message async for messages in self._begin(ReadPlan.messages) for message in messages]
