@@ -7,18 +7,21 @@ had no patience for. See `declare` for why it rarely comes to that.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Optional
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from penstock.cli.commands import PANELS, load
-from penstock.cli.declare import REQUIRED, Argument, Command, Group, Parameter
+from penstock.cli.declare import REQUIRED, Argument, Command, Group, Option, Parameter
 from penstock.cli.reading import Call
 
 MISUSED = 2
+CHOICES_WIDTH = 16  # more would take the place of the words that explain them
+METAVARS = {str: "TEXT", int: "NUMBER", float: "NUMBER", bool: ""}  # a switch is said alone
 
 Collect = Callable[[Call], None]
 
@@ -59,19 +62,53 @@ def build_app(collect: Collect, *, populated: str | None) -> typer.Typer:
 
 
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", metavar=METAVARS[bool], help="Print the version.")
+    ] = False,
 ) -> None:
     """`--version` is answered before it comes here; this names it in the help."""
 
 
-class _InOurOrder(TyperGroup):
+class _Plain:
+    """Help in the words of those who type: `TOPIC` where typer has `{topic} <str>`, and a switch without `<bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # it stands before a class of typer's
+        for parameter in parameters:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = _without_type
+            elif parameter.name == "help":
+                parameter.metavar = METAVARS[bool]
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [
+            re.sub(r"^\{(.*)\}", r"\1", piece).replace("...]...", "...]").replace("......", "...")
+            for piece in pieces
+        ]
+
+
+def _without_type(ctx: Any) -> None:
+    return None
+
+
+class _PlainCommand(_Plain, TyperCommand):
+    pass
+
+
+class _PlainGroup(_Plain, TyperGroup):
+    pass
+
+
+class _InOurOrder(_PlainGroup):
     """Typer would have all single commands before all groups."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for names in PANELS.values() for name in names]
 
 
-def _new_typer(*, help: str, cls: type[TyperGroup] | None = None) -> typer.Typer:
+def _new_typer(*, help: str, cls: type[TyperGroup] = _PlainGroup) -> typer.Typer:
     return typer.Typer(
         cls=cls,
         no_args_is_help=True,
@@ -107,11 +144,18 @@ def _add(
     collected.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(
         name=name,
-        help=command.help + _examples(command),
+        cls=_PlainCommand,
+        help=_unfolded(command.help) + _examples(command),
+        epilog=_variables(command) if is_populated else None,
         rich_help_panel=panel,
         hidden=command.is_hidden,
         no_args_is_help=False,
     )(collected)
+
+
+def _unfolded(text: str) -> str:
+    """A line for each paragraph: code in it that goes over two lines of the source would keep the indentation."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(text))
 
 
 def _examples(command: Command) -> str:
@@ -120,12 +164,24 @@ def _examples(command: Command) -> str:
     return "\n\n**Examples**\n\n" + "\n\n".join(f"- `{example}`" for example in command.examples)
 
 
+def _variables(command: Command) -> str | None:
+    """Those that stand for an option. Beside the option there is no room for such names on a narrow terminal."""
+    told = [
+        f"Where `{parameter.declared.names[0]}` is not said, the variable `{parameter.declared.env}` is asked."
+        for parameter in command.parameters
+        if isinstance(parameter.declared, Option) and parameter.declared.env
+    ]
+    return " ".join(told) or None
+
+
 def _signature(parameter: Parameter) -> inspect.Parameter:
     declared = parameter.declared
+    metavar = declared.metavar or "|".join(parameter.choices) or _metavar(parameter)
+    is_long = bool(parameter.choices) and len(metavar) > CHOICES_WIDTH
     said: dict[str, Any] = {
-        "help": declared.help,
-        "metavar": declared.metavar or ("|".join(parameter.choices) or None),
-        "show_default": parameter.default not in (None, REQUIRED, "", False, ()),
+        "help": f"{declared.help} One of {', '.join(parameter.choices)}." if is_long else declared.help,
+        "metavar": "WORD" if is_long else metavar,
+        "show_default": parameter.default not in (None, REQUIRED, "", "\n", False, ()),
         "min": declared.minimum,
         "max": declared.maximum,
         "callback": _check_choice(parameter.choices) if parameter.choices else None,
@@ -134,7 +190,9 @@ def _signature(parameter: Parameter) -> inspect.Parameter:
     if isinstance(declared, Argument):
         info = typer.Argument(**said)
     else:
-        info = typer.Option(*declared.names, envvar=declared.env, hidden=declared.is_hidden, **said)
+        info = typer.Option(
+            *declared.names, envvar=declared.env, show_envvar=False, hidden=declared.is_hidden, **said
+        )
     kind: Any = list[parameter.kind] if parameter.is_many else parameter.kind  # type: ignore[name-defined]
     if parameter.default is None:
         kind = Optional[kind]  # noqa: UP045 - the operator does not take a kind that is known at run time only
@@ -145,6 +203,12 @@ def _signature(parameter: Parameter) -> inspect.Parameter:
         default=list(default) if isinstance(default, tuple) else default,
         annotation=Annotated[kind, info],
     )
+
+
+def _metavar(parameter: Parameter) -> str:
+    if isinstance(parameter.declared, Argument):
+        return parameter.name.upper() + ("..." if parameter.is_many else "")
+    return METAVARS[parameter.kind]
 
 
 def _check_choice(choices: tuple[str, ...]) -> Callable[[Any], Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli import commands
 from penstock.cli.declare import Command, Group, Option
+from penstock.cli.main import main
 from penstock.cli.reading import read
 
 
@@ -57,3 +58,22 @@ def test_commands_that_administer_show_examples(name: str) -> None:
 
     assert isinstance(group, Group)
     assert all(command.examples for command in group.commands.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_speaks_of_no_types_and_cuts_nothing_off(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
+
+    told = capsys.readouterr().out
+    assert [odd for odd in ("<bool>", "<str>", "<int", "<float", "<list", "......", "…") if odd in told] == []
+    usage = next(line for line in told.splitlines() if "Usage:" in line)
+    assert "{" not in usage
+
+
+def test_help_keeps_no_indentation_of_the_source_in_code(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["consume", "--help"])
+
+    assert "produce --format json" in capsys.readouterr().out

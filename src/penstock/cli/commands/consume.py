@@ -20,8 +20,9 @@ def consume(
         Option(
             "--from",
             "-s",
-            metavar="earliest|latest|OFFSET|-COUNT|TIME",
-            help="Where to begin in each partition; a time is 2026-03-14T09:26, or how long ago, such as 15m.",
+            metavar="PLACE",
+            help="Where to begin in each partition: earliest, latest, an offset, -10 for the last ten, a time "
+            "such as 2026-03-14T09:26, or how long ago, such as 15m.",
         ),
     ] = "earliest",
     partitions: Annotated[
@@ -53,7 +54,12 @@ def consume(
             "--template", help="How each record is printed, such as '{partition}/{offset} {key}={value}'."
         ),
     ] = None,
-    separator: Annotated[str, Option("--separator", help="What ends each record in the format raw.")] = "\n",
+    separator: Annotated[
+        str,
+        Option(
+            "--separator", help="What ends each record in the format raw; a line break where nothing is said."
+        ),
+    ] = "\n",
     committed: Annotated[
         bool, Option("--committed", help="Leave out what open and aborted transactions wrote.")
     ] = False,

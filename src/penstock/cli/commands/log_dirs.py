@@ -110,7 +110,10 @@ def describe(
 def move(
     moves: Annotated[
         list[str],
-        Argument(metavar="TOPIC:PARTITION@BROKER=DIRECTORY...", help="Replicas, and where they are to lie."),
+        Argument(
+            metavar="REPLICA=DIRECTORY...",
+            help="Replicas as TOPIC:PARTITION@BROKER, and where each is to lie.",
+        ),
     ],
     *,
     connection: Connection,
