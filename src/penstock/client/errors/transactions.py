@@ -31,7 +31,10 @@ class UnknownProducerId(BrokerError, code=ErrorCode.UNKNOWN_PRODUCER_ID): ...
 
 
 class InvalidProducerEpoch(Fenced, code=ErrorCode.INVALID_PRODUCER_EPOCH):
-    advice = "close this producer; give each instance a transactional.id of its own"
+    advice = (
+        "abort the transaction: it took longer than transaction.timeout.ms, or a newer instance has this "
+        "transactional.id, which the abort then tells"
+    )
 
 
 class ProducerFenced(Fenced, code=ErrorCode.PRODUCER_FENCED):

@@ -38,6 +38,7 @@ from penstock.runtime.network import Network
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # for a topic that is being created; a wrong name is told after this, not a minute
 )
+UNENDED = (State.OPEN, State.SETTLING, State.MUST_ABORT)
 ROOM_PART = 8  # whoever waits for room goes on when an eighth of it is free, not at every record
 
 _LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
@@ -288,7 +289,7 @@ class ProducerCore:
         self.refusal = errors.ClientClosed()
         self.update_gate()
         try:
-            if self.transactions is not None and self.transactions.state in (State.OPEN, State.MUST_ABORT):
+            if self.transactions is not None and self.transactions.state in UNENDED:
                 with contextlib.suppress(errors.PenstockError):  # the coordinator will, in its own time
                     await self._end(is_commit=False, deadline_ms=deadline_ms)
             if self.is_started and not self.accumulator.is_empty and not self._is_dead():
@@ -311,7 +312,9 @@ class ProducerCore:
     @property
     def transactor(self) -> Transactor:
         if self._transactor is None:
-            raise errors.IllegalState("transactions need a transactional.id")
+            raise errors.IllegalState(
+                "transactions need a transactional.id, a name that this producer keeps when it is started again"
+            )
         return self._transactor
 
     async def begin(self, *, deadline_ms: int) -> None:
@@ -342,10 +345,12 @@ class ProducerCore:
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
         if is_commit:
-            if transactions.state is not State.ENDING:
-                transactions.check_send()
-            await self._settle_batches(deadline_ms)
-            transactions.begin_commit()
+            transactions.settle()
+            try:
+                await self._settle_batches(deadline_ms)
+                transactions.begin_commit()
+            finally:
+                transactions.unsettle()
         else:
             transactions.begin_abort()
             self.sender.fail_unsent(errors.TransactionAborted())

@@ -211,7 +211,7 @@ class Producer(Sending):
             self.commit()
         except errors.TimedOut:
             raise  # it may have been committed: `commit` again tells
-        except errors.PenstockError:
+        except BaseException:  # whoever was cancelled, or interrupted, will not come back to it
             with contextlib.suppress(errors.PenstockError):
                 self.abort()
             raise

@@ -1,13 +1,14 @@
 """What a transactional producer may do when, and what an error means for its transaction. No I/O.
 
-    NOT_READY --init--> READY --begin--> OPEN --commit / abort--> ENDING --ended--> READY
-                                          |                          |
-                                          +----- an error -----> MUST_ABORT --abort--> ENDING
+    NOT_READY --init--> READY --begin--> OPEN --commit--> SETTLING --all is written--> ENDING --ended--> READY
+                                          |                  |                           |
+                                          +----- an error ---+--> MUST_ABORT --abort-----+
     from anywhere, when somebody newer has the transactional id, or the broker forbids it: DEAD
 
-From MUST_ABORT only `abort` leads on; from DEAD nothing does. With transactions of version 2 (KIP-890) a partition
-joins by the first batch that is written to it and every end raises the epoch; with older ones it has to be added
-before, which `unadded` lists, and the epoch is raised by asking where numbers no longer fit.
+`abort` leads to ENDING from OPEN and SETTLING too; from MUST_ABORT only it leads on, and from DEAD nothing does. With
+transactions of version 2 (KIP-890) a partition joins by the first batch that is written to it and every end raises the
+epoch; with older ones it has to be added before, which `unadded` lists, and the epoch is raised by asking where numbers
+no longer fit.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ LOST_IDENTITY = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PROD
 
 
 class State(enum.Enum):
-    NOT_READY = "was not begun before"
+    NOT_READY = "has begun none yet"
     READY = "is between two transactions"
     OPEN = "is in a transaction"
+    SETTLING = "is about to commit its transaction"
     ENDING = "is ending its transaction"
     MUST_ABORT = "has a transaction that can only be aborted"
     DEAD = "cannot go on"
@@ -90,12 +92,25 @@ class Transactions:
             raise self._must_abort()
         if self.state is not State.OPEN:
             raise errors.IllegalState(
-                f"a producer with a transactional.id sends inside a transaction, and this one {self.state.value}"
+                "a producer with a transactional.id sends between begin() and commit(), or in a block of transaction();"
+                f" this one {self.state.value}"
             )
+
+    def settle(self) -> None:
+        """Take in no more records, because a commit waits for those that are under way: another thread may be sending,
+        and what comes behind the last look would be written behind the end of the transaction."""
+        if not (self.state is State.ENDING and self._is_committing):
+            self.check_send()
+            self.state = State.SETTLING
+
+    def unsettle(self) -> None:
+        """They did not come to rest in time, or nobody waits any longer: it goes on as it was."""
+        if self.state is State.SETTLING:
+            self.state = State.OPEN
 
     def begin_commit(self) -> None:
         """Also again, where the answer to the first time did not come in time."""
-        if not (self.state is State.ENDING and self._is_committing):
+        if self.state is not State.SETTLING and not (self.state is State.ENDING and self._is_committing):
             self.check_send()
         self.state = State.ENDING
         self._is_committing = True
@@ -107,7 +122,7 @@ class Transactions:
             raise errors.IllegalState(
                 "it is not known whether the commit went through; commit again to learn it"
             )
-        if self.state not in (State.OPEN, State.MUST_ABORT, State.ENDING):
+        if self.state not in (State.OPEN, State.SETTLING, State.MUST_ABORT, State.ENDING):
             raise errors.IllegalState(f"there is nothing to abort: the producer {self.state.value}")
         self.state = State.ENDING
         self._is_committing = False
@@ -176,7 +191,7 @@ class Transactions:
         return self._must_abort() if self.state is State.MUST_ABORT else self.error
 
     def must_abort(self, error: Exception) -> None:
-        if self.state in (State.OPEN, State.ENDING):
+        if self.state in (State.OPEN, State.SETTLING, State.ENDING):
             self.state = State.MUST_ABORT
             self.error = error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -303,6 +304,53 @@ def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
 
     world.with_producer(test, max_block_ms=2000, request_timeout_ms=1000, delivery_timeout_ms=10_000)
     assert world.logs["orders", 0].values == ["a", "b"]
+
+
+def test_a_commit_that_waits_for_batches_lets_no_more_in(world: World) -> None:
+    """What another thread sent meanwhile was written behind the end of the transaction, and stopped the producer."""
+    refusals: list[Exception] = []
+
+    async def test(producer: Producer) -> None:
+        async def send_on() -> None:
+            while True:
+                try:
+                    await producer.send("orders", "other", partition=1)
+                except errors.IllegalState as error:
+                    refusals.append(error)
+                await asyncio.sleep(0.001)
+
+        await producer.begin()
+        other = asyncio.create_task(send_on())
+        for _ in range(5):
+            await producer.send("orders", "mine", partition=0)
+            await producer.commit()
+            await producer.begin()
+        other.cancel()
+        await producer.commit()
+        await asyncio.gather(other, return_exceptions=True)
+
+    world.with_producer(test, linger_ms=0)
+    assert world.logs["orders", 0].values == ["mine"] * 5
+    assert "commit" in str(refusals[0])
+
+
+def test_a_block_that_is_cancelled_while_it_commits_is_aborted(world: World) -> None:
+    world.answer(ProduceRequest, lambda request, node: NOTHING)
+
+    async def test(producer: Producer) -> None:
+        async def block() -> None:
+            async with asyncio.timeout(0.1), producer.transaction():
+                await producer.send("orders", "a", partition=0)
+                world.loop.call_later(0.5, world.answer, ProduceRequest, world.logs.produce)
+                world.loop.call_later(0.5, world.nodes[1].hang_up)
+
+        with pytest.raises(TimeoutError):
+            await block()
+        async with producer.transaction():
+            await producer.send("orders", "b", partition=1)
+
+    world.with_producer(test)
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True]
 
 
 def test_closing_aborts_what_was_left_open(world: World) -> None:
