@@ -89,6 +89,8 @@ class Broker:
         """Start again after `stop` or `kill`, on the same data and port."""
         if self.is_running:
             raise BrokerFailed("the broker runs already")
+        if not self._finalizer.alive:
+            raise BrokerFailed("the broker was closed; make another one")
         with self.log_file.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "penstock.testing.serving", *self._assignments()],
@@ -129,9 +131,8 @@ class Broker:
         """End it and the clients that it made, and remove its data unless the folder was given."""
         closing, self._closing = self._closing, []
         for close in closing:
-            with contextlib.suppress(
-                Exception
-            ):  # a test that breaks the broker may well leave broken clients
+            # A test that breaks the broker may well leave broken clients.
+            with contextlib.suppress(Exception):
                 close()
         self.stop()
         self._finalizer()
@@ -148,6 +149,8 @@ class Broker:
         self.close()
 
     def __repr__(self) -> str:
+        if not self._finalizer.alive:
+            return f"<Broker {self.bootstrap_servers}, closed>"
         state = "running" if self.is_running else "stopped"
         return f"<Broker {self.bootstrap_servers}, {state}, data in {self.folder}>"
 

@@ -7,7 +7,7 @@ in the broker's process (`penstock.testing.script`), so that any client meets th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,7 +80,10 @@ def _api_named(name: str | ApiKey) -> ApiKey:
     by_name = {key.name.replace("_", ""): key for key in ApiKey}
     wanted = name.replace("_", "").upper()
     if wanted not in by_name:
-        raise ValueError(f"there is no API {name!r}{_hint(wanted, by_name)}")
+        near = _nearest(wanted, by_name)
+        raise ValueError(
+            f"there is no API {name!r}" + (f"; did you mean {api(by_name[near]).name}?" if near else "")
+        )
     return by_name[wanted]
 
 
@@ -93,10 +96,13 @@ def _error_named(error: str | ErrorCode) -> ErrorCode:
         return codes[wanted]
     matching = [name for name in codes if name.startswith(wanted)]
     if len(matching) != 1:
-        raise ValueError(f"no one error is called {error!r}{_hint(wanted, matching or codes)}")
+        near = _nearest(wanted, matching or codes)
+        raise ValueError(f"no one error is called {error!r}" + (f"; did you mean {near}?" if near else ""))
     return codes[matching[0]]
 
 
-def _hint(wanted: str, known: Any) -> str:
-    near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+def _nearest(wanted: str, known: Iterable[str]) -> str | None:
+    """By how names begin: the beginning of one may be meant, and a slip in it is still near to that."""
+    by_beginning = {name[: len(wanted) + 1]: name for name in known}
+    near = difflib.get_close_matches(wanted, by_beginning, n=1, cutoff=0.5)
+    return by_beginning[near[0]] if near else None

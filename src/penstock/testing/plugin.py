@@ -9,7 +9,7 @@ end of its broker's log stands in the report.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,10 +27,21 @@ def penstock(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     settings: dict[str, object] = {}
     for marker in reversed(list(request.node.iter_markers("penstock"))):
-        settings.update(marker.kwargs.get("settings", {}))
+        settings.update(_settings_of(marker))
     with Broker(settings=settings) as broker:
         request.node.stash[_BROKER] = broker
         yield broker
+
+
+def _settings_of(marker: pytest.Mark) -> Mapping[str, object]:
+    """A slip must not leave a test with a broker that is not set as it says."""
+    unknown = [*map(repr, marker.args), *(name for name in marker.kwargs if name != "settings")]
+    if unknown:
+        raise pytest.UsageError(
+            f"@pytest.mark.penstock takes only settings={{...}}, and not {', '.join(unknown)}"
+        )
+    settings: Mapping[str, object] = marker.kwargs.get("settings", {})
+    return settings
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,5 +57,5 @@ def pytest_runtest_makereport(
     report = yield
     broker = item.stash.get(_BROKER, None)
     if report.failed and broker is not None and call.when == "call":
-        report.sections.append(("penstock's log", broker.log()))
+        report.sections.append(("penstock's log", broker.log() or "It has told nothing."))
     return report

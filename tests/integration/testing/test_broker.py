@@ -89,6 +89,15 @@ def test_what_was_acknowledged_is_there_after_the_next_start(broker: Broker, end
     assert read(broker, "events", 1) == [b"one"]
 
 
+def test_what_was_closed_says_so_and_cannot_be_started_again() -> None:
+    broker = Broker()
+    broker.close()
+
+    assert repr(broker) == f"<Broker {broker.bootstrap_servers}, closed>"
+    with pytest.raises(BrokerFailed, match="closed"):
+        broker.start()
+
+
 def test_it_cannot_be_started_twice(broker: Broker) -> None:
     with pytest.raises(BrokerFailed, match="runs already"):
         broker.start()
@@ -272,6 +281,25 @@ def test_the_fixture_is_there_as_soon_as_the_package_is(pytester: pytest.Pyteste
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*penstock's log*"])
+
+
+def test_a_marker_that_is_not_understood_fails_its_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.penstock(setings={"num.partitions": 3})
+        def test_slip(penstock): ...
+
+        @pytest.mark.penstock({"num.partitions": 3})
+        def test_no_name(penstock): ...
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*takes only settings=*, and not setings*"])
 
 
 # -- helpers

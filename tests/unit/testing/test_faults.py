@@ -57,11 +57,12 @@ def test_what_is_pending_is_told_and_forgotten(faults: Faults) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("Prodce", "NOT_LEADER"), "no API 'Prodce'; did you mean PRODUCE"),
+        (("Prodce", "NOT_LEADER"), "no API 'Prodce'; did you mean Produce"),
         (
             ("Produce", "NOT_LEADER_OR_FOLOWER"),
             "'NOT_LEADER_OR_FOLOWER'; did you mean NOT_LEADER_OR_FOLLOWER",
         ),
+        (("Produce", "NOT_LEADR"), "'NOT_LEADR'; did you mean NOT_LEADER_OR_FOLLOWER"),
         (("Produce", "NOT_"), "no one error is called 'NOT_'"),
     ],
 )
