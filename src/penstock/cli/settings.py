@@ -6,6 +6,7 @@ On a terminal it is a table, or a page for a single setting; into a pipe goes on
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -44,6 +45,8 @@ def show_settings(
     if not chosen:
         print(f"penstock: {_not_found(name, of)}", file=sys.stderr)
         return FAILED
+    if name is not None and name not in TABLES[of] and (flags := _flags_for(name)):
+        print(f"{name} itself is a setting of something else: try {flags}", file=sys.stderr)
     rows = [_row(setting, of) for setting in chosen]
     if as_json:
         Output(as_json=True).table(COLUMNS, rows)
@@ -69,12 +72,18 @@ def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) ->
 
 
 def _not_found(name: str | None, of: str) -> str:
-    others = [
-        f"--{other}" for other, table in TABLES.items() if other not in (of, "broker") and name in table
-    ]
-    if others:
-        return f"no setting of a {of} is called {name}; try {' or '.join(others)}"
+    if flags := _flags_for(name):
+        return f"no setting of a {of} is called {name}; try {flags}"
+    for table in (TABLES[of], *TABLES.values()):
+        if near := difflib.get_close_matches(str(name), table, n=1, cutoff=0.75):
+            where = "" if table is TABLES[of] else f" Then say {_flags_for(near[0])} too."
+            return f"no setting is called {name}; did you mean {near[0]}?{where}"
     return f"no setting is called {name}, nor has it in its name"
+
+
+def _flags_for(name: str | None) -> str:
+    """What to say to be told of a setting by its whole name; nothing where only brokers have it, or nobody."""
+    return " or ".join(f"--{kind}" for kind, table in TABLES.items() if kind != "broker" and name in table)
 
 
 def _row(setting: Setting, of: str) -> tuple[str, ...]:

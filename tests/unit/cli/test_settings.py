@@ -65,6 +65,24 @@ def test_a_setting_of_something_else_is_told_where_it_is(capsys: pytest.CaptureF
     assert "no setting of a broker is called enable.idempotence; try --producer" in capsys.readouterr().err
 
 
+def test_a_name_that_is_a_part_here_and_a_whole_one_elsewhere_is_told_of_both(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["settings", "linger.ms"]) == 0
+
+    told = capsys.readouterr()
+    assert "group.coordinator.append.linger.ms\t" in told.out
+    assert "linger.ms itself is a setting of something else: try --producer" in told.err
+
+
+def test_a_slip_is_answered_with_the_name_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "log.retenton.ms"]) == 1
+    assert "no setting is called log.retenton.ms; did you mean log.retention.ms?" in capsys.readouterr().err
+
+    assert main(["settings", "lingr.ms"]) == 1
+    assert "did you mean linger.ms? Then say --producer too." in capsys.readouterr().err
+
+
 def test_one_kind_is_shown_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--producer", "--admin"]) != 0
     assert "say one of --producer and --admin" in capsys.readouterr().err
