@@ -76,15 +76,15 @@ async def resolve(host: str, port: int) -> list[str]:
     """Every address of the host, in the order of the system's preference; OSError where it has none."""
     if is_numeric(host):
         return [host]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # Not by the loop: uvloop would make libuv's pool of threads, which a forked child crashes of when it ends.
+    found = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def canonical(address: Address) -> list[Address]:
     """The full names of all addresses behind a name: what a server's Kerberos principal or certificate speaks of."""
-    loop = asyncio.get_running_loop()
     names = []
     for found in await resolve(address.host, address.port):
-        name, _ = await loop.getnameinfo((found, address.port), socket.NI_NUMERICSERV)
+        name, _ = await asyncio.to_thread(socket.getnameinfo, (found, address.port), socket.NI_NUMERICSERV)
         names.append(Address(name, address.port))
     return list(dict.fromkeys(names))

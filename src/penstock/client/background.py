@@ -95,11 +95,16 @@ class Background:
         """Whether the caller is what runs here."""
         return threading.current_thread() is self._thread
 
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether this is a forked child: the thread, and everything on it, stayed with the parent."""
+        return os.getpid() != self._process
+
     def close(self) -> None:
         """Cancel what still runs and end the thread. May be called again."""
         if self.is_own_thread:
             raise IllegalState("a client cannot be closed from its own thread, which would wait for itself")
-        if os.getpid() != self._process:
+        if self.is_left_behind:
             self._is_closed = True
             if self._finalizer is not None:
                 self._finalizer.detach()  # the thread stayed with the parent
@@ -117,7 +122,7 @@ class Background:
             )
 
     def _post(self, callback: Callable[..., object], *arguments: Any) -> asyncio.AbstractEventLoop:
-        if os.getpid() != self._process:
+        if self.is_left_behind:
             raise UsedAfterFork  # before the lock: another thread may have held it when the process was forked
         # Under the lock, so that nothing is handed to a loop behind the word that stops it.
         with self._lock:

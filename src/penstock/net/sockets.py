@@ -14,6 +14,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.runtime.network import FileSlice, Listening, Part, Stream, StreamHandler
 
@@ -318,13 +319,39 @@ class SocketNetwork:
         connected = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             self._buffers.apply(connected)
-            await loop.sock_connect(connected, address)
+            await _connect(loop, connected, address)
         except BaseException:
             connected.close()
             raise
         stream = SocketStream(loop, connected, address)
         stream.start(handler(stream))
         return stream
+
+
+async def _connect(
+    loop: asyncio.AbstractEventLoop, connecting: socket.socket, address: tuple[object, ...]
+) -> None:
+    """What `sock_connect` does. That of uvloop looks every address up in libuv's pool of threads, and a process that
+    was forked after the pool was made crashes when it ends, because it waits for threads that it does not have."""
+    try:
+        connecting.connect(address)
+        return
+    except (BlockingIOError, InterruptedError):
+        pass
+    is_decided: asyncio.Future[None] = loop.create_future()
+
+    def decide() -> None:
+        if not is_decided.done():
+            is_decided.set_result(None)
+
+    loop.add_writer(connecting.fileno(), decide)
+    try:
+        await is_decided
+    finally:
+        loop.remove_writer(connecting.fileno())
+    error = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error:
+        raise OSError(error, os.strerror(error))
 
 
 async def _address(
@@ -334,5 +361,7 @@ async def _address(
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # Not the loop's own: see `_connect`.
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await loop.run_in_executor(None, look_up)
     return found[0]

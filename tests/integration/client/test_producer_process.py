@@ -92,3 +92,31 @@ def test_ctrl_c_ends_a_wait_at_once(cluster: Broker) -> None:
     output, errors = ended.communicate(timeout=WAIT_SECONDS)
 
     assert (ended.returncode, output, errors) == (0, "0\n", "")
+
+
+def test_a_forked_child_of_a_process_with_clients_ends_as_it_likes(cluster: Broker) -> None:
+    """It died of SIGSEGV at its very end, waiting for threads of its parent."""
+    topic = create_topic(cluster.bootstrap, "forking")
+    program = """
+        import os, sys
+        from penstock import Admin, Consumer, Producer
+        address = sys.argv[1].replace("127.0.0.1", "localhost")
+        producer = Producer(address)
+        producer.send(sys.argv[2], "a").result(timeout=30)
+        consumer = Consumer(sys.argv[2], bootstrap_servers=address)
+        consumer.poll(30)
+        admin = Admin(address)
+        admin.list_topics()
+        child = os.fork()
+        if child == 0:
+            for client in (producer, consumer, admin):
+                client.close()
+            sys.exit(7)
+        print(os.waitpid(child, 0)[1])
+        for client in (producer, consumer, admin):
+            client.close()
+    """
+    ended = start(program, cluster.bootstrap, topic)
+    output, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert (ended.returncode, output, errors) == (0, f"{7 << 8}\n", "")

@@ -70,7 +70,7 @@ class Admin:
     def close(self) -> None:
         """End all connections and the thread; the client cannot be used afterwards."""
         inner, self._inner = self._inner, None
-        if inner is not None:
+        if inner is not None and not self._background.is_left_behind:
             self._background.call(inner.close())
         self._background.close()
 
