@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 from harness.admin import create_topic
 from harness.brokers import Broker
-from penstock import Consumer, TopicPartition
+from penstock import Consumer, Producer, TopicPartition
 
 
 def test_a_consumer_that_was_only_asked_about_a_topic_leaves_no_socket_open(cluster: Broker) -> None:
@@ -19,3 +20,23 @@ def test_a_consumer_that_was_only_asked_about_a_topic_leaves_no_socket_open(clus
 
     del consumer
     gc.collect()
+
+
+def test_a_loop_that_another_thread_closes_just_ends(cluster: Broker) -> None:
+    """It was told of concurrent use, whenever it asked for more before the other thread was done with closing."""
+    topic = create_topic(cluster.bootstrap, "closed")
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(2_000):
+            producer.send(topic, str(number))
+    consumer = Consumer(topic, bootstrap_servers=cluster.bootstrap, max_poll_records=1)
+    is_reading = threading.Event()
+
+    def close() -> None:
+        is_reading.wait()
+        consumer.close()
+
+    closer = threading.Thread(target=close)
+    closer.start()
+    for _ in consumer:
+        is_reading.set()
+    closer.join()

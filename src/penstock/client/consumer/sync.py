@@ -387,6 +387,11 @@ class Consumer:
         if self._is_closing:
             return
         self._is_closing = True
+        if (
+            self._background.is_left_behind
+        ):  # there is nothing here to close, and the group is not this process's to leave
+            self._background.close()
+            return
         if not self._core.is_started:
             if self._background.is_running:  # it was asked about topics or offsets, and has connections
                 self._background.call(self._core.close(timeout_ms=timeout_ms))
@@ -413,7 +418,8 @@ class Consumer:
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
-            raise errors.ConcurrentUse
+            # Whoever closes has the lock, and the one that reads meanwhile is to be told of that.
+            raise errors.ClientClosed if self._is_closing else errors.ConcurrentUse
         try:
             if self._is_closing and self._closer != threading.get_ident():
                 raise errors.ClientClosed
