@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH_MAX = 500
 POLL_S = 0.5
+REACH_S = 10.0  # a person who waits in vain for a broker should not wait for a minute
 GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
 GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
 KEY_WIDTH = 16
@@ -103,7 +104,9 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
     ):
         if wish.group is not None:
             for topic in wish.topics:
-                consumer.partitions_for(topic)  # refuses one that does not exist; a group would wait for it
+                consumer.partitions_for(
+                    topic, timeout=REACH_S
+                )  # refuses one that does not exist; a group would wait for it
             consumer.subscribe(list(wish.topics))
             ends = None
         else:
@@ -144,7 +147,7 @@ def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], in
 
     partitions: list[TopicPartition] = []
     for topic in wish.topics:
-        known = range(len(consumer.partitions_for(topic)))
+        known = range(len(consumer.partitions_for(topic, timeout=REACH_S)))
         if missing := [index for index in wish.partitions if index not in known]:
             raise Misuse(f"{topic} has partitions 0 to {len(known) - 1}, and no {missing[0]}")
         partitions += [TopicPartition(topic, index) for index in wish.partitions or known]

@@ -325,6 +325,33 @@ def test_leaders_told_by_a_produce_or_fetch_are_taken() -> None:
 # -- nodes that go away
 
 
+def test_a_cluster_that_cannot_be_reached_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = ScriptedCluster()
+
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    async def test(client: ClusterClient) -> None:
+        world.kill(1)
+        with pytest.raises(errors.NoBrokersAvailable):
+            await client.refresh(deadline_ms=client.deadline(4000))
+        assert warnings() == []
+
+        with pytest.raises(errors.NoBrokersAvailable):
+            await client.refresh(deadline_ms=client.deadline(60_000))
+        (warning,) = warnings()
+        assert "node1:9092" in warning
+
+        await world.start(1)
+        await client.refresh()
+        world.kill(1)
+        with pytest.raises(errors.TimedOut):
+            await client.refresh(deadline_ms=client.deadline(60_000))
+        assert len(warnings()) == 2, "once for each time that it is away"
+
+    run(world, test)
+
+
 def test_a_node_that_went_away_is_an_error_for_its_request() -> None:
     world = ScriptedCluster()
     world.answer(ListGroupsRequest, lambda request, node: HANG_UP)
