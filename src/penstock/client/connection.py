@@ -180,7 +180,9 @@ class ClientConnection:
         return sent
 
     def version_for(self, described: Api) -> int:
-        first, last = self.versions.get(described.key, (1, 0))
+        if described.key not in self.versions:
+            raise UnsupportedVersion(f"{self.peer} does not serve {described.name}")
+        first, last = self.versions[described.key]
         version = min(last, described.last_version)
         if version < max(first, described.first_version):
             raise UnsupportedVersion(f"{self.peer} serves no version of {described.name} that we know")

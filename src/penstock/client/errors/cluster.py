@@ -58,7 +58,7 @@ class NetworkFailed(StaleMetadata, code=ErrorCode.NETWORK_EXCEPTION): ...
 
 
 class UnsupportedVersion(BrokerError, code=ErrorCode.UNSUPPORTED_VERSION):
-    advice = "the broker is too old for this, or too new"
+    advice = "the broker is too old for this, too new, or of a kind that cannot do it"
 
 
 class InvalidRequest(BrokerError, code=ErrorCode.INVALID_REQUEST): ...

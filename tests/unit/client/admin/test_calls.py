@@ -165,7 +165,7 @@ def test_what_the_broker_does_not_serve_is_told_in_words() -> None:
     world.versions.pop(ApiKey.DESCRIBE_ACLS)
 
     async def test(admin: Admin) -> None:
-        with pytest.raises(errors.UnsupportedVersion, match="serves no version of DescribeAcls"):
+        with pytest.raises(errors.UnsupportedVersion, match="does not serve DescribeAcls"):
             await admin.describe_acls()
 
     run_admin(world, test)
