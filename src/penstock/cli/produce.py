@@ -85,10 +85,13 @@ def run(topic: str, source: Source, settings: Mapping[str, object], output: Outp
             size = os.fstat(stream.fileno()).st_size
         elif not source.values:
             stream = sys.stdin.buffer
-            if sys.stdin.isatty():
-                say(f"Each line is a record of {topic}; Ctrl-D ends.")
+        is_typed = stream is not None and stream.isatty()
+        if is_typed:
+            say(f"Each line is a record of {topic}; Ctrl-D ends.")
         began = time.perf_counter()
-        progress = stack.enter_context(output.progress(f"writing to {topic}", total=size, unit="bytes"))
+        progress = output.progress(f"writing to {topic}", total=size, unit="bytes")
+        if not is_typed:  # a person who types needs the line for that
+            stack.enter_context(progress)
         written = write_records(
             topic,
             source.records(stream),

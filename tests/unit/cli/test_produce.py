@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.cli import produce
 from penstock.cli.failures import Misuse
+from penstock.cli.output import Output
 from penstock.cli.produce import Source
+from penstock.cli.producing import Written
+from penstock.cli.progress import Progress
 from penstock.cli.records.line_reader import NewRecord
 
 SOURCE = Source(
@@ -57,3 +62,23 @@ def test_what_a_record_says_itself_comes_first() -> None:
 def test_sources_that_contradict_themselves_are_refused(source: Source, words: str) -> None:
     with pytest.raises(Misuse, match=words):
         source.check()
+
+
+class Typed(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "is_shown"), [(Typed(), False), (io.BytesIO(), True)])
+def test_no_progress_is_drawn_over_what_a_person_types(
+    stream: io.BytesIO, is_shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(Progress, "__enter__", lambda progress: shown.append(progress.what))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
+    monkeypatch.setattr(produce, "write_records", lambda *_, **__: Written())
+
+    produce.run("orders", SOURCE, {}, Output())
+
+    assert shown == (["writing to orders"] if is_shown else [])
+    assert ("Ctrl-D ends" in capsys.readouterr().err) is not is_shown
