@@ -47,6 +47,7 @@ class _Host:
         self._is_pump_due = False
 
     def opened(self) -> None:
+        self.core.check_loop()
         if not self._is_pump_due:
             self._is_pump_due = True
             asyncio.get_running_loop().call_soon(self._pump)

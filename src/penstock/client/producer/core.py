@@ -120,6 +120,7 @@ class ProducerCore:
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
         self.is_started = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._failures: list[ProducerBatch] = []
         self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
         self.refusal: errors.PenstockError | None = None
@@ -192,7 +193,18 @@ class ProducerCore:
 
     # -- on the loop
 
+    def check_loop(self) -> None:
+        """Connections and timers are the first loop's: on another, nothing that is waited for would ever come."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise errors.IllegalState(
+                "a producer belongs to the event loop that first used it; make one in each, as each asyncio.run() is"
+            )
+
     def start(self) -> None:
+        self.check_loop()
         if not self.is_started:
             self.is_started = True
             self.client.on_update(lambda cluster: self._take_cluster())

@@ -479,6 +479,16 @@ def test_a_serializer_that_raises_is_named_with_its_cause(world: World) -> None:
     world.with_producer(test, serializer="json")
 
 
+def test_a_producer_of_another_loop_says_so_and_does_not_hang() -> None:
+    producer = Producer("127.0.0.1:1", max_block_ms=100)
+    with pytest.raises(errors.NoBrokersAvailable):
+        asyncio.run(producer.send("orders", "a"))
+
+    for call in (producer.send("orders", "b"), producer.flush(), producer.partitions_for("orders")):
+        with pytest.raises(errors.IllegalState, match="loop"):
+            asyncio.run(call)
+
+
 def test_a_closed_producer_refuses(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.send("orders", "a")
