@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import threading
 
+import pytest
+
 from harness.admin import create_topic
 from harness.brokers import Broker
-from penstock import Consumer, Producer, TopicPartition
+from harness.waiting import wait_until
+from penstock import Consumer, Producer, TopicPartition, errors
 
 
 def test_a_consumer_that_was_only_asked_about_a_topic_leaves_no_socket_open(cluster: Broker) -> None:
@@ -40,3 +43,20 @@ def test_a_loop_that_another_thread_closes_just_ends(cluster: Broker) -> None:
     for _ in consumer:
         is_reading.set()
     closer.join()
+
+
+def test_a_consumer_that_reads_nothing_is_collected_in_silence(
+    cluster: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its task was collected before its loop had ended it, and asyncio complained."""
+    consumer = Consumer(bootstrap_servers=cluster.bootstrap)
+    with pytest.raises(errors.IllegalState):
+        consumer.poll(0)
+
+    del consumer
+    gc.collect()
+    wait_until(
+        lambda: "penstock-consumer" not in {each.name for each in threading.enumerate()}, "its thread ends"
+    )
+
+    assert caplog.messages == []

@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 POLL_NOTES_MS = 1_000
 
+# A loop holds its tasks weakly, and this one waits for what only itself knows: it would be collected before its end.
+_GUARDS: set[asyncio.Task[None]] = set()
+
 
 class Mode(Enum):
     """How the consumer came to its partitions."""
@@ -130,6 +133,8 @@ class ConsumerCore:
                 self._committer.begin(self.member)
             self.client.on_update(self._cluster_changed)
             self._guard = asyncio.get_running_loop().create_task(self._close_when_abandoned())
+            _GUARDS.add(self._guard)
+            self._guard.add_done_callback(_GUARDS.discard)
             if self.mode is Mode.SUBSCRIBED and self.member is not None:
                 self.member.subscribe(self.subscription.topics, pattern=self.subscription.pattern)
         if self.mode is not Mode.NONE:
