@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.ending import consuming, give_back
 from penstock.cli.failures import Misuse, account
 from penstock.cli.output import count_of, printable, say, show_time, to_json
-from penstock.cli.records.formatters import ReadRecord, header_pairs
+from penstock.cli.records.formatters import ReadRecord
 from penstock.cli.records.line_reader import from_bytes
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ TABLE_HEAD = (
 
 
 def _row(message: ReadRecord) -> bytes:
-    headers = " ".join(f"{name}={_text(value)}" for name, value in header_pairs(message.headers))
+    headers = " ".join(f"{name}={_text(value)}" for name, value in message.headers)
     return (
         f"{message.topic:<16}  {message.partition:>9}  {message.offset:>10}  {show_time(message.timestamp_ms):<24}  "
         f"{_text(message.key):<{KEY_WIDTH}}  {_text(message.value)}{f'  [{headers}]' if headers else ''}\n"
@@ -237,7 +237,7 @@ def _json(message: ReadRecord) -> bytes:
         "timestamp": message.timestamp_ms,
         "key": from_bytes(message.key),
         "value": from_bytes(message.value),
-        "headers": [[name, from_bytes(value)] for name, value in header_pairs(message.headers)],
+        "headers": [[name, from_bytes(value)] for name, value in message.headers],
     }
     return f"{to_json(facts)}\n".encode()
 
@@ -261,7 +261,7 @@ def _template(template: str) -> PrintRecord:
             timestamp=show_time(message.timestamp_ms),
             key=_text(message.key),
             value=_text(message.value),
-            headers=",".join(f"{name}={_text(value)}" for name, value in header_pairs(message.headers)),
+            headers=",".join(f"{name}={_text(value)}" for name, value in message.headers),
         )
         return f"{filled}\n".encode("utf-8", "backslashreplace")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from penstock.cli.kafka.tools import message_of
 from penstock.client.admin.groups import (
@@ -17,6 +18,8 @@ from penstock.client.admin.groups import (
 from penstock.client.admin.lag import PartitionLag
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import GroupSubscribedToTopic, PenstockError
+
+Cell = TypeVar("Cell")
 
 MISSING = "-"
 WIDTH = 15
@@ -92,7 +95,7 @@ def _offset_row(group_id: str, lag: PartitionLag) -> list[str]:
     ]
 
 
-def _without_epoch(row: list[str] | list[int]) -> list:  # type: ignore[type-arg]
+def _without_epoch(row: list[Cell]) -> list[Cell]:
     return [*row[:3], *row[4:]]
 
 

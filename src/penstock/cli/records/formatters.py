@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cli.failures import Refusal
 from penstock.cli.records.deserializers import Show, find
@@ -33,7 +33,7 @@ class ReadRecord(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> object: ...
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 Formatter = Callable[[ReadRecord], bytes]
@@ -139,8 +139,7 @@ class LineFormat:
             )
         if self.headers:
             pairs = [
-                name.encode() + b":" + self._show(value, self.show_header)
-                for name, value in header_pairs(message.headers)
+                name.encode() + b":" + self._show(value, self.show_header) for name, value in message.headers
             ]
             parts.append(self.headers_separator.join(pairs) or b"NO_HEADERS")
         if self.key:
@@ -153,13 +152,6 @@ class LineFormat:
         if data is None:
             return self.null_literal
         return data if show is None else show(data).encode("utf-8", "surrogateescape")
-
-
-def header_pairs(headers: object) -> list[tuple[str, bytes | None]]:
-    """Headers as names and values, in their order, whether they are a mapping or pairs."""
-    if isinstance(headers, Mapping):
-        return list(headers.items())
-    return [(name, value) for name, value in headers]  # type: ignore[attr-defined]
 
 
 def log_format(message: ReadRecord) -> bytes:
@@ -195,9 +187,9 @@ def internal_format(decode: Decoder, *, only_types: set[int]) -> Formatter:
     return format_message
 
 
-def _typed(shown: dict[str, object]) -> dict[str, object]:
+def _typed(shown: dict[str, Any]) -> dict[str, Any]:
     """The dump tool writes the number of a type or version as text, this one as the number that it is."""
-    return {name: int(part) if name in ("type", "version") else part for name, part in shown.items()}  # type: ignore[call-overload]
+    return {name: int(part) if name in ("type", "version") else part for name, part in shown.items()}
 
 
 def _time(message: ReadRecord) -> str:
