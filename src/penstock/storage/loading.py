@@ -122,10 +122,15 @@ class _Loader:
         doubtful = _first_doubtful(trusted)
         if doubtful is not None:
             is_clean, recovery_point = False, min(recovery_point, doubtful.base_offset)
-        if is_clean or not self._segments:
-            end_offset = self._segments[-1].next_offset() if self._segments else 0
-            producers = None
-        else:
+        end_offset, producers = 0, None
+        if is_clean and self._segments:
+            last = self._segments[-1]
+            try:
+                end_offset = last.next_offset()
+            except CorruptFile as error:
+                logger.warning("%s was stopped in order and has been damaged since: %s", self._folder, error)
+                is_clean, recovery_point = False, min(recovery_point, last.base_offset)
+        if not is_clean and self._segments:
             end_offset, producers = self._recover(recovery_point, epochs, snapshots)
         if self._segments and end_offset < start_offset:
             logger.warning("%s ends at %d, before its start at %d: its segments are dropped",

@@ -10,10 +10,12 @@ here; `append` is one write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import error as StructError
 
-from penstock.records.batch import NO_TIMESTAMP, BatchHeader
+from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
 from penstock.runtime.disk import File
 from penstock.storage import scan
+from penstock.storage.errors import CorruptFile
 from penstock.storage.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -322,12 +324,17 @@ class Segment:
         return scan.find_offset(self.file(), offset, position=start, end=self.size)
 
     def next_offset(self) -> int:
-        """The offset after the last record."""
+        """The offset after the last record; CorruptFile where the file does not end with a whole batch."""
         index = self.lookup()
         start = index.position_before(self.size)
         next_offset = self.base_offset
-        for _, header in scan.headers(self.file(), position=start, end=self.size):
-            next_offset = header.next_offset
+        try:
+            for position, header in scan.headers(self.file(), position=start, end=self.size):
+                if header.size_bytes < HEADER_BYTES or position + header.size_bytes > self.size:
+                    raise CorruptFile(f"{self.path(LOG_SUFFIX)}: byte {position} is not where a batch begins")
+                next_offset = header.next_offset
+        except StructError as error:
+            raise CorruptFile(f"{self.path(LOG_SUFFIX)} ends within a header") from error
         return next_offset
 
     def max_timestamp(self) -> tuple[int, int]:

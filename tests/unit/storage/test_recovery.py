@@ -59,6 +59,37 @@ async def test_after_a_clean_stop_only_the_tail_of_the_log_is_read() -> None:
     assert log.end_offset == 200
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [b"\xff" * 30, b"\x00" * 30, b"\x00" * 8 + b"\x7f\xff\xff\xff"],
+    ids=["negative length", "zeroes", "length beyond the end"],
+)
+async def test_a_log_whose_end_was_damaged_behind_a_clean_stop_is_recovered(damage: bytes) -> None:
+    place = Place(settings=LogSettings(index_interval_bytes=10 * BATCH_BYTES))
+    fill(place.create(), 3)
+    await place.directory.close()
+    place.disk.overwrite(place.path("00000000000000000000.log"), 2 * BATCH_BYTES, damage)
+
+    log = await place.start()
+
+    assert log.end_offset == 4
+    (report,) = place.reports
+    assert report.cut_bytes == BATCH_BYTES
+    append(log, make_batch(2))
+    assert [h.base_offset for h in read_all(log)] == [0, 2, 4]
+
+
+async def test_a_log_that_was_cut_behind_a_clean_stop_is_recovered() -> None:
+    place = Place(settings=LogSettings(index_interval_bytes=10 * BATCH_BYTES))
+    fill(place.create(), 3)
+    await place.directory.close()
+    place.disk.open(place.path("00000000000000000000.log")).truncate(3 * BATCH_BYTES - 8)
+
+    log = await place.start()
+
+    assert log.end_offset == 4
+
+
 async def test_appends_go_on_after_a_restart() -> None:
     place = Place(settings=SMALL)
     fill(place.create(), 6)
