@@ -82,6 +82,7 @@ class Consumer:
         The listener's methods may be coroutines."""
         self._check_open()
         subscription = arguments.subscription_of(topics, pattern)
+        arguments.check_listener(listener)
         self._listener = listener
         self._core.subscribe(subscription, has_listener=listener is not None)
 

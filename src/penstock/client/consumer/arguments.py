@@ -32,6 +32,15 @@ class RebalanceListener(Protocol):
         return self.on_partitions_revoked(partitions)
 
 
+def check_listener(listener: object) -> None:
+    """One that would hear of nothing was meant otherwise: most likely its methods have other names."""
+    names = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+    if listener is not None and not any(hasattr(listener, name) for name in names):
+        raise errors.BadArgument(
+            f"the listener {type(listener).__name__} would hear of nothing: it has none of {', '.join(names)}"
+        )
+
+
 def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None) -> Subscription:
     """Topics by name, or a pattern: a compiled one in Python's syntax, a text in that of RE2, for brokers to match."""
     if isinstance(topics, re.Pattern):

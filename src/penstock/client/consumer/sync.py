@@ -82,6 +82,7 @@ class Consumer:
     ) -> None:
         """Read these topics: with a group its share of them, else all of them, with partitions that come later."""
         subscription = arguments.subscription_of(topics, pattern)
+        arguments.check_listener(listener)
         with self._in_use():
             self._listener = listener
             self._do(lambda: self._core.subscribe(subscription, has_listener=listener is not None))

@@ -118,3 +118,15 @@ def test_an_interceptor_may_be_named_by_where_it_is_found() -> None:
     assert Interceptors(["collections.OrderedDict"])
     with pytest.raises(errors.BadConfiguration):
         Interceptors(["no.such:Interceptor"])
+
+
+def test_a_listener_whose_methods_have_other_names_is_refused() -> None:
+    """It heard of nothing, and nobody heard of that."""
+
+    class Listener:
+        def on_assigned(self, partitions: Any) -> None: ...
+
+    with pytest.raises(errors.BadArgument, match="on_partitions_assigned"):
+        arguments.check_listener(Listener())
+    arguments.check_listener(None)
+    arguments.check_listener(arguments.RebalanceListener)
