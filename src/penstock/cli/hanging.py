@@ -14,9 +14,6 @@ from penstock.client.admin.transactions import ProducerState, TransactionDescrip
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import ItemsFailed, TransactionalIdNotFound
 
-MAX_TIMEOUT_MINUTES = 15
-"""`transaction.max.timeout.ms` of brokers, by default: a transaction open for longer has been given up by its own."""
-
 
 class HangingAdmin(TopicsAdmin, TransactionsAdmin):
     """The families that it takes to find them."""

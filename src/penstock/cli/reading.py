@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from penstock.cli.declare import Command, Group, Option, Parameter, arguments_of, options_of
 
-HELP = ("-h", "--help")
-
 
 class Call(NamedTuple):
     """What is to be done: a command, and the values of all its parameters."""

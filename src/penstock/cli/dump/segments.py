@@ -20,7 +20,6 @@ from penstock.records.batch import HEADER_BYTES, BatchHeader, Record
 from penstock.records.errors import RecordsError
 
 LOG_SUFFIX = ".log"
-CHECKPOINT_SUFFIX = ".checkpoint"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 DECOMPRESSED_BYTES_MAX = 1 << 30
 EVERYTHING = (1 << 31) - 1

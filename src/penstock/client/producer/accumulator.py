@@ -53,10 +53,6 @@ class Line:
         if (batch := self.queue.open) is not None:
             yield batch
 
-    @property
-    def queued_count(self) -> int:
-        return len(self.waiting) + len(self.queue.closed) + (self.queue.open is not None)
-
 
 @dataclass(slots=True)
 class Survey:
