@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.client import errors
@@ -150,34 +151,16 @@ def read_assignment(data: bytes) -> frozenset[TopicPartition]:
     )
 
 
-def _read_consumer(response: Any, coordinator: Node | None) -> Answers[str, GroupDescription]:
+def _read_consumer(
+    response: Any, coordinator: Node | None, *, kind: type[ConsumerGroup | ShareGroup] = ConsumerGroup
+) -> Answers[str, GroupDescription]:
+    """Share groups are described in the same words."""
     return {
         told.group_id: answer(
             told.error_code,
             told.error_message,
             told.group_id,
-            ConsumerGroup(
-                group_id=told.group_id,
-                state=GroupState(told.group_state),
-                coordinator=coordinator,
-                members=tuple(map(_consumer_member, told.members)),
-                authorized_operations=operations_of(told.authorized_operations),
-                assignor=told.assignor_name,
-                epoch=told.group_epoch,
-                assignment_epoch=told.assignment_epoch,
-            ),
-        )
-        for told in response.groups
-    }
-
-
-def _read_share(response: Any, coordinator: Node | None) -> Answers[str, GroupDescription]:
-    return {
-        told.group_id: answer(
-            told.error_code,
-            told.error_message,
-            told.group_id,
-            ShareGroup(
+            kind(
                 group_id=told.group_id,
                 state=GroupState(told.group_state),
                 coordinator=coordinator,
@@ -224,7 +207,7 @@ def _partitions(assignment: Any) -> frozenset[TopicPartition]:
 FORMS = (
     GroupForm(GroupType.CONSUMER, ApiKey.CONSUMER_GROUP_DESCRIBE, _read_consumer),
     GroupForm(GroupType.STREAMS, ApiKey.STREAMS_GROUP_DESCRIBE, read_streams_groups),
-    GroupForm(GroupType.SHARE, ApiKey.SHARE_GROUP_DESCRIBE, _read_share),
+    GroupForm(GroupType.SHARE, ApiKey.SHARE_GROUP_DESCRIBE, partial(_read_consumer, kind=ShareGroup)),
     GroupForm(GroupType.CLASSIC, ApiKey.DESCRIBE_GROUPS, _read_classic),
 )
 """The classic form is last: brokers before Kafka 4.0 answer it for every name."""
