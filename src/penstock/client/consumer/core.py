@@ -26,10 +26,10 @@ from penstock.client.consumer.committer import Committer, Offsets, OnDone
 from penstock.client.consumer.decoding import Decoding
 from penstock.client.consumer.fetch_plan import Fetched, FetchPlan, FetchSettings
 from penstock.client.consumer.fetcher import Fetcher
-from penstock.client.consumer.finder import Finder, list_offsets
+from penstock.client.consumer.finder import Finder, find_ends, list_offsets
 from penstock.client.consumer.handout import Handout
 from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
-from penstock.client.consumer.positions import EARLIEST, LATEST_TIMESTAMP, Positions, Reset, ResetPolicy
+from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
 from penstock.client.consumer.read import PARTITION_BYTES, Bounds, ReadPlan
 from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, TopicLearner
 from penstock.client.group.member import GroupMember
@@ -413,23 +413,19 @@ class ConsumerCore:
         self, bounds: Bounds, deadline_ms: int, *, limit: int | None, with_headers: bool
     ) -> ReadPlan:
         """Find where each partition stands and where it ends."""
-        positions = self.positions
-        for partition in bounds.offsets or ():
-            positions.of(partition)
-        wanted = list(positions.partitions if bounds.offsets is None else bounds.offsets)
-        states = [positions.of(partition) for partition in wanted]
+        wanted = self.positions.partitions if bounds.offsets is None else bounds.offsets
+        states = [self.positions.of(partition) for partition in wanted]
         await self.until(lambda: all(state.has_position for state in states), deadline_ms, "positions")
-        if bounds.offsets is not None:
-            ends = bounds.offsets
-        else:
-            latest = await self.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP), deadline_ms)
-            ends = {partition: told.offset for partition, told in latest.items()}
-            if bounds.timestamp is not None:
-                younger = await self.list_offsets(dict.fromkeys(wanted, bounds.timestamp), deadline_ms)
-                ends |= {each: told.offset for each, told in younger.items() if told.offset >= 0}
+        ends = bounds.offsets
+        if ends is None:
+            ends = await find_ends(
+                wanted,
+                younger_than=bounds.timestamp,
+                list_offsets=lambda timestamps: self.list_offsets(timestamps, deadline_ms),
+            )
         if not self.settings.is_set("max.partition.fetch.bytes"):
             self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
-        plan = ReadPlan(positions, ends, limit=limit, with_headers=with_headers)
+        plan = ReadPlan(self.positions, ends, limit=limit, with_headers=with_headers)
         self._progressed()
         return plan
 

@@ -213,6 +213,21 @@ async def list_offsets(
         raise errors.TimedOut(NO_OFFSETS) from error
 
 
+async def find_ends(
+    partitions: Collection[TopicPartition],
+    *,
+    younger_than: int | None,
+    list_offsets: Callable[[Mapping[TopicPartition, int]], Awaitable[dict[TopicPartition, ListedOffset]]],
+) -> dict[TopicPartition, int]:
+    """Where a read ends: where the log does, or before its first message that is not older than a time."""
+    latest = await list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+    ends = {partition: told.offset for partition, told in latest.items()}
+    if younger_than is not None:
+        younger = await list_offsets(dict.fromkeys(partitions, younger_than))
+        ends |= {partition: told.offset for partition, told in younger.items() if told.offset >= 0}
+    return ends
+
+
 async def _list_all(
     client: ClusterClient,
     timestamps: Mapping[TopicPartition, int],
