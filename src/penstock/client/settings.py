@@ -106,6 +106,12 @@ class ClientSettings(ABC):
         """What the client calls itself in its requests."""
         return self.get("client.id") or f"penstock-{self.who.split()[1]}"
 
+    @property
+    def cluster_name(self) -> str:
+        """What the cluster is called where a client shows itself: the addresses that were given."""
+        key = "bootstrap.controllers" if self.is_set("bootstrap.controllers") else "bootstrap.servers"
+        return ",".join(self.get(key))
+
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value}" for name, value in self._said.items())  # a secret hides itself
         return f"{type(self).__name__}({said})"

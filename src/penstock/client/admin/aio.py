@@ -71,6 +71,9 @@ class Admin(
         self.settings = settings
         super().__init__(ClusterClient(settings))
 
+    def __repr__(self) -> str:
+        return f"<Admin at {self.settings.cluster_name}>"
+
     async def close(self) -> None:
         """End all connections; the client cannot be used afterwards."""
         await self._client.close(timeout_ms=0)

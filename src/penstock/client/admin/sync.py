@@ -67,6 +67,9 @@ class Admin:
         self._background = Background("penstock-admin")
         self._inner: aio.Admin | None = None
 
+    def __repr__(self) -> str:
+        return f"<Admin at {self.settings.cluster_name}>"
+
     def close(self) -> None:
         """End all connections and the thread; the client cannot be used afterwards."""
         inner, self._inner = self._inner, None

@@ -29,7 +29,7 @@ from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
 from penstock.client.consumer.read import Bounds, Make, ReadPlan, Until, bounds_of
 from penstock.client.consumer.reading import AsyncReading
-from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, tell_listener
+from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, shown, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import Event, GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
@@ -67,6 +67,9 @@ class Consumer:
     @property
     def settings(self) -> ConsumerSettings:
         return self._settings
+
+    def __repr__(self) -> str:
+        return shown(self._core, is_closed=self._is_closing)
 
     # What is read
 

@@ -155,6 +155,9 @@ class Producer(Sending):
     def settings(self) -> ProducerSettings:
         return self._core.settings
 
+    def __repr__(self) -> str:
+        return f"<Producer at {self.settings.cluster_name}{', closed' if self._is_closed else ''}>"
+
     def metrics(self) -> dict[str, int]:
         """Counts of what was done so far, and the state of the buffer, by Kafka's names."""
         return self._core.metrics()
