@@ -19,7 +19,7 @@ def begin(claims: Claims, name: str, *, instance_id: str | None = None) -> Tenur
 def own(claims: Claims, tenure: Tenure, generation: int, *, now: float) -> None:
     """The member asked and is told, at once, that it owns the partition."""
     claims.told_generation(tenure, generation, known_when_asked=claims.known, now=now)
-    claims.accepted(tenure, "a sync", sent_at=now, is_settled=True)
+    claims.accepted(tenure, "a sync", sent_at=now, now=now, is_settled=True)
     claims.take(tenure, [PARTITION], now=now)
 
 
@@ -67,7 +67,7 @@ def test_heartbeats_protect_an_owner_only_until_it_should_have_followed_the_reba
     one, two = begin(claims, "one"), begin(claims, "two")
     own(claims, one, 1, now=0)
     for now in range(1, 29):
-        claims.accepted(one, "a heartbeat", sent_at=now)
+        claims.accepted(one, "a heartbeat", sent_at=now, now=now)
 
     with pytest.raises(BrokenPromise):
         own(claims, two, 2, now=29)
@@ -79,16 +79,16 @@ def test_nothing_of_a_zombie_is_accepted_once_another_has_its_partition(claims: 
     own(claims, one, 1, now=0)
     own(claims, two, 2, now=20)
 
-    claims.accepted(one, "a commit", sent_at=19)
-    claims.accepted(one, "a heartbeat", sent_at=21, is_proof=False)
+    claims.accepted(one, "a commit", sent_at=19, now=19)
+    claims.accepted(one, "a heartbeat", sent_at=21, now=21, is_proof=False)
     with pytest.raises(BrokenPromise, match="a commit of one was accepted"):
-        claims.accepted(one, "a commit", sent_at=21)
+        claims.accepted(one, "a commit", sent_at=21, now=21)
 
 
 def test_a_zombie_that_reads_an_old_answer_late_harms_nobody(claims: Claims) -> None:
     one, two = begin(claims, "one"), begin(claims, "two")
     claims.told_generation(one, 1, known_when_asked=(0, -1), now=0)
-    claims.accepted(one, "a sync", sent_at=0, is_settled=True)
+    claims.accepted(one, "a sync", sent_at=0, now=0, is_settled=True)
     own(claims, two, 2, now=20)
 
     claims.take(one, [PARTITION], now=21)
@@ -107,7 +107,7 @@ def test_a_member_must_not_be_put_out_before_its_time(claims: Claims) -> None:
 
 def test_who_was_never_written_down_may_be_forgotten(claims: Claims) -> None:
     one = begin(claims, "one")
-    claims.accepted(one, "a join", sent_at=0, is_settled=True)
+    claims.accepted(one, "a join", sent_at=0, now=0, is_settled=True)
 
     claims.refused(one, "a sync", "UNKNOWN_MEMBER_ID", now=1)
 
@@ -137,11 +137,11 @@ def test_who_was_not_replaced_after_all_owns_what_it_was_told_meanwhile(claims: 
 
     with claims.challenge("instance", by=late, now=lambda: 1):
         own(claims, present, 1, now=1)
-    claims.accepted(present, "a heartbeat", sent_at=1.5, is_settled=True)
+    claims.accepted(present, "a heartbeat", sent_at=1.5, now=1.5, is_settled=True)
     claims.refused(
         present, "a heartbeat", "UNKNOWN_MEMBER_ID", now=1.9
     )  # the other's join was still under way
-    claims.accepted(present, "a heartbeat", sent_at=3, is_settled=True)
+    claims.accepted(present, "a heartbeat", sent_at=3, now=3, is_settled=True)
 
     assert present.held == {PARTITION: 1}
     with pytest.raises(BrokenPromise):
@@ -154,10 +154,10 @@ def test_a_static_member_that_missed_a_rebalance_may_join_again(claims: Claims) 
     own(claims, two, 2, now=30)
 
     with pytest.raises(BrokenPromise):
-        claims.accepted(one, "a heartbeat", sent_at=31)
-    claims.accepted(one, "a join", sent_at=31, is_settled=True, names_generation=False)
+        claims.accepted(one, "a heartbeat", sent_at=31, now=31)
+    claims.accepted(one, "a join", sent_at=31, now=31, is_settled=True, names_generation=False)
     claims.told_generation(one, 3, known_when_asked=claims.known, now=32)
-    claims.accepted(one, "a sync", sent_at=32, is_settled=True)
+    claims.accepted(one, "a sync", sent_at=32, now=32, is_settled=True)
 
 
 def test_a_dynamic_member_that_missed_a_rebalance_has_to_come_anew(claims: Claims) -> None:
@@ -166,7 +166,7 @@ def test_a_dynamic_member_that_missed_a_rebalance_has_to_come_anew(claims: Claim
     own(claims, two, 2, now=30)
 
     with pytest.raises(BrokenPromise):
-        claims.accepted(one, "a join", sent_at=31, is_settled=True, names_generation=False)
+        claims.accepted(one, "a join", sent_at=31, now=31, is_settled=True, names_generation=False)
 
 
 def test_generations_only_rise(claims: Claims) -> None:
@@ -202,13 +202,44 @@ def test_an_answer_from_before_a_group_counted_anew_says_nothing_about_the_new_c
 
     # It asked long ago, and stopped before it looked at the answer.
     claims.told_generation(three, 6, known_when_asked=known, now=11)
-    claims.accepted(three, "a join", sent_at=0)
+    claims.accepted(three, "a join", sent_at=0, now=0)
     claims.take(three, [PARTITION], now=11)
     own(claims, two, 2, now=12)
 
     assert claims.generation == 2
     with pytest.raises(BrokenPromise):
-        claims.accepted(three, "a heartbeat", sent_at=13)
+        claims.accepted(three, "a heartbeat", sent_at=13, now=13)
+
+
+def test_a_member_that_outlived_a_power_cut_shows_how_far_its_group_has_counted() -> None:
+    claims = Claims("readers", may_begin_anew=True)
+    one = begin(claims, "one")
+    own(claims, one, 7, now=0)
+    claims.power_lost()
+    revived, two = claims.revive(one), begin(claims, "two")
+
+    claims.accepted(revived, "a heartbeat", sent_at=1, now=1, is_settled=True)
+    with pytest.raises(BrokenPromise, match="two came into 2, when others were in 7 already"):
+        own(claims, two, 2, now=10)
+    own(claims, two, 2, now=11)
+
+    assert (claims.generation, revived.is_over) == (2, True)
+
+
+def test_an_answer_looked_at_late_after_a_power_cut_does_not_show_how_far_a_group_has_counted() -> None:
+    claims = Claims("readers", may_begin_anew=True)
+    one = begin(claims, "one")
+    own(claims, one, 7, now=0)
+    claims.power_lost()
+    revived, two, three = claims.revive(one), begin(claims, "two"), begin(claims, "three")
+    own(claims, two, 2, now=11)
+
+    # It stopped before it looked, was put out, and the group began anew with the other.
+    claims.accepted(revived, "a heartbeat", sent_at=0, now=12, is_settled=True)
+    claims.let_go(two)
+    own(claims, three, 3, now=13)
+
+    assert claims.generation == 3
 
 
 def test_after_a_power_cut_that_took_the_log_nothing_is_promised_until_the_next_answer(
@@ -222,7 +253,7 @@ def test_after_a_power_cut_that_took_the_log_nothing_is_promised_until_the_next_
     claims.refused(revived, "a heartbeat", "UNKNOWN_MEMBER_ID", now=1)
     own(claims, two, 1, now=1)
     claims.let_go(two)
-    claims.accepted(revived, "a heartbeat", sent_at=2, is_settled=True)
+    claims.accepted(revived, "a heartbeat", sent_at=2, now=2, is_settled=True)
 
     with pytest.raises(BrokenPromise):
         own(claims, two, 6, now=3)

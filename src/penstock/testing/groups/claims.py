@@ -224,6 +224,7 @@ class Claims:
         what: str,
         *,
         sent_at: float,
+        now: float,
         is_settled: bool = False,
         is_sign_of_life: bool = True,
         is_proof: bool = True,
@@ -234,7 +235,11 @@ class Claims:
         if tenure.is_over or not is_proof:
             return
         if names_generation:
-            tenure.is_certain |= not tenure.challengers and sent_at > tenure.challenged_until
+            # An answer that is looked at late may be about a count that has ended since.
+            is_of_present_count = not self.may_begin_anew or now < sent_at + tenure.session_s
+            tenure.is_certain |= (
+                is_of_present_count and not tenure.challengers and sent_at > tenure.challenged_until
+            )
         elif tenure.instance_id is not None:
             tenure.superseded_at = math.inf  # it missed a rebalance, and will be told anew what it owns
         if sent_at > tenure.superseded_at:
@@ -244,6 +249,10 @@ class Claims:
             )
         if is_sign_of_life:
             tenure.accepted(sent_at, is_settled=is_settled)
+        if now < tenure.protected_until:
+            # After a power cut this may be all that tells how far the count has come. One that has not to be kept may
+            # have been put out since, and the group may have begun anew.
+            self.generation = max(self.generation, tenure.generation)
 
     def refused(self, tenure: Tenure, what: str, error: str, *, now: float) -> None:
         """The coordinator does not know the member, or not in its generation."""

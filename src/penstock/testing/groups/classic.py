@@ -252,6 +252,7 @@ class ClassicMember(Member):
                 self.tenure,
                 "a heartbeat",
                 sent_at=self.sent_at,
+                now=party.now(),
                 is_settled=True,
                 is_proof=self.sent_at > party.loaded_at,
             )

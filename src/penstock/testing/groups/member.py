@@ -182,7 +182,12 @@ class Member(OffsetClient, ABC):
     ) -> None:
         self.party.answered_by_group(asked_at=sent_at)
         self.party.claims.accepted(
-            self.tenure, what, sent_at=sent_at, is_settled=is_settled, names_generation=names_generation
+            self.tenure,
+            what,
+            sent_at=sent_at,
+            now=self.party.now(),
+            is_settled=is_settled,
+            names_generation=names_generation,
         )
 
     def _refused(self, what: str, error: ErrorCode) -> None:
@@ -315,7 +320,7 @@ class Member(OffsetClient, ABC):
                 self.party.answered_by_group(asked_at=sent_at)
                 self.party.offsets.acknowledged(commit, now=now)
                 self.party.claims.accepted(
-                    self.tenure, "a commit", sent_at=sent_at, is_sign_of_life=self.commits_show_life
+                    self.tenure, "a commit", sent_at=sent_at, now=now, is_sign_of_life=self.commits_show_life
                 )
             elif error in NOT_COMMITTED:
                 self.party.offsets.refused(partition, commit)
