@@ -25,6 +25,7 @@ def test_every_promise_is_kept(seed: int) -> None:
         pytest.param(320919, id="static-member-not-replaced-after-all"),
         pytest.param(321087, id="upgrade-before-a-member-heard-of-its-assignment"),
         pytest.param(321866, id="join-that-is-written-slowly"),
+        pytest.param(322694, id="workers-on-a-disk-slower-than-their-session"),
         pytest.param(322851, id="group-that-counts-anew-after-a-power-cut"),
     ],
 )

@@ -78,9 +78,14 @@ class Simulation:
         self._mount: Mount
 
     @property
+    def stall_s_max(self) -> float:
+        """So long a busy disk may keep one call waiting."""
+        return STALL_FACTOR * self.worker_delay_s_max
+
+    @property
     def settle_s(self) -> float:
         """After so long the node has done what it was about to do, even if its disk was busy."""
-        return 0.5 + 2 * STALL_FACTOR * self.worker_delay_s_max
+        return 0.5 + 2 * self.stall_s_max
 
     def generator(self, concern: str) -> random.Random:
         return random.Random(f"{self.seed}/{concern}")

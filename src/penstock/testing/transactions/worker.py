@@ -43,7 +43,7 @@ class Worker(Member):
 
     async def _consume(self) -> None:
         owned = list(self.tenure.held)
-        if not owned:
+        if not owned or self._has_to_rest:
             return
         held = self.random.choice(owned)
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
@@ -86,6 +86,12 @@ class Worker(Member):
             await self._give_up(producer)
         except Fenced:
             self._producer = None
+
+    @property
+    def _has_to_rest(self) -> bool:
+        """Heartbeats wait for the commits before them to be flushed. Where that may take longer than a session lasts,
+        who works puts all others out, and a group whose members go on working never comes to rest."""
+        return self.stage.weather.is_over() and self.simulation.stall_s_max > self.party.session_s
 
     async def _work(self) -> None:
         # Long work puts a member out, so a group whose members all work long now and then never comes to rest.
