@@ -115,7 +115,7 @@ def _bytes(serialize: Any, value: Any, topic: str, *, is_key: bool) -> bytes | N
         if isinstance(data, bytearray | memoryview):
             return bytes(data)
         raise TypeError(
-            "without a serializer it must be bytes or text"
+            'without a serializer it must be bytes or text; serializer="json" takes more'
             if serialize is None
             else f"its serializer gave {type(data).__name__}, not bytes"
         )
