@@ -122,13 +122,12 @@ class Transport:
             opening = link.opening = asyncio.get_running_loop().create_task(
                 self._open(link), name=f"penstock-connect-{node.host}:{node.port}"
             )
-        # Shielded: whoever gives up waiting does not take the connection from the others.
-        try:
-            opened = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            if not opening.cancelled():
-                raise  # it is the caller who was cancelled
-            raise Disconnected(f"the connection to {node} was given up") from None
+        # Whoever gives up waiting does not take the connection from the others; and only the caller's own cancellation
+        # is raised here, also where both are cancelled at once, as at the end of asyncio.run().
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            raise Disconnected(f"the connection to {node} was given up")
+        opened = opening.result()
         if isinstance(opened, ClientConnection):
             return opened
         raise opened

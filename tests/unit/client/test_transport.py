@@ -179,6 +179,24 @@ def test_a_drop_while_it_connects_is_an_error_for_those_who_wait() -> None:
     run(test)
 
 
+def test_a_program_that_ends_while_it_connects_ends() -> None:
+    """As asyncio.run() does it: all tasks are cancelled, whoever waits and what it waits for."""
+
+    async def test(reached: Reached) -> None:
+        reached.names["broker"] = ["silent"]
+        reached.swallowed.add("silent")
+        waiting = asyncio.create_task(reached.transport.connect(1, NODE))
+        await asyncio.sleep(1)
+        (opening,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("penstock-connect")]
+        opening.cancel()
+        waiting.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(test)
+
+
 def test_a_closed_transport_opens_nothing() -> None:
     async def test(reached: Reached) -> None:
         await reached.transport.close()
