@@ -27,6 +27,7 @@ def test_every_promise_is_kept(seed: int) -> None:
         pytest.param(321866, id="join-that-is-written-slowly"),
         pytest.param(322694, id="workers-on-a-disk-slower-than-their-session"),
         pytest.param(322851, id="group-that-counts-anew-after-a-power-cut"),
+        pytest.param(330261, id="power-cut-while-a-member-connects"),
     ],
 )
 def test_a_seed_that_failed_once_keeps_every_promise(known_seed: int) -> None:

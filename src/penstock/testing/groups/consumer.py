@@ -69,6 +69,7 @@ class ConsumerMember(Member):
     async def _heartbeat(self, epoch: int) -> None:
         if not self.topic_ids:
             await self._find_topics()
+        await self.connect()
         owned = list(self.tenure.held)
         known = self.party.claims.known
         request = self._make_request(epoch, owned)

@@ -115,6 +115,7 @@ class Member(OffsetClient, ABC):
 
     async def ask(self, request: Any, *, version: int | None = None, within_s: float = ANSWER_S_MAX) -> Any:
         await self._thaw()
+        await self.connect()  # which may take several lives of the node, and a power cut in one of them
         if self.tenure.is_forgotten:
             self.tenure = self.party.claims.revive(self.tenure)
         response = await super().ask(request, version=version, within_s=within_s)
