@@ -20,3 +20,10 @@ def find(place: str, *, what: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise BadConfiguration(f"the {what} {place} cannot be imported: {error}") from error
     return found
+
+
+def make(spec: Any, *, what: str) -> Any:
+    """An object as it is, one of a class, or either by where it is found."""
+    if isinstance(spec, str):
+        spec = find(spec, what=what)
+    return spec() if isinstance(spec, type) else spec

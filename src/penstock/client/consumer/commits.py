@@ -10,7 +10,7 @@ from penstock.client import errors
 from penstock.client.cluster import NO_EPOCH, TopicPartition
 from penstock.client.consumer.positions import Positions
 from penstock.client.group.nouns import Offset
-from penstock.client.importing import find
+from penstock.client.importing import make
 from penstock.records.kernel import Message
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Interceptors:
     """Those of `interceptor.classes`, one after another. One that fails is passed over: it must not stop the work."""
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
-        self._interceptors = [_interceptor(each) for each in interceptors]
+        self._interceptors = [make(each, what="interceptor") for each in interceptors]
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
@@ -107,10 +107,3 @@ class Interceptors:
                     method(*arguments)
                 except Exception:
                     logger.warning("the interceptor %r failed", interceptor, exc_info=True)
-
-
-def _interceptor(spec: Any) -> Any:
-    """An object as it is, one of a class, or either by where it is found."""
-    if isinstance(spec, str):
-        spec = find(spec, what="interceptor")
-    return spec() if isinstance(spec, type) else spec

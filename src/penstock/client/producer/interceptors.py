@@ -3,14 +3,13 @@ became of it. An interceptor that fails is logged and passed over, as in Kafka: 
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.errors import BadConfiguration
-from penstock.client.importing import find
+from penstock.client.importing import make
 from penstock.records.delivery import AnyHeaders, Delivery
 from penstock.records.producing import Receipt
 
@@ -88,9 +87,7 @@ def interceptors_of(specs: Sequence[object]) -> Interceptors:
 
 
 def _made(spec: Any) -> Any:
-    if isinstance(spec, str):
-        spec = find(spec, what="interceptor")
-    made = spec() if inspect.isclass(spec) else spec
+    made = make(spec, what="interceptor")
     if not hasattr(made, "on_send") and not hasattr(made, "on_acknowledgement"):
         raise BadConfiguration(f"{spec!r} is no interceptor: it has neither on_send nor on_acknowledgement")
     return made
