@@ -25,6 +25,7 @@ from harness.storage import (
     append_marker,
     make_batch,
 )
+from oracle import jars as kafka_jars
 from penstock.protocol.types import random_uuid
 from penstock.records.batch import Compression
 from penstock.runtime.disk import RealDisk
@@ -39,13 +40,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 @pytest.fixture(scope="module")
 def jars() -> Path:
-    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ".cache/kafka/libs"))
-    if not list(folder.glob("kafka-tools-*.jar")) or shutil.which("java") is None:
-        problem = f"Java and the jars of Apache Kafka are needed, and {folder} has none"
-        if os.environ.get("CI"):
-            pytest.fail(problem)
-        pytest.skip(problem)
-    return folder
+    return kafka_jars.libs()
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ skips, but not in CI.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +19,7 @@ from harness.group_requests import await_coordinator
 from harness.requests import ask, create_topic
 from harness.transactions import TransactionalProducer, partition_of
 from harness.wire import WireConnection
+from oracle import jars as kafka_jars
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -44,13 +43,7 @@ class Left(NamedTuple):
 
 @pytest.fixture(scope="module")
 def jars() -> Path:
-    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ".cache/kafka/libs"))
-    if not list(folder.glob("kafka-tools-*.jar")) or shutil.which("java") is None:
-        problem = f"Java and the jars of Apache Kafka are needed, and {folder} has none"
-        if os.environ.get("CI"):
-            pytest.fail(problem)
-        pytest.skip(problem)
-    return folder
+    return kafka_jars.libs()
 
 
 @pytest.fixture(scope="module")

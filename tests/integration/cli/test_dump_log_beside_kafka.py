@@ -6,8 +6,6 @@ Apache Kafka, as `test_dump_log_segments` does.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness.admin import create_topics
-from harness.brokers import ROOT, PenstockBroker
+from harness.brokers import PenstockBroker
+from oracle import jars as kafka_jars
 from penstock.cli.main import main
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -27,13 +26,7 @@ pytestmark = pytest.mark.penstock_only("its own files")
 
 @pytest.fixture(scope="module")
 def jars() -> Path:
-    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache/kafka/libs"))
-    if not list(folder.glob("kafka-tools-*.jar")) or shutil.which("java") is None:
-        problem = f"Java and the jars of Apache Kafka are needed, and {folder} has none"
-        if os.environ.get("CI"):
-            pytest.fail(problem)
-        pytest.skip(problem)
-    return folder
+    return kafka_jars.libs()
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,16 @@ Figures and times differ from run to run, so they are compared by their form. Ne
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from harness.admin import create_topic
-from harness.brokers import ROOT, PenstockBroker
+from harness.brokers import PenstockBroker
 from integration.cli.conftest import Commands
+from oracle import jars as kafka_jars
 from penstock import Producer
 
 WAIT_SECONDS = 60
@@ -30,12 +28,7 @@ pytestmark = pytest.mark.penstock_only("its own tools")
 
 @pytest.fixture(scope="module")
 def run_kafka() -> RunKafka:
-    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache/kafka/libs"))
-    if not list(folder.glob("kafka-tools-*.jar")) or shutil.which("java") is None:
-        problem = f"Java and the jars of Apache Kafka are needed, and {folder} has none"
-        if os.environ.get("CI"):
-            pytest.fail(problem)
-        pytest.skip(problem)
+    folder = kafka_jars.libs()
 
     def run(name: str, *arguments: str, typed: str | None = None) -> str:
         done = subprocess.run(
