@@ -1,0 +1,1 @@
+"""Streams and tables: a typed DSL whose topologies Spark runs."""
