@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """`local[2]`, with the data source registered. Tests that change settings of a session take `spark.newSession()`."""
+    """`local[2]`, with the data source registered; tests that change its settings take `spark.newSession()`."""
     import penstock.spark
 
     directory = tmp_path_factory.mktemp("spark")
