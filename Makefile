@@ -88,7 +88,7 @@ test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.
 $(KAFKA)/.jars: tests/compat/java/pom.xml
 	@.ci/need java:default-jdk-headless mvn:maven
 	@echo "fetching Apache Kafka's jars ..."
-	@rm -rf $(KAFKA)/libs $(KAFKA)/old
+	@rm -rf $(KAFKA)/libs $(KAFKA)/old $(KAFKA)/spark
 	@mvn --quiet --batch-mode -Dstyle.color=never --file $< generate-resources -Dcache=$(CURDIR)/$(KAFKA)
 	@touch $@
 
