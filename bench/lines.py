@@ -18,6 +18,7 @@ from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
 from bench.memory import back_page_cache
 from bench.peers import Peer, java
+from bench.spark_lines import SPARK_LINES
 from bench.transaction_lines import TRANSACTION_LINES
 from bench.wire import VALUE_BYTES, Wire, fetch_frame, new_name, produce
 
@@ -235,6 +236,7 @@ GROUPS = [
     *CLIENT_LINES,
     *CONSUMING_LINES,
     *COMMAND_LINES,
+    *SPARK_LINES,
     Group(
         "start",
         start_and_memory,

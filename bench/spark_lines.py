@@ -1,0 +1,246 @@
+"""Pipelines side by side on one Penstock broker: our source and sink beside Spark's own Kafka connector, and Penstock
+Streams beside Java's Kafka Streams.
+
+Each job runs in a process of its own (`bench.spark_runs`) with a Spark session of its own, one after another. Words are
+counted at two sizes, and the rate is that of the difference: what starting costs either side is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.line import Group, Line
+from bench.peers import JARS, ROOT, Peer
+from bench.wire import new_name
+from penstock import Admin, Producer, errors
+
+RUN_LIMIT_S = 600
+READ_ROWS, VALUE_BYTES = 4_000_000, 100
+PARTITIONS = 4
+SMALL_ROWS = 20_000
+LINE_WORDS, VOCABULARY = 10, 1_000
+FEW_LINES, MANY_LINES = 50_000, 550_000
+DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
+POLL_S = 0.1
+
+
+def run(what: str, *arguments: str) -> float:
+    """One job in a fresh process; the figure that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.spark_runs", what, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"{what} {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        )
+    figure: float = json.loads(done.stdout.splitlines()[-1])
+    return figure
+
+
+def _fill(peer: Peer, topic: str, rows: int, *, partitions: int = PARTITIONS) -> None:
+    bootstrap = f"127.0.0.1:{peer.port}"
+    with Admin(bootstrap) as admin:
+        admin.create_topic(topic, partitions=partitions)
+    value = b"x" * VALUE_BYTES
+    with Producer(bootstrap) as producer:
+        for row in range(rows):
+            producer.send(topic, value, key=str(row % 100_000))
+
+
+def _make(peer: Peer, topic: str, *, partitions: int = PARTITIONS) -> str:
+    with Admin(f"127.0.0.1:{peer.port}") as admin:
+        admin.create_topic(topic, partitions=partitions)
+    return topic
+
+
+def _drop(peer: Peer, *topics: str) -> None:
+    with Admin(f"127.0.0.1:{peer.port}") as admin:
+        admin.delete_topics(topics)
+
+
+def reads(peer: Peer) -> dict[str, float]:
+    """A whole topic as a batch and as a stream, and as a batch on one core."""
+    topic, port = new_name("spark"), str(peer.port)
+    _fill(peer, topic, READ_ROWS)
+    figures = {}
+    for what, line in (("read", READ), ("stream", STREAM)):
+        theirs, ours = run(what, "kafka", port, topic), run(what, "penstock", port, topic)
+        figures |= {f"{line}, connector": theirs, line: ours, f"{line}, over the connector": ours / theirs}
+    figures[CORES] = figures[READ] / run("read", "penstock", port, topic, "1")
+    _drop(peer, topic)
+    return figures
+
+
+def writes(peer: Peer) -> dict[str, float]:
+    """Rows of key and value into a topic."""
+    port, topics = str(peer.port), [_make(peer, new_name("spark")) for _ in range(3)]
+    theirs = run("write", "kafka", port, topics[0])
+    ours = run("write", "penstock", port, topics[1])
+    exactly = run("write", "penstock", port, topics[2], "exactly-once")
+    _drop(peer, *topics)
+    return {
+        f"{WRITE}, connector": theirs,
+        WRITE: ours,
+        f"{WRITE}, exactly once": exactly,
+        f"{WRITE}, over the connector": ours / theirs,
+        f"{WRITE}, exactly once, over the connector's at least once": exactly / theirs,
+    }
+
+
+def small_batches(peer: Peer) -> dict[str, float]:
+    """What a micro-batch of 100 rows from topic to topic costs, beside one of Spark's own from nothing to nothing."""
+    topic, port = new_name("small"), str(peer.port)
+    _fill(peer, topic, SMALL_ROWS, partitions=2)
+    _make(peer, f"{topic}-out", partitions=2)
+    empty = run("small-batches", "rate", port, topic)
+    theirs, ours = run("small-batches", "kafka", port, topic), run("small-batches", "penstock", port, topic)
+    _drop(peer, topic, f"{topic}-out")
+    return {
+        f"{SMALL}, Spark's own": empty,
+        f"{SMALL}, connector": theirs,
+        SMALL: ours,
+        f"{SMALL}, added to Spark's own": ours - empty,
+    }
+
+
+def word_count(peer: Peer) -> dict[str, float]:
+    """Words a second that are counted and written, by either."""
+    theirs = _rate(lambda topic: _java_word_count(peer, topic), peer)
+    ours = _rate(lambda topic: run("word-count", "penstock", str(peer.port), topic), peer)
+    return {f"{COUNT}, Kafka Streams": theirs, COUNT: ours, f"{COUNT}, over Kafka Streams": ours / theirs}
+
+
+def _rate(count: Callable[[str], float], peer: Peer) -> float:
+    took_s = []
+    for lines in (FEW_LINES, MANY_LINES):
+        topic = _fill_with_words(peer, lines)
+        took_s.append(count(topic))
+        _drop(peer, topic)
+    return (MANY_LINES - FEW_LINES) * LINE_WORDS / (took_s[1] - took_s[0])
+
+
+def _fill_with_words(peer: Peer, lines: int) -> str:
+    # The demo of Kafka Streams knows its topics by name.
+    topic = _make(peer, INPUT, partitions=2)
+    rng = random.Random(7)
+    some = [
+        " ".join(f"word{rng.randrange(VOCABULARY)}" for _ in range(LINE_WORDS)).encode()
+        for _ in range(10_000)
+    ]
+    with Producer(f"127.0.0.1:{peer.port}") as producer:
+        for number in range(lines):
+            producer.send(topic, some[number % len(some)], partition=number % 2)
+    return topic
+
+
+def _java_word_count(peer: Peer, topic: str) -> float:
+    """Two threads and the defaults, but for a commit every second, by which its end is seen."""
+    application = new_name("count")
+    _make(peer, OUTPUT, partitions=2)
+    with tempfile.TemporaryDirectory() as folder, Admin(f"127.0.0.1:{peer.port}") as admin:
+        properties = Path(folder) / "streams.properties"
+        settings = {
+            "application.id": application,
+            "bootstrap.servers": f"127.0.0.1:{peer.port}",
+            "state.dir": folder,
+            "num.stream.threads": "2",
+            "commit.interval.ms": "1000",
+            "statestore.cache.max.bytes": str(10 * 1024 * 1024),
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            ["java", "-Xmx1g", "-cp", f"{JARS}/*", DEMO, str(properties)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            while not _is_all_read(admin, application, topic):
+                if process.poll() is not None or time.perf_counter() - began > RUN_LIMIT_S:
+                    raise RuntimeError("WordCountDemo did not come to an end")
+                time.sleep(POLL_S)
+            return time.perf_counter() - began
+        finally:
+            process.kill()
+            process.wait()
+            mine = [listed.name for listed in admin.list_topics() if listed.name.startswith(application)]
+            admin.delete_topics([OUTPUT, *mine])
+
+
+def _is_all_read(admin: Admin, group: str, topic: str) -> bool:
+    """Both the input and the topic in between."""
+    try:
+        lags = admin.group_lag(group)
+    except errors.PenstockError:
+        return False  # it has not come yet
+    topics = {lag.partition.topic for lag in lags if lag.committed_offset is not None}
+    return topic in topics and len(topics) > 1 and all(lag.lag == 0 for lag in lags)
+
+
+READ, STREAM, WRITE = "Spark batch read", "Spark stream read, availableNow", "Spark write"
+CORES = "Spark batch read, two cores over one"
+SMALL, COUNT = "Spark micro-batch of 100 rows", "word count, 1,000 words"
+INPUT, OUTPUT = "streams-plaintext-input", "streams-wordcount-output"
+
+SPARK_LINES = [
+    Group(
+        "spark-read",
+        reads,
+        [
+            Line(f"{READ}, connector", "rows/s", True),
+            Line(READ, "rows/s", True),
+            Line(f"{READ}, over the connector", "x", True, 2.0),
+            Line(f"{STREAM}, connector", "rows/s", True),
+            Line(STREAM, "rows/s", True),
+            Line(f"{STREAM}, over the connector", "x", True, 1.5),
+            Line(CORES, "x", True, 1.7),
+        ],
+        between_clients=True,
+    ),
+    Group(
+        "spark-write",
+        writes,
+        [
+            Line(f"{WRITE}, connector", "rows/s", True),
+            Line(WRITE, "rows/s", True),
+            Line(f"{WRITE}, exactly once", "rows/s", True),
+            Line(f"{WRITE}, over the connector", "x", True, 1.5),
+            Line(f"{WRITE}, exactly once, over the connector's at least once", "x", True, 1.0),
+        ],
+        between_clients=True,
+    ),
+    Group(
+        "spark-latency",
+        small_batches,
+        [
+            Line(f"{SMALL}, Spark's own", "ms", False),
+            Line(f"{SMALL}, connector", "ms", False),
+            Line(SMALL, "ms", False),
+            Line(f"{SMALL}, added to Spark's own", "ms", False, 50.0),
+        ],
+        between_clients=True,
+    ),
+    Group(
+        "word-count",
+        word_count,
+        [
+            Line(f"{COUNT}, Kafka Streams", "words/s", True),
+            Line(COUNT, "words/s", True),
+            Line(f"{COUNT}, over Kafka Streams", "x", True, 1.0),
+        ],
+        between_clients=True,
+    ),
+]
