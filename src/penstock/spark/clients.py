@@ -1,0 +1,120 @@
+"""Clients that a process keeps between tasks: to connect anew for each of them would cost more than a small batch does.
+
+    with clients.consumer(settings) as consumer:
+        ...
+
+Spark runs many tasks in one Python process, one after another. A client is taken from the pool or made, belongs to the
+block alone, goes back at its end, and is thrown away where the block ended with an exception: nobody knows its state
+then. Clients do not survive a fork; a child begins with an empty pool, and what is its parent's it leaves alone.
+
+Invariant: a client is in the pool or with one user, never both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from penstock import Admin, Consumer, Producer
+from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+
+IDLE_MAX = 8  # of a process, over all settings; the one that was used longest ago is closed
+
+Client = TypeVar("Client", Consumer, Producer, Admin)
+Settings = Mapping[str, object]
+_Key = tuple[str, frozenset[tuple[str, object]]]
+
+
+class Pool:
+    """The clients of one process that nobody uses just now."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[tuple[_Key, Any]] = []
+
+    @contextlib.contextmanager
+    def lend(self, kind: str, settings: Settings, make: Callable[[], Client]) -> Iterator[Client]:
+        key = kind, frozenset(settings.items())
+        client = self._take(key)
+        if client is None:
+            client = make()
+        try:
+            yield client
+        except BaseException:
+            with contextlib.suppress(Exception):  # what went wrong is on its way already
+                client.close()
+            raise
+        for old in self._give_back(key, client):
+            old.close()
+
+    def clear(self) -> None:
+        """Close all that are idle."""
+        with self._lock:
+            self._leave_parents_behind()
+            idle, self._idle = self._idle, []
+        for _, client in idle:
+            client.close()
+
+    def _take(self, key: _Key) -> Any:
+        with self._lock:
+            self._leave_parents_behind()
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index][0] == key:
+                    return self._idle.pop(index)[1]
+        return None
+
+    def _give_back(self, key: _Key, client: Any) -> list[Any]:
+        with self._lock:
+            self._leave_parents_behind()
+            self._idle.append((key, client))
+            kept = self._idle[-IDLE_MAX:]
+            surplus = [old for _, old in self._idle[: -len(kept)]]
+            self._idle = kept
+        return surplus
+
+    def _leave_parents_behind(self) -> None:
+        if os.getpid() != self._process:
+            self._process = os.getpid()
+            self._idle = []
+
+
+POOL = Pool()
+os.register_at_fork(after_in_child=lambda: _begin_anew())
+
+
+def _begin_anew() -> None:
+    """A lock that another thread of the parent held would stay locked for ever."""
+    POOL._lock = threading.Lock()
+
+
+def consumer(settings: Settings) -> contextlib.AbstractContextManager[Consumer]:
+    """One without a group, which reads what it is told to and commits nothing."""
+    own = _known(settings, ConsumerSettings) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+    own.pop("group.id", None)
+    return POOL.lend("consumer", own, lambda: Consumer(settings=own))
+
+
+def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:
+    own = _known(settings, ProducerSettings)
+    return POOL.lend("producer", own, lambda: Producer(settings=own))
+
+
+def admin(settings: Settings) -> contextlib.AbstractContextManager[Admin]:
+    own = _known(settings, AdminSettings)
+    return POOL.lend("admin", own, lambda: Admin(settings=own))
+
+
+_KINDS = (ConsumerSettings, ProducerSettings, AdminSettings)
+
+
+def _known(
+    settings: Settings, kind: type[ConsumerSettings | ProducerSettings | AdminSettings]
+) -> dict[str, object]:
+    """Without what only clients of another kind know: one set of options serves them all. What none of them knows
+    is left, so that the client refuses it."""
+    others = {name for other in _KINDS for name in other.table()} - set(kind.table())
+    return {name: value for name, value in settings.items() if name not in others}
