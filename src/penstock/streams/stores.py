@@ -1,0 +1,66 @@
+"""State stores: what a program declares. What holds the state is another matter: dicts in tests, Spark in production.
+
+A store has a name that is one of the topology's; its changes are written to `<application.id>-<name>-changelog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
+from penstock.streams.serdes import Serde, Spec, serde_of
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Kind = Literal["key-value", "window", "session"]
+
+
+@dataclass(frozen=True)
+class Store(Generic[K, V]):
+    """A state store.
+
+    `key-value` maps a key to a value. `window` maps a key and the start of a window of `window_ms` to a value,
+    `session` a key and a session's start and end; both forget what lies `retention_ms` behind stream time. `key` is
+    the serde of the key alone, without its window.
+    """
+
+    name: str
+    kind: Kind
+    key: Serde[K]
+    value: Serde[V]
+    window_ms: int | None = None
+    retention_ms: int | None = None
+    logged: bool = True
+    """Whether its changes are written to a changelog topic."""
+
+
+def key_value_store(name: str, *, key: Spec[K], value: Spec[V], logged: bool = True) -> Store[K, V]:
+    """A store that a processor reads and writes by key."""
+    return Store(_named(name), "key-value", serde_of(key), serde_of(value), logged=logged)
+
+
+def window_store(
+    name: str, *, key: Spec[K], value: Spec[V], window: Duration, retention: Duration, logged: bool = True
+) -> Store[K, V]:
+    """A store of values by key and start of window, which keeps them for `retention` behind stream time."""
+    window_ms = milliseconds(window, "the size of a window", at_least=1)
+    retention_ms = milliseconds(retention, "the retention", at_least=1)
+    if retention_ms < window_ms:
+        raise TopologyError(f"the store {name} would forget a window before it ends: retain it for longer")
+    return Store(_named(name), "window", serde_of(key), serde_of(value), window_ms, retention_ms, logged)
+
+
+def session_store(
+    name: str, *, key: Spec[K], value: Spec[V], retention: Duration, logged: bool = True
+) -> Store[K, V]:
+    """A store of values by key and session."""
+    retention_ms = milliseconds(retention, "the retention", at_least=1)
+    return Store(_named(name), "session", serde_of(key), serde_of(value), None, retention_ms, logged)
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise TopologyError(f"a store has a name, and {name!r} is none")
+    return name

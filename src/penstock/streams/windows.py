@@ -1,0 +1,135 @@
+"""Windows: which of them a record belongs to, and when they are closed.
+
+A window takes records until stream time (the greatest timestamp seen) has passed its end by the grace; what comes
+later is dropped. All rules are Kafka Streams': windows of fixed size are aligned to the epoch, hold their start and
+not their end; sliding windows and sessions hold both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindows:
+    """Windows of `size_ms` that begin every `advance_ms`: tumbling where both are the same, hopping otherwise."""
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+    def starts(self, timestamp_ms: int) -> range:
+        """Where the windows begin that hold this time, earliest first. None begins before the epoch."""
+        first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
+        return range(first, timestamp_ms + 1, self.advance_ms)
+
+    @property
+    def is_tumbling(self) -> bool:
+        return self.size_ms == self.advance_ms
+
+    def __str__(self) -> str:
+        kind = "tumbling" if self.is_tumbling else "hopping"
+        advance = "" if self.is_tumbling else f" every {_shown(self.advance_ms)}"
+        return f"{kind} {_shown(self.size_ms)}{advance}{_grace(self.grace_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindows:
+    """Windows `[t - difference_ms, t]` and `[t + 1, t + 1 + difference_ms]` around each record's time t: every set
+    of records that lie no further apart than the difference is the content of one window."""
+
+    difference_ms: int
+    grace_ms: int
+
+    def __str__(self) -> str:
+        return f"sliding {_shown(self.difference_ms)}{_grace(self.grace_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindows:
+    """Periods of activity: records of a key that follow each other within `gap_ms` are one session."""
+
+    gap_ms: int
+    grace_ms: int
+
+    def __str__(self) -> str:
+        return f"session gap {_shown(self.gap_ms)}{_grace(self.grace_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindows:
+    """A left record of time t meets right records within `[t - before_ms, t + after_ms]`."""
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __str__(self) -> str:
+        return f"within -{_shown(self.before_ms)} +{_shown(self.after_ms)}{_grace(self.grace_ms)}"
+
+
+Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
+
+
+def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
+    """Windows of one size, one after the other."""
+    size_ms = milliseconds(size, "the size of a window", at_least=1)
+    return TimeWindows(size_ms, size_ms, milliseconds(grace, "the grace"))
+
+
+def hopping(size: Duration, *, every: Duration, grace: Duration = 0) -> TimeWindows:
+    """Windows of one size that overlap: a new one begins `every` so many seconds."""
+    size_ms = milliseconds(size, "the size of a window", at_least=1)
+    advance_ms = milliseconds(every, "the advance of a window", at_least=1)
+    if advance_ms > size_ms:
+        raise TopologyError("windows must not leave gaps: they advance by no more than their size")
+    return TimeWindows(size_ms, advance_ms, milliseconds(grace, "the grace"))
+
+
+def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
+    """A window for every set of records that lie no further apart than `difference`."""
+    return SlidingWindows(
+        milliseconds(difference, "the difference of sliding windows"), milliseconds(grace, "the grace")
+    )
+
+
+def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
+    """Records that follow each other within `gap`; a session grows, and two that meet become one."""
+    return SessionWindows(
+        milliseconds(gap, "the gap of sessions", at_least=1), milliseconds(grace, "the grace")
+    )
+
+
+def within(
+    difference: Duration | None = None,
+    *,
+    before: Duration | None = None,
+    after: Duration | None = None,
+    grace: Duration = 0,
+) -> JoinWindows:
+    """How far apart two records may be to meet in a join; `before` and `after` say it for either side."""
+    if difference is None and before is None and after is None:
+        raise TopologyError("say within how many seconds two records meet")
+    fallback = 0 if difference is None else difference
+    before_ms = _signed(fallback if before is None else before, "before")
+    after_ms = _signed(fallback if after is None else after, "after")
+    if before_ms + after_ms < 0:
+        raise TopologyError("a join window cannot end before it begins")
+    return JoinWindows(before_ms, after_ms, milliseconds(grace, "the grace"))
+
+
+def _signed(duration: Duration, what: str) -> int:
+    """Either side of a join window may lie on the other side of the record: `before=-5` begins five seconds after."""
+    zero = type(duration)()
+    return -milliseconds(-duration, what) if duration < zero else milliseconds(duration, what)  # type: ignore[operator]
+
+
+def _shown(time_ms: int) -> str:
+    return f"{time_ms // 1000}s" if time_ms % 1000 == 0 else f"{time_ms}ms"
+
+
+def _grace(grace_ms: int) -> str:
+    return f" grace {_shown(grace_ms)}" if grace_ms else ""
