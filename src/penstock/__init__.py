@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
+    from penstock.client.producer.prepared import PreparedTransaction
     from penstock.client.producer.sync import Producer, Transaction
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
@@ -45,6 +46,7 @@ __all__ = [
     "OutgoingRecord",
     "PartitionInfo",
     "Partitioner",
+    "PreparedTransaction",
     "Producer",
     "ProducerInterceptor",
     "Reading",
@@ -73,6 +75,7 @@ _HOMES = {
     "OutgoingRecord": "penstock.client.producer.interceptors",
     "PartitionInfo": "penstock.client.cluster",
     "Partitioner": "penstock.client.producer.partitioners",
+    "PreparedTransaction": "penstock.client.producer.prepared",
     "Producer": "penstock.client.producer.sync",
     "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
     "Reading": "penstock.client.consumer.reading",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
+    from penstock.client.producer.prepared import PreparedTransaction
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
     from penstock.records.producing import Receipt
@@ -32,6 +33,7 @@ __all__ = [
     "OutgoingRecord",
     "PartitionInfo",
     "Partitioner",
+    "PreparedTransaction",
     "Producer",
     "ProducerInterceptor",
     "Reading",
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:
             "OutgoingRecord": "penstock.client.producer.interceptors",
             "PartitionInfo": "penstock.client.cluster",
             "Partitioner": "penstock.client.producer.partitioners",
+            "PreparedTransaction": "penstock.client.producer.prepared",
             "Producer": "penstock.client.producer.aio",
             "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
             "Reading": "penstock.client.consumer.reading:AsyncReading",

@@ -129,6 +129,12 @@ class Call:
                 raise
             raise errors.TimedOut(f"no connection to {self._client.node(node_id)} in time") from None
 
+    async def feature_level(self, kind: CoordinatorKind, key: str, feature: str) -> int:
+        """The level of a feature of the cluster, as the coordinator of one group or transaction knows it."""
+        node_id = await self._client.coordinator(kind, key, deadline_ms=self._deadline_ms)
+        await self._connect(node_id)
+        return self._client.features(node_id).get(feature, 0)
+
     async def ask_coordinator(
         self, kind: CoordinatorKind, key: str, request: Any, *, newest: Newest | None = None
     ) -> Any:

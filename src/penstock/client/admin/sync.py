@@ -136,6 +136,7 @@ class Admin:
     describe_transaction = blocking(aio.Admin.describe_transaction)
     describe_transactions = blocking(aio.Admin.describe_transactions)
     describe_producers = blocking(aio.Admin.describe_producers)
+    complete_transaction = blocking(aio.Admin.complete_transaction)
     abort_transaction = blocking(aio.Admin.abort_transaction)
     fence_producer = blocking(aio.Admin.fence_producer)
     fence_producers = blocking(aio.Admin.fence_producers)

@@ -1,4 +1,4 @@
-"""Transactions and the producers behind them: look at them, end one that hangs, fence its producer."""
+"""Transactions and the producers behind them: look at them, end one that hangs or was prepared, fence its producer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.client import errors
 from penstock.client.admin import wire
-from penstock.client.admin.calls import AdminCalls
+from penstock.client.admin.calls import AdminCalls, Call, Newest
 from penstock.client.admin.outcome import Answers, only
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import CoordinatorKind
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
 
 
 class TransactionState(enum.StrEnum):
@@ -69,6 +73,31 @@ class ProducerState:
 class FencedProducer:
     producer_id: int
     producer_epoch: int
+
+
+class Outcome(enum.Enum):
+    """What became of a prepared transaction."""
+
+    COMMITTED = enum.auto()
+    ABORTED = enum.auto()
+    EMPTY = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+REPLACED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+"""A newer producer has the name, or the coordinator has forgotten it."""
+ENDED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+EPOCH_BUMPS_LEVEL = 2
+"""Of transaction.version: from there on each end raises the producer's epoch (KIP-890)."""
+PLAIN_END_VERSION = 4
+FETCH_BY_NAME_VERSION = 12
 
 
 class TransactionsAdmin(AdminCalls):
@@ -181,8 +210,92 @@ class TransactionsAdmin(AdminCalls):
 
         return await call.each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
 
+    async def complete_transaction(
+        self, prepared: PreparedTransaction, *, commit: bool, timeout: float | None = None
+    ) -> None:
+        """Commit or abort a transaction that a producer has prepared, from whatever process; may be repeated.
+
+        Raises `TransactionNotCommitted` where it was aborted before, because its time was over or by a newer producer
+        of that name, and `TransactionNotAborted` where it was committed before. `TransactionOutcomeUnknown` where a
+        newer producer has the name and nothing tells what became of the transaction.
+        """
+        if prepared.is_empty:
+            return
+        call = self._begin(f"end the transaction of {prepared.transactional_id}", timeout)
+        is_bumped = False
+
+        async def attempt() -> ErrorCode:
+            nonlocal is_bumped
+            coordinator = CoordinatorKind.TRANSACTION, prepared.transactional_id
+            level = await call.feature_level(*coordinator, "transaction.version")
+            is_bumped = level >= EPOCH_BUMPS_LEVEL
+            response = await call.ask_coordinator(
+                *coordinator,
+                wire.transactions.end_request(prepared, is_commit=commit),
+                newest=None if is_bumped else Newest(ApiKey.END_TXN, PLAIN_END_VERSION),
+            )
+            if response.error_code.is_retriable:  # it is being ended
+                raise errors.of(response.error_code, about=prepared.transactional_id)
+            code: ErrorCode = response.error_code
+            return code
+
+        code = await call.repeat(attempt)
+        if code is ErrorCode.NONE:
+            return
+        refusal = errors.of(code, about=prepared.transactional_id)
+        if code is ErrorCode.INVALID_TXN_STATE:
+            outcome = await self._outcome_of_rest(call, prepared, commit=commit, is_bumped=is_bumped)
+        elif code in REPLACED:
+            outcome = Outcome.UNKNOWN
+        else:
+            raise refusal
+        if outcome is Outcome.UNKNOWN:
+            outcome = await self._outcome_in_log(call, prepared)
+        _check_outcome(outcome, prepared, commit=commit, refusal=refusal)
+
+    async def _outcome_of_rest(
+        self, call: Call, prepared: PreparedTransaction, *, commit: bool, is_bumped: bool
+    ) -> Outcome:
+        """Of a transaction that its coordinator refuses to end so: it ended otherwise, or there is nothing to end."""
+        told = await self.describe_transaction(prepared.transactional_id, timeout=call.left_s())
+        if (told.producer_id, told.producer_epoch) == (prepared.producer_id, prepared.producer_epoch):
+            # Where every end raises the epoch, nothing was written under this one; elsewhere only `Empty` says so.
+            if is_bumped or told.state is TransactionState.EMPTY:
+                return Outcome.EMPTY
+            return Outcome.ABORTED if commit else Outcome.COMMITTED
+        if told.state in ENDED and is_bumped and told.producer_epoch == prepared.producer_epoch + 1:
+            return Outcome.ABORTED if commit else Outcome.COMMITTED
+        return Outcome.UNKNOWN
+
+    async def _outcome_in_log(self, call: Call, prepared: PreparedTransaction) -> Outcome:
+        if prepared.record is None:
+            return Outcome.UNKNOWN
+        request = wire.transactions.outcome_request(prepared.record)
+
+        async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Answers[TopicPartition, Outcome]:
+            response = await call.ask_node(
+                node_id, request, newest=Newest(ApiKey.FETCH, FETCH_BY_NAME_VERSION)
+            )
+            return {each: wire.transactions.read_outcome(prepared, response) for each in wanted}
+
+        partition = TopicPartition(prepared.record.topic, prepared.record.partition)
+        return await only(call.each([partition], call.to_leaders(ask)))
+
     async def terminate_transaction(
         self, transactional_id: str, *, timeout: float | None = None
     ) -> FencedProducer:
         """Abort the transaction of a producer, wherever it is, also one that waits to be committed in two phases."""
         return await self.fence_producer(transactional_id, timeout=timeout)
+
+
+def _check_outcome(
+    outcome: Outcome, prepared: PreparedTransaction, *, commit: bool, refusal: errors.BrokerError
+) -> None:
+    """Raises unless the transaction ended as was asked for, before it was asked."""
+    if outcome is Outcome.EMPTY or outcome is (Outcome.COMMITTED if commit else Outcome.ABORTED):
+        return
+    if outcome is Outcome.ABORTED:
+        raise errors.TransactionNotCommitted(about=prepared.transactional_id) from refusal
+    if outcome is Outcome.COMMITTED:
+        raise errors.TransactionNotAborted(about=prepared.transactional_id) from refusal
+    raise errors.TransactionOutcomeUnknown(about=prepared.transactional_id) from refusal

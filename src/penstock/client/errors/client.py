@@ -33,6 +33,10 @@ __all__ = [
     "TimedOut",
     "TlsFailed",
     "TransactionAborted",
+    "TransactionNotAborted",
+    "TransactionNotCommitted",
+    "TransactionOutcomeUnknown",
+    "TwoPhaseCommitUnavailable",
     "UsedAfterFork",
 ]
 
@@ -179,6 +183,31 @@ class CommitFailed(ClientError):
 
 class TransactionAborted(ClientError):
     """The record belonged to a transaction that was aborted before the record was sent."""
+
+
+class TwoPhaseCommitUnavailable(ClientError):
+    """The broker does not leave the end of transactions to others, so that those left open are aborted in time."""
+
+    advice = (
+        "set transaction.two.phase.commit.enable=true on the brokers and grant the right TwoPhaseCommit, or prepare"
+        " transactions without it and with a transaction.timeout.ms that is long enough"
+    )
+
+
+class TransactionNotCommitted(ClientError):
+    """The prepared transaction was aborted before: none of its records will be seen by readers of committed ones."""
+
+    advice = "write its records again, in a new transaction"
+
+
+class TransactionNotAborted(ClientError):
+    """The prepared transaction was committed before, which cannot be taken back."""
+
+
+class TransactionOutcomeUnknown(ClientError):
+    """Another producer has the transactional id, and whether the prepared transaction was committed cannot be told."""
+
+    advice = "look for its records with isolation.level=read_committed"
 
 
 class RegistryError(ClientError):

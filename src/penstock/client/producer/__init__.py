@@ -9,6 +9,7 @@
     accumulator.py         which batches wait, which are due, which have run out of time
     idempotence.py         numbers that let a broker tell a repetition from a new batch
     transactions.py        what may be done when, and what an error means for a transaction
+    prepared.py            a transaction whose end somebody else decides
     partitioners.py        where a record goes
     interceptors.py        what an application wants to see of every record
 

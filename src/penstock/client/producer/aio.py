@@ -23,6 +23,7 @@ from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
+from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.delivery import AnyHeaders
 from penstock.records.producing import ProducerBatch, Receipt
@@ -158,6 +159,26 @@ class Producer:
     async def begin(self) -> None:
         """Begin a transaction. The first one takes the `transactional.id` over from whoever had it."""
         await self._core.begin(deadline_ms=self._deadline())
+
+    async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Take the `transactional.id` over from whoever had it, as the first `begin` does by itself.
+
+        What was left open is aborted; with `keep_prepared` (KIP-939) it stays, is returned, and can only be ended. May
+        be called again after `prepare_transaction`, when somebody else has ended that one.
+        """
+        return await self._core.init_transactions(keep_prepared=keep_prepared, deadline_ms=self._deadline())
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Have everything written, and leave the transaction open.
+
+        From now on it can only be ended: by `commit`, `abort` or `complete_transaction` here, or by
+        `Admin.complete_transaction` anywhere, also after this producer is closed.
+        """
+        return await self._core.prepare_transaction(deadline_ms=self._deadline())
+
+    async def complete_transaction(self, prepared: PreparedTransaction) -> bool:
+        """Commit the prepared transaction if it is this one, else abort it (KIP-939). True where it was committed."""
+        return await self._core.complete_transaction(prepared, deadline_ms=self._deadline())
 
     async def commit(self) -> None:
         """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""

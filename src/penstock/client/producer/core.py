@@ -24,6 +24,7 @@ from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
 from penstock.client.producer.partitioners import Sticky
+from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.preparing import Prepared, Preparer
 from penstock.client.producer.sender import Sender, SendRules
 from penstock.client.producer.transactions import State, Transactions
@@ -114,6 +115,7 @@ class ProducerCore:
                 idempotence,
                 backoff,
                 timeout_ms=settings.get("transaction.timeout.ms"),
+                is_two_phase=settings.get("transaction.two.phase.commit.enable"),
             )
             self.sender.on_want_partitions = self._add_partitions
             self.transactions.on_change = self.update_gate
@@ -336,8 +338,45 @@ class ProducerCore:
         assert self.transactions is not None
         self.start()
         if self.transactions.state is State.NOT_READY:
-            await transactor.initialize(deadline_ms=deadline_ms)
+            await transactor.take_over(keep_prepared=False, deadline_ms=deadline_ms)
         self.transactions.begin()
+
+    async def init_transactions(self, *, keep_prepared: bool, deadline_ms: int) -> PreparedTransaction | None:
+        """Take the transactional id over, and give the transaction that was found prepared and is kept."""
+        self.check_open()
+        transactor = self.transactor
+        assert self.transactions is not None
+        self.transactions.check_initialize()
+        self.start()
+        await transactor.take_over(keep_prepared=keep_prepared, deadline_ms=deadline_ms)
+        return None if transactor.open_identity is None else transactor.prepared()
+
+    async def prepare_transaction(self, *, deadline_ms: int) -> PreparedTransaction:
+        """Have everything written, and the transaction left open for somebody else to end."""
+        self.check_open()
+        transactor, transactions = self.transactor, self.transactions
+        assert transactions is not None
+        transactions.settle()
+        try:
+            await self._settle_batches(deadline_ms)
+            transactions.prepared()
+        finally:
+            transactions.unsettle()
+        return transactor.prepared()
+
+    async def complete_transaction(self, prepared: PreparedTransaction, *, deadline_ms: int) -> bool:
+        """Commit what was prepared if it is this transaction, or abort it; True for committed (KIP-939)."""
+        self.check_open()
+        transactor, transactions = self.transactor, self.transactions
+        assert transactions is not None
+        if transactions.state is not State.PREPARED:
+            raise errors.IllegalState(
+                f"there is no prepared transaction: the producer {transactions.state.value}"
+            )
+        own = transactor.prepared()
+        is_commit = (prepared.producer_id, prepared.producer_epoch) == (own.producer_id, own.producer_epoch)
+        await self._end(is_commit=is_commit, deadline_ms=deadline_ms)
+        return is_commit
 
     async def commit(self, *, deadline_ms: int) -> None:
         self.check_open()

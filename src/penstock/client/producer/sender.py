@@ -333,6 +333,8 @@ class Sender:
     def _complete(self, line: Line, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         if self._idempotence is not None and line.numbering is not None:
             self._idempotence.acknowledged(line.numbering, batch, base_offset)
+        if self._transactions is not None:
+            self._transactions.written(line.topic, line.partition, base_offset)
         batch.complete(base_offset, append_time_ms)
         self._accumulator.finished(line, batch)
 

@@ -1,6 +1,7 @@
 """What a transactional producer may do when, and what an error means for its transaction. No I/O.
 
     NOT_READY --init--> READY --begin--> OPEN --commit--> SETTLING --all is written--> ENDING --ended--> READY
+                                          |                  +--prepare--> PREPARED --end--+
                                           |                  |                           |
                                           +----- an error ---+--> MUST_ABORT --abort-----+
     from anywhere, when somebody newer has the transactional id, or the broker forbids it: DEAD
@@ -9,6 +10,9 @@
 transactions of version 2 (KIP-890) a partition joins by the first batch that is written to it and every end raises the
 epoch; with older ones it has to be added before, which `unadded` lists, and the epoch is raised by asking where numbers
 no longer fit.
+
+A PREPARED transaction is written and waits for its end, which may come from another process; so closing the producer
+leaves it open. `init_transactions` leads from there to READY again, and with `keep_prepared` from NOT_READY to there.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import enum
 from collections.abc import Callable, Iterable
 
 from penstock.client import errors
+from penstock.client.producer.prepared import RecordPlace
 from penstock.protocol.errors import ErrorCode
 
 FATAL = frozenset(
@@ -40,9 +45,13 @@ class State(enum.Enum):
     READY = "is between two transactions"
     OPEN = "is in a transaction"
     SETTLING = "is about to commit its transaction"
+    PREPARED = "has prepared its transaction, which can only be ended now"
     ENDING = "is ending its transaction"
     MUST_ABORT = "has a transaction that can only be aborted"
     DEAD = "cannot go on"
+
+
+ABORTABLE = frozenset({State.OPEN, State.SETTLING, State.PREPARED, State.MUST_ABORT, State.ENDING})
 
 
 class Transactions:
@@ -59,6 +68,8 @@ class Transactions:
         """Numbers were lost: with older transactions, ask for a new epoch when this one has ended."""
         self._is_started = False
         self._is_committing = False
+        self.first_record: RecordPlace | None = None
+        """The first that was acknowledged in this transaction, in whatever partition."""
         self._added: set[tuple[str, int]] = set()
         self._wanted: dict[tuple[str, int], None] = {}
 
@@ -73,11 +84,19 @@ class Transactions:
 
     # -- what an application asks for
 
-    def initialized(self, *, is_implicit: bool) -> None:
+    def check_initialize(self) -> None:
+        """Raises unless the transactional id may be taken over now."""
+        self._check_alive()
+        if self.state not in (State.NOT_READY, State.READY, State.PREPARED):
+            raise errors.IllegalState(f"a producer that {self.state.value} has to end it first")
+
+    def initialized(self, *, is_implicit: bool, has_open: bool = False) -> None:
+        """`has_open`: there is one that was prepared before, perhaps by another process."""
+        self._forget()
         self.is_implicit = is_implicit
-        self.state = State.READY
-        self.error = None
         self.must_raise_epoch = False
+        self._is_started = has_open
+        self.state = State.PREPARED if has_open else State.READY
 
     def begin(self) -> None:
         self._check_alive()
@@ -99,7 +118,7 @@ class Transactions:
     def settle(self) -> None:
         """Take in no more records, because a commit waits for those that are under way: another thread may be sending,
         and what comes behind the last look would be written behind the end of the transaction."""
-        if not (self.state is State.ENDING and self._is_committing):
+        if self.state is not State.PREPARED and not (self.state is State.ENDING and self._is_committing):
             self.check_send()
             self.state = State.SETTLING
 
@@ -108,9 +127,16 @@ class Transactions:
         if self.state is State.SETTLING:
             self.state = State.OPEN
 
+    def prepared(self) -> None:
+        """Everything is written: from now on it can only be ended."""
+        if self.state not in (State.SETTLING, State.PREPARED):
+            self.check_send()
+        self.state = State.PREPARED
+
     def begin_commit(self) -> None:
         """Also again, where the answer to the first time did not come in time."""
-        if self.state is not State.SETTLING and not (self.state is State.ENDING and self._is_committing):
+        is_repeated = self.state is State.ENDING and self._is_committing
+        if self.state not in (State.SETTLING, State.PREPARED) and not is_repeated:
             self.check_send()
         self.state = State.ENDING
         self._is_committing = True
@@ -122,14 +148,18 @@ class Transactions:
             raise errors.IllegalState(
                 "it is not known whether the commit went through; commit again to learn it"
             )
-        if self.state not in (State.OPEN, State.SETTLING, State.MUST_ABORT, State.ENDING):
+        if self.state not in ABORTABLE:
             raise errors.IllegalState(f"there is nothing to abort: the producer {self.state.value}")
         self.state = State.ENDING
         self._is_committing = False
 
     def ended(self) -> None:
+        self._forget()
         self.state = State.READY
+
+    def _forget(self) -> None:
         self.error = None
+        self.first_record = None
         self._is_started = False
         self._added.clear()
         self._wanted.clear()
@@ -143,6 +173,11 @@ class Transactions:
 
     def started(self) -> None:
         self._is_started = True
+
+    def written(self, topic: str, partition: int, offset: int) -> None:
+        """A batch was acknowledged, with its first record there."""
+        if self.first_record is None and offset >= 0:
+            self.first_record = RecordPlace(topic, partition, offset)
 
     def may_write(self, topic: str, partition: int) -> bool:
         """Whether a batch to this partition may go out; where it must be added first, it is noted."""

@@ -16,8 +16,9 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient, CoordinatorKind
 from penstock.client.group.nouns import GroupMetadata, Offset
-from penstock.client.producer.idempotence import Idempotence, Identity
-from penstock.client.producer.transactions import Transactions
+from penstock.client.producer.idempotence import NOBODY, Idempotence, Identity
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.transactions import FENCED_BY_COORDINATOR, Transactions
 from penstock.protocol.apis import api
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import ErrorCode
@@ -42,6 +43,9 @@ EXPLICIT_END_VERSION = 4
 EXPLICIT_OFFSETS_VERSION = 4
 CLIENT_ADD_VERSION = 3  # later ones are between brokers
 
+NEVER_MS = 2**31 - 1  # the time limit of transactions that have none (KIP-939)
+NO_TWO_PHASES = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+
 CONCURRENT_WAIT_MS = (
     20  # the end of the last transaction is still being written; Kafka's client waits as long
 )
@@ -56,36 +60,56 @@ class Transactor:
         backoff: Backoff,
         *,
         timeout_ms: int,
+        is_two_phase: bool = False,
     ) -> None:
         self._client = client
         self._transactions = transactions
         self._idempotence = idempotence
         self._backoff = backoff
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = NEVER_MS if is_two_phase else timeout_ms
+        self._is_two_phase = is_two_phase
+        self.open_identity: Identity | None = None
+        """Of the transaction that was found prepared, under the identity that its records have."""
         self._adding: asyncio.Task[None] | None = None
 
     @property
     def _id(self) -> str:
         return self._transactions.transactional_id
 
-    async def initialize(self, *, deadline_ms: int) -> None:
-        """Take over the transactional id: earlier producers of that name are fenced, what they left open is aborted."""
-        identity = self._idempotence.identity
-        response = await self._ask(
-            CoordinatorKind.TRANSACTION,
-            self._id,
-            InitProducerIdRequest(
-                transactional_id=self._id,
-                transaction_timeout_ms=self._timeout_ms,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.epoch,
-            ),
-            deadline_ms=deadline_ms,
+    async def take_over(self, *, keep_prepared: bool, deadline_ms: int) -> None:
+        """Take over the transactional id, as a producer that was just started does: earlier ones of that name are
+        fenced. What they left open is aborted, or stays as it is to be ended here."""
+        await self._initialize(NOBODY, keep_prepared=keep_prepared, deadline_ms=deadline_ms)
+
+    async def renew(self, *, deadline_ms: int) -> None:
+        """Get a higher epoch, unless somebody newer has the transactional id."""
+        await self._initialize(self._idempotence.identity, keep_prepared=False, deadline_ms=deadline_ms)
+
+    async def _initialize(self, identity: Identity, *, keep_prepared: bool, deadline_ms: int) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            enable_2pc=self._is_two_phase,
+            keep_prepared_txn=keep_prepared,
         )
+        try:
+            response = await self._ask(
+                CoordinatorKind.TRANSACTION, self._id, request, deadline_ms=deadline_ms
+            )
+        except errors.UnsupportedVersion as unknown:
+            raise errors.TwoPhaseCommitUnavailable(
+                "the broker has no two-phase commit", about=self._id
+            ) from unknown
         if response.error_code is not ErrorCode.NONE:
             error = errors.of(response.error_code, about=self._id)
-            if response.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
+            if response.error_code in FENCED_BY_COORDINATOR:
                 raise self._transactions.take_coordinator_error(error)
+            if response.error_code in NO_TWO_PHASES and (self._is_two_phase or keep_prepared):
+                raise errors.TwoPhaseCommitUnavailable(
+                    "the broker refuses two-phase commit", about=self._id
+                ) from error
             raise error
         node_id = await self._client.coordinator(
             CoordinatorKind.TRANSACTION, self._id, deadline_ms=deadline_ms
@@ -93,7 +117,25 @@ class Transactor:
         await self._client.connect(node_id)
         level = self._client.features(node_id).get(FEATURE, 0)
         self._idempotence.begin_anew(Identity(response.producer_id, response.producer_epoch))
-        self._transactions.initialized(is_implicit=level >= IMPLICIT_LEVEL)
+        self.open_identity = None
+        if response.ongoing_txn_producer_id >= 0:
+            self.open_identity = Identity(
+                response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+            )
+        self._transactions.initialized(
+            is_implicit=level >= IMPLICIT_LEVEL, has_open=self.open_identity is not None
+        )
+
+    def prepared(self) -> PreparedTransaction:
+        """What names the transaction that has just been prepared, or was found so."""
+        identity = self.open_identity or self._idempotence.identity
+        return PreparedTransaction(
+            self._id,
+            identity.producer_id,
+            identity.epoch,
+            record=self._transactions.first_record,
+            is_empty=not self._transactions.is_started,
+        )
 
     def add_partitions(self, *, deadline_ms: int, when_done: Any) -> None:
         """Add what waits to be added, in a task of its own; `when_done` is called after it."""
@@ -224,10 +266,11 @@ class Transactor:
             if response.producer_id >= 0:
                 identity = Identity(response.producer_id, response.producer_epoch)
             self._idempotence.begin_anew(identity)
+        self.open_identity = None
         must_raise_epoch = self._transactions.must_raise_epoch and not self._transactions.is_implicit
         self._transactions.ended()
         if must_raise_epoch:
-            await self.initialize(deadline_ms=deadline_ms)
+            await self.renew(deadline_ms=deadline_ms)
 
     def _refuse(self, error: errors.PenstockError) -> None:
         raise self._transactions.take_coordinator_error(error)

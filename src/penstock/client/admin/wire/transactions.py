@@ -1,4 +1,5 @@
-"""ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers, and InitProducerId to fence somebody."""
+"""ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers, EndTxn, InitProducerId to fence somebody,
+and Fetch to ask a log how a transaction ended."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from penstock.client import errors
 from penstock.client.admin.outcome import Answers
 from penstock.client.admin.transactions import (
     FencedProducer,
+    Outcome,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -16,6 +18,8 @@ from penstock.client.admin.transactions import (
 from penstock.client.admin.wire.reading import answer, by_topic, check, known
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import PenstockError
+from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -25,6 +29,8 @@ from penstock.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from penstock.protocol.messages.write_txn_markers import (
@@ -33,6 +39,8 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+READ_COMMITTED = 1
 
 
 def list_request(
@@ -161,3 +169,54 @@ def fence_request(transactional_id: str, *, timeout_ms: int) -> InitProducerIdRe
 def read_fenced(transactional_id: str, response: InitProducerIdResponse) -> FencedProducer | PenstockError:
     fenced = FencedProducer(producer_id=response.producer_id, producer_epoch=response.producer_epoch)
     return answer(response.error_code, None, transactional_id, fenced)
+
+
+def end_request(prepared: PreparedTransaction, *, is_commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=prepared.transactional_id,
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+        committed=is_commit,
+    )
+
+
+def outcome_request(record: RecordPlace) -> FetchRequest:
+    """What readers of committed records are told of a place: with the records come the aborted transactions."""
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        isolation_level=READ_COMMITTED,
+        topics=[
+            FetchTopic(
+                topic=record.topic,
+                partitions=[
+                    FetchPartition(
+                        partition=record.partition, fetch_offset=record.offset, partition_max_bytes=1
+                    )
+                ],
+            )
+        ],
+    )
+
+
+def read_outcome(prepared: PreparedTransaction, response: FetchResponse) -> Outcome:
+    """Transactions of one producer do not overlap: one that begins at or before the record and was not over there is
+    the one that it belongs to."""
+    check(response.error_code)
+    record = prepared.record
+    assert record is not None, "its place was asked about"
+    for topic in response.responses:
+        for told in topic.partitions:
+            if told.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                return Outcome.UNKNOWN  # it was deleted since
+            check(told.error_code, about=TopicPartition(record.topic, record.partition))
+            if told.last_stable_offset <= record.offset:
+                # It is being aborted, or somebody else came back to it and will end it.
+                raise errors.ConcurrentTransactions(about=prepared.transactional_id)
+            is_aborted = any(
+                each.producer_id == prepared.producer_id and each.first_offset <= record.offset
+                for each in told.aborted_transactions or ()
+            )
+            return Outcome.ABORTED if is_aborted else Outcome.COMMITTED
+    return Outcome.UNKNOWN

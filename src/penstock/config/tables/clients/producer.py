@@ -120,8 +120,8 @@ DELIVERY = (
     integer("transaction.timeout.ms", MINUTE_MS, importance=LOW).means(
         "After how long the coordinator aborts a transaction that was left open."
     ),
-    boolean("transaction.two.phase.commit.enable", False, importance=LOW).not_yet(
-        "Let an outside coordinator decide on transactions, which then never time out."
+    boolean("transaction.two.phase.commit.enable", False, importance=LOW).means(
+        "Let an outside coordinator decide on transactions, which then never time out. The broker must allow it."
     ),
 )
 
