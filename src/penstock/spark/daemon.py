@@ -1,0 +1,49 @@
+"""Spark's own daemon of Python workers, with what every worker of ours needs imported before it forks.
+
+Spark runs Python in processes that this daemon forks, and a forked worker begins by importing pyarrow, the worker's
+module and the data source: some hundred milliseconds, for every task that meets no idle worker, and again for each
+micro-batch where the driver plans and commits. Imported here once, they cost a fork nothing.
+
+Spark imports late on purpose: a process that has threads must not fork without care. What is imported here starts none
+that a child could miss (pyarrow's allocator has one, and it looks after forks itself); a client, whose loop is a
+thread, is only ever made in a worker. Nothing here may connect to anything.
+
+Named by the setting `spark.python.daemon.module`; see `session`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+
+from pyspark.daemon import manager
+
+MODULES = (
+    "pyarrow.compute",
+    "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.worker.python_streaming_sink_runner",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "penstock.spark.source",
+    "penstock.spark.sink.writer",
+)
+
+
+def preload() -> None:
+    for module in MODULES:
+        # One that another version of Spark does not have is imported by the worker that needs it, if any does.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # so that a worker's collections leave the pages alone that it shares with this process
+
+
+if __name__ == "__main__":
+    preload()
+    manager()

@@ -1,0 +1,121 @@
+"""A Spark session that is ready for pipelines: Java found, settings that fit, the source `penstock` registered.
+
+    spark = penstock.spark.session("orders")                                    # all cores of this machine
+    spark = penstock.spark.session("orders", master="spark://10.0.0.7:7077")    # a standalone cluster
+    spark = penstock.spark.session("orders", master="sc://10.0.0.7:15002")      # Spark Connect
+
+The same program runs on all three. Where no master is said the variable PENSTOCK_SPARK is asked, which is how `penstock
+pipeline run --spark` reaches programs that make their session themselves.
+
+As Spark has it, a process has one session: asking again gives the same one, whose start-up settings stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.client.errors.base import ClientError
+from penstock.spark.java import find_java
+from penstock.spark.settings import Place, place_of, settings_for
+from penstock.spark.shipping import archive_settings, make_archive, python_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER_VARIABLE = "PENSTOCK_SPARK"
+DEFAULT_MASTER = "local[*]"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+class SparkUnavailable(ClientError):
+    """There is no session, and why."""
+
+
+def session(
+    name: str = "penstock",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log: str | os.PathLike[str] | None = None,
+) -> SparkSession:
+    """A session with the data source registered.
+
+    `settings` are Spark's own and outrank ours (see `penstock.spark.settings`). `log` names a file that takes what the
+    JVM and its Python workers write to stderr, which otherwise goes to this program's.
+    """
+    try:
+        import pyspark  # noqa: F401 - whether it is there
+    except ImportError as missing:
+        raise SparkUnavailable("pipelines need PySpark: pip install 'penstock[spark]'") from missing
+    from penstock.spark import register
+
+    chosen = master or os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
+    said = dict(settings or {})
+    if place_of(chosen) is Place.CONNECT:
+        made = _connect(name, chosen, said)
+    else:
+        made = _start(name, chosen, said, log)
+    register(made)
+    return made
+
+
+def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[str] | None) -> SparkSession:
+    """A driver in this process, over a JVM that ends with it."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    prepare_environment(is_local=place_of(master) is Place.LOCAL)
+    wanted = settings_for(master, machine_cores=available_cores(), said=said)
+    if place_of(master) is Place.CLUSTER:
+        wanted = archive_settings(make_archive(), said.get("spark.archives")) | wanted
+    java_options = f"{quiet_java_options()} {said.get('spark.driver.extraJavaOptions', '')}".strip()
+    wanted["spark.driver.extraJavaOptions"] = java_options
+
+    if SparkContext._active_spark_context is None:
+        conf = SparkConf().setMaster(master).setAppName(name).setAll(list(wanted.items()))
+        if SparkContext._gateway is None:
+            with open(log, "ab") if log is not None else nullcontext() as stream:
+                launched = launch_gateway(conf, popen_kwargs={"stderr": stream} if stream else None)  # type: ignore[no-untyped-call]
+            SparkContext(conf=conf, gateway=launched)
+        else:  # a JVM that an earlier session of this process left behind
+            SparkContext(conf=conf)
+    builder = SparkSession.builder
+    for key, value in wanted.items():
+        if key.startswith("spark.sql."):
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _connect(name: str, url: str, said: dict[str, str]) -> SparkSession:
+    """A client of a server that has the JVM; there is no Java here."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url).appName(name)
+    for key, value in settings_for(url, machine_cores=available_cores(), said=said).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def prepare_environment(*, is_local: bool) -> None:
+    """What Spark's scripts and its Python workers take from the environment. What the user set stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def quiet_java_options() -> str:
+    return f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+
+
+def available_cores() -> int:
+    """Those that this process may use, which in a container can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,77 @@
+"""Settings of Spark that fit pipelines on Penstock, each with its reason; sans-IO.
+
+What a user sets stands above all of this. Spark Connect takes only what can change while a server runs: the rest is the
+server's own (`penstock spark cluster --connect` starts one with these).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# What any session may say, also one of Spark Connect while its server runs.
+RUNTIME = {
+    # State outside the JVM's heap, written as changes: a million keys cost neither pauses nor whole copies.
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",  # offsets, times and partitions narrow what is read
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+}
+
+# What is fixed when Spark starts.
+STATIC = {
+    "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes says where
+    "spark.python.daemon.module": "penstock.spark.daemon",  # see there
+    "spark.ui.showConsoleProgress": "false",  # it would write over what a program prints
+    "spark.log.level": "ERROR",
+}
+
+# Where driver and workers are one machine: no name to resolve, and nothing that others could reach.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+# A partition is a state store for each stateful operator; Spark's own 200 are meant for batches of terabytes.
+CLUSTER_SHUFFLE_PARTITIONS = 16
+
+
+class Place(Enum):
+    """Where Spark runs, by what its address begins with."""
+
+    LOCAL = "local"
+    CLUSTER = "a cluster"
+    CONNECT = "Spark Connect"
+
+
+def place_of(master: str) -> Place:
+    if master.startswith("sc://"):
+        return Place.CONNECT
+    return Place.LOCAL if re.match(r"local(\[|$)", master) else Place.CLUSTER
+
+
+def cores_of(master: str, *, machine: int) -> int:
+    """How many tasks `local`, `local[4]`, `local[*]` or `local[*, 2]` run at a time."""
+    found = re.match(r"local(?:-cluster)?\[\s*(\d+|\*)", master)
+    if found is None:
+        return 1
+    return machine if found[1] == "*" else int(found[1])
+
+
+def settings_for(master: str, *, machine_cores: int, said: Mapping[str, str]) -> dict[str, str]:
+    """All that a session is started with: ours, and over it what the user said."""
+    place = place_of(master)
+    settings = dict(RUNTIME)
+    if place is Place.LOCAL:
+        settings |= STATIC | LOCAL
+        settings["spark.sql.shuffle.partitions"] = str(cores_of(master, machine=machine_cores))
+    else:
+        settings["spark.sql.shuffle.partitions"] = str(CLUSTER_SHUFFLE_PARTITIONS)
+    if place is Place.CLUSTER:
+        settings |= STATIC
+    return settings | {name: str(value) for name, value in said.items()}

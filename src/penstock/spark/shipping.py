@@ -1,0 +1,71 @@
+"""This package, as an archive that Spark unpacks beside its executors.
+
+`spark.submit.pyFiles` would do for Python alone: what it carries is imported from the zip as it is, and Python does not
+load compiled modules out of one, so the kernel would stay behind and its slow twin decode. `spark.archives` unpacks.
+A worker prefers what travelled with the query over what is installed there, so that both ends are of one version; what
+the package depends on (pyarrow, uvloop, ...) has to be installed on workers, as pyspark's own needs have to be.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import penstock
+
+FOLDER = "penstock-package"  # as executors see it, in their working directory
+KEPT = frozenset({".py", ".so", ".properties", ".typed"})
+
+
+def package_root() -> Path:
+    """The folder that `import penstock` finds it in."""
+    return Path(penstock.__path__[0]).resolve().parent
+
+
+def make_archive(folder: Path | None = None) -> Path:
+    """A zip of the package, in a folder of its own that lasts as long as this process, or in the one given."""
+    if folder is None:
+        _keep(temporary := tempfile.TemporaryDirectory(prefix="penstock-spark-"))
+        folder = Path(temporary.name)
+    archive = folder / f"{FOLDER}.zip"
+    root = package_root()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
+        for file in sorted((root / "penstock").rglob("*")):
+            if file.suffix in KEPT and "__pycache__" not in file.parts:
+                packed.write(file, file.relative_to(root))
+    return archive
+
+
+def python_path(existing: str | None, *, ahead: str = "") -> str:
+    """A PYTHONPATH by which processes of this machine find this package, before what stood there already."""
+    parts = [part for part in (ahead, _root_unless_installed(), *(existing or "").split(os.pathsep)) if part]
+    return os.pathsep.join(dict.fromkeys(parts))
+
+
+def _root_unless_installed() -> str:
+    """Where it is installed, every Python of this environment finds it already."""
+    root = str(package_root())
+    installed = {os.path.realpath(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
+    return "" if root in installed else root
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _keep(folder: tempfile.TemporaryDirectory[str]) -> None:
+    """Until the process ends: Spark serves the file to executors that come later, too."""
+    _kept.append(folder)
+
+
+def archive_settings(archive: Path, existing_archives: str | None) -> dict[str, str]:
+    """What makes executors unpack it and their Python workers find it."""
+    named = f"{archive}#{FOLDER}"
+    return {
+        "spark.archives": f"{existing_archives},{named}" if existing_archives else named,
+        "spark.executorEnv.PYTHONPATH": python_path(os.environ.get("PYTHONPATH"), ahead=f"./{FOLDER}"),
+        "spark.executorEnv.PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
