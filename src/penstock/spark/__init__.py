@@ -1,1 +1,29 @@
-"""Spark on Penstock: the data source `penstock` for reading and writing, in batches and as streams."""
+"""Spark on Penstock: the data source `penstock` for reading and writing, in batches and as streams.
+
+spark = penstock.spark.session("orders")        # or penstock.spark.register(any_session)
+spark.readStream.format("penstock").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "session"]
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make the data source `penstock` known to a session, also to one of Spark Connect. Returns the session."""
+    from penstock.spark.registering import register
+
+    return register(spark)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "session":
+        from penstock.spark.sessions import session
+
+        return session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

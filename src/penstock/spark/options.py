@@ -72,11 +72,11 @@ class Options:
     def read(cls, given: Mapping[str, str], use: Use) -> Self:
         values: dict[str, Any] = {}
         settings: dict[str, str] = {}
-        for name, text in given.items():
+        for name, value in given.items():
             if name.lower().startswith(KAFKA):
-                settings[name[len(KAFKA) :].lower()] = text
+                settings[name[len(KAFKA) :].lower()] = value
             elif (option := BY_NAME.get(name.lower())) is not None:
-                values[option.name] = _taken(option, text)
+                values[option.name] = _taken(option, value)
             elif name.lower() not in OF_SPARK:
                 raise BadOption(_unknown(name))
         _check_settings(settings, use)

@@ -1,0 +1,109 @@
+"""What the driver asks a cluster: which partitions a query reads, and the ends of them.
+
+Each question is a call of an admin client that the process keeps. A cluster that does not answer is asked again, as the
+options `fetchOffset.*` say; so a broker may be away for some time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock import errors
+from penstock.admin import TopicDescription
+from penstock.client.cluster import TopicPartition
+from penstock.spark import clients
+from penstock.spark.errors import BadOption
+from penstock.spark.offsets import Offsets
+from penstock.spark.options import Options
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a query reads, as it is now."""
+
+    partitions: tuple[TopicPartition, ...]
+    ids: dict[str, str]
+    missing: tuple[str, ...] = ()
+    """Topics that were named and are not there."""
+
+
+class Lookup:
+    """The questions of one query. Holds no client, so that it can be pickled."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._is_committed_only = options.settings.get("isolation.level", "").lower() == "read_committed"
+        chosen = [name for name in ("subscribe", "subscribePattern", "assign") if options.is_set(name)]
+        if len(chosen) != 1:
+            said = " and ".join(chosen) or "none of them"
+            raise BadOption(
+                f"one of the options subscribe, subscribePattern and assign says what to read; given: {said}"
+            )
+
+    def found(self) -> Found:
+        return self._repeatedly(self._find)
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one."""
+        if not wanted:
+            return {}
+        return self._repeatedly(lambda: self._list(wanted))
+
+    def _list(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        with clients.admin(self._options.settings) as admin:
+            listed = admin.list_offsets(wanted, read_committed=self._is_committed_only)
+        return {partition: told.offset for partition, told in listed.items()}
+
+    def _find(self) -> Found:
+        options = self._options
+        with clients.admin(options.settings) as admin:
+            assigned = options.get("assign")
+            names = options.get("subscribe") or assigned
+            if names is None:
+                pattern = options.get("subscribePattern")
+                names = [topic.name for topic in admin.list_topics() if pattern.fullmatch(topic.name)]
+            missing: tuple[str, ...] = ()
+            described: Mapping[str, TopicDescription]
+            try:
+                described = admin.describe_topics(list(names)) if names else {}
+            except errors.ItemsFailed as failed:
+                unknown = {
+                    name
+                    for name, error in failed.failures.items()
+                    if isinstance(error, errors.UnknownTopicOrPartition)
+                }
+                if len(unknown) < len(failed.failures):
+                    raise
+                described, missing = failed.results, tuple(sorted(unknown))
+        partitions = tuple(
+            sorted(
+                TopicPartition(name, each.index)
+                for name, topic in described.items()
+                for each in topic.partitions
+                if assigned is None or each.index in assigned[name]
+            )
+        )
+        ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id}
+        return Found(partitions, ids, missing)
+
+    def _repeatedly(self, attempt: Callable[[], T]) -> T:
+        left: int = self._options.get("fetchOffset.numRetries")
+        while True:
+            try:
+                return attempt()
+            except errors.PenstockError as error:
+                if left <= 0 or not _is_passing(error):
+                    raise
+            left -= 1
+            time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
+
+
+def _is_passing(error: errors.PenstockError) -> bool:
+    if isinstance(error, errors.ItemsFailed):
+        return all(_is_passing(each) for each in error.failures.values())
+    return error.retriable
