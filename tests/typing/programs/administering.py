@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import Admin, TopicPartition
+from penstock import Admin, PreparedTransaction, TopicPartition
 from penstock.admin import (
     Acl,
     AclFilter,
@@ -161,6 +161,7 @@ def manage_transactions(admin: Admin) -> None:
     admin.abort_transaction(FIRST, producer_id=1, producer_epoch=2, coordinator_epoch=3)
     fenced: FencedProducer = admin.fence_producer("shop")
     many: dict[str, FencedProducer] = admin.fence_producers(["shop"])
+    admin.complete_transaction(PreparedTransaction("shop", 1, 2), commit=True, timeout=5)
     ended: FencedProducer = admin.terminate_transaction("shop")
     print(listed, one, several, producers, fenced, many, ended)
 

@@ -69,7 +69,7 @@ from penstock.admin import (
     TransactionState,
     UpgradeType,
 )
-from penstock.aio import Admin, TopicPartition
+from penstock.aio import Admin, PreparedTransaction, TopicPartition
 from penstock.client.settings import AdminSettings
 
 FIRST = TopicPartition("orders", 0)
@@ -168,6 +168,7 @@ async def manage_transactions(admin: Admin) -> None:
     await admin.abort_transaction(FIRST, producer_id=1, producer_epoch=2, coordinator_epoch=3)
     fenced: FencedProducer = await admin.fence_producer("shop")
     many: dict[str, FencedProducer] = await admin.fence_producers(["shop"])
+    await admin.complete_transaction(PreparedTransaction("shop", 1, 2), commit=True, timeout=5)
     ended: FencedProducer = await admin.terminate_transaction("shop")
     print(listed, one, several, producers, fenced, many, ended)
 

@@ -37,6 +37,10 @@ FOUND_HERE: tuple[type[PenstockError], ...] = (
     errors.TimedOut,
     errors.TlsFailed,
     errors.TransactionAborted,
+    errors.TransactionNotAborted,
+    errors.TransactionNotCommitted,
+    errors.TransactionOutcomeUnknown,
+    errors.TwoPhaseCommitUnavailable,
     errors.UsedAfterFork,
 )
 ABOUT_THE_CLUSTER: tuple[type[PenstockError], ...] = (

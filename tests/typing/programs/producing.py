@@ -14,6 +14,7 @@ from penstock import (
     OutgoingRecord,
     Partitioner,
     PartitionInfo,
+    PreparedTransaction,
     Producer,
     ProducerInterceptor,
     Receipt,
@@ -60,6 +61,7 @@ def make() -> list[Producer]:
         Producer(
             "localhost:9092", transactional_id="shop", security_protocol="SASL_SSL", ssl_key_password="x"
         ),
+        Producer(transactional_id="shop", transaction_two_phase_commit_enable=True),
     ]
 
 
@@ -111,6 +113,20 @@ def transact(producer: Producer, consumer: Consumer) -> None:
         producer.close()
     except errors.PenstockError:
         producer.abort()
+
+
+def prepare(producer: Producer) -> str:
+    found: PreparedTransaction | None = producer.init_transactions(keep_prepared=True)
+    if found is not None:
+        was_committed: bool = producer.complete_transaction(found)
+        print(was_committed)
+    producer.begin()
+    prepared: PreparedTransaction = producer.prepare_transaction()
+    print(prepared.transactional_id, prepared.producer_id, prepared.producer_epoch, prepared.is_empty)
+    if prepared.record is not None:
+        print(prepared.record.topic, prepared.record.partition, prepared.record.offset)
+    assert PreparedTransaction.parse(str(prepared)) == prepared
+    return str(prepared)
 
 
 def inside(transaction: Transaction, consumer: Consumer) -> None:

@@ -15,6 +15,7 @@ from penstock.aio import (
     OutgoingRecord,
     Partitioner,
     PartitionInfo,
+    PreparedTransaction,
     Producer,
     ProducerInterceptor,
     Receipt,
@@ -60,6 +61,7 @@ def make() -> list[Producer]:
         Producer(
             "localhost:9092", transactional_id="shop", security_protocol="SASL_SSL", ssl_key_password="x"
         ),
+        Producer(transactional_id="shop", transaction_two_phase_commit_enable=True),
     ]
 
 
@@ -112,6 +114,20 @@ async def transact(producer: Producer, consumer: Consumer) -> None:
         await producer.close()
     except errors.PenstockError:
         await producer.abort()
+
+
+async def prepare(producer: Producer) -> str:
+    found: PreparedTransaction | None = await producer.init_transactions(keep_prepared=True)
+    if found is not None:
+        was_committed: bool = await producer.complete_transaction(found)
+        print(was_committed)
+    await producer.begin()
+    prepared: PreparedTransaction = await producer.prepare_transaction()
+    print(prepared.transactional_id, prepared.producer_id, prepared.producer_epoch, prepared.is_empty)
+    if prepared.record is not None:
+        print(prepared.record.topic, prepared.record.partition, prepared.record.offset)
+    assert PreparedTransaction.parse(str(prepared)) == prepared
+    return str(prepared)
 
 
 async def inside(transaction: Transaction, consumer: Consumer) -> None:

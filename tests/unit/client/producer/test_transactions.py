@@ -100,3 +100,63 @@ def test_a_commit_whose_answer_did_not_come_can_only_be_asked_for_again(transact
         transactions.begin_abort()
     transactions.begin_commit()
     transactions.ended()
+
+
+# Prepared ones
+
+
+def test_what_is_prepared_can_only_be_ended(transactions: Transactions) -> None:
+    transactions.begin()
+    transactions.may_write("orders", 0)
+    transactions.settle()
+    transactions.prepared()
+    transactions.unsettle()
+    assert transactions.state is State.PREPARED
+    for call in (transactions.check_send, transactions.begin):
+        with pytest.raises(errors.IllegalState, match="prepared"):
+            call()
+    transactions.settle()
+    transactions.begin_commit()
+    transactions.ended()
+    assert transactions.state is State.READY
+
+
+def test_a_transaction_that_failed_cannot_be_prepared(transactions: Transactions) -> None:
+    transactions.begin()
+    transactions.settle()
+    transactions.take_delivery_error(errors.of(ErrorCode.MESSAGE_TOO_LARGE))
+    with pytest.raises(errors.TransactionAborted, match="MESSAGE_TOO_LARGE"):
+        transactions.prepared()
+    transactions.unsettle()
+    assert transactions.state is State.MUST_ABORT
+
+
+def test_the_first_record_that_was_written_is_remembered_until_the_end(transactions: Transactions) -> None:
+    transactions.begin()
+    transactions.written("orders", 0, -1)  # a duplicate, of which the broker does not know where it is
+    transactions.written("orders", 1, 7)
+    transactions.written("orders", 0, 3)
+    assert transactions.first_record == ("orders", 1, 7)
+    transactions.begin_commit()
+    transactions.ended()
+    assert transactions.first_record is None
+
+
+def test_the_name_is_taken_over_anew_only_between_transactions(transactions: Transactions) -> None:
+    transactions.check_initialize()
+    transactions.begin()
+    with pytest.raises(errors.IllegalState, match="end it first"):
+        transactions.check_initialize()
+    transactions.settle()
+    transactions.prepared()
+    transactions.check_initialize()
+    transactions.initialized(is_implicit=True)
+    assert (transactions.state, transactions.is_started) == (State.READY, False)
+
+
+def test_one_that_was_found_prepared_is_known_to_its_coordinator(transactions: Transactions) -> None:
+    transactions.initialized(is_implicit=True, has_open=True)
+    assert (transactions.state, transactions.is_started) == (State.PREPARED, True)
+    transactions.begin_abort()
+    transactions.ended()
+    transactions.begin()

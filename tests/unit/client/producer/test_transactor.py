@@ -11,7 +11,8 @@ import pytest
 from harness.scripted_cluster import HANG_UP, NOTHING, Led, ScriptedCluster
 from harness.scripted_log import ScriptedLogs
 from penstock import errors
-from penstock.aio import Producer
+from penstock.aio import PreparedTransaction, Producer
+from penstock.client.producer.prepared import RecordPlace
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -373,3 +374,101 @@ def test_what_was_not_sent_yet_is_dropped_by_an_abort_and_told(world: World) -> 
 
     world.with_producer(test, linger_ms=60_000, delivery_timeout_ms=120_000)
     assert world.logs["orders", 0].values == []
+
+
+# Prepared transactions
+
+
+def test_closing_leaves_open_what_was_prepared(world: World) -> None:
+    kept: list[PreparedTransaction] = []
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        await producer.send("orders", "a", partition=1)
+        kept.append(await producer.prepare_transaction())
+
+    world.with_producer(test, linger_ms=60_000, delivery_timeout_ms=120_000)
+    assert world.logs["orders", 1].values == ["a"]
+    assert world.asked(EndTxnRequest) == []
+    assert kept == [PreparedTransaction("writer", 50, 5, RecordPlace("orders", 1, 0))]
+
+
+def test_a_record_that_was_refused_is_told_by_prepare(world: World) -> None:
+    world.answer(
+        ProduceRequest, lambda request, node: world.logs.refuse(request, ErrorCode.MESSAGE_TOO_LARGE)
+    )
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        await producer.send("orders", "a", partition=0)
+        with pytest.raises(errors.TransactionAborted, match="MESSAGE_TOO_LARGE"):
+            await producer.prepare_transaction()
+        await producer.abort()
+
+    world.with_producer(test)
+
+
+def test_two_phases_are_asked_for_without_a_time_limit(implicit: World) -> None:
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+
+    implicit.with_producer(test, transaction_two_phase_commit_enable=True)
+    (request,) = implicit.asked(InitProducerIdRequest)
+    assert (request.enable_2pc, request.keep_prepared_txn) == (True, False)
+    assert request.transaction_timeout_ms == 2**31 - 1
+
+
+def test_a_broker_without_two_phases_is_told_apart(implicit: World) -> None:
+    implicit.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
+
+    async def test(producer: Producer) -> None:
+        for begin in (producer.begin, producer.init_transactions):
+            with pytest.raises(errors.TwoPhaseCommitUnavailable, match="writer"):
+                await begin()
+
+    implicit.with_producer(test, transaction_two_phase_commit_enable=True)
+    assert implicit.asked(InitProducerIdRequest) == []
+
+
+def test_a_name_that_is_forbidden_says_nothing_of_two_phases(implicit: World) -> None:
+    refusal = InitProducerIdResponse(
+        error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1
+    )
+    implicit.answer(InitProducerIdRequest, lambda request, node: refusal)
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.TransactionalIdAuthorizationFailed):
+            await producer.begin()
+
+    implicit.with_producer(test)
+
+
+def test_one_that_was_found_prepared_is_ended_by_the_new_identity(world: World) -> None:
+    found = InitProducerIdResponse(
+        producer_id=60, producer_epoch=1, ongoing_txn_producer_id=50, ongoing_txn_producer_epoch=3
+    )
+    world.answer(InitProducerIdRequest, lambda request, node: found)
+
+    async def test(producer: Producer) -> None:
+        prepared = await producer.init_transactions(keep_prepared=True)
+        assert prepared == PreparedTransaction("writer", 50, 3)
+        assert await producer.complete_transaction(prepared)
+        with pytest.raises(errors.IllegalState, match="no prepared transaction"):
+            await producer.complete_transaction(prepared)
+
+    world.with_producer(test)
+    (end,) = world.asked(EndTxnRequest)
+    assert (end.producer_id, end.producer_epoch, end.committed) == (60, 1, True)
+
+
+def test_a_name_is_taken_over_anew_without_saying_who_one_was(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        for _ in range(2):
+            assert await producer.init_transactions() is None
+            await producer.begin()
+            await producer.send("orders", "a", partition=0)
+            await producer.prepare_transaction()
+
+    world.with_producer(test)
+    assert [request.producer_id for request in world.asked(InitProducerIdRequest)] == [-1, -1]
+    assert [header.base_sequence for header in world.logs["orders", 0].headers] == [0, 0]
