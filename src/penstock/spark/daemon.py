@@ -8,7 +8,7 @@ Spark imports late on purpose: a process that has threads must not fork without 
 that a child could miss (pyarrow's allocator has one, and it looks after forks itself); a client, whose loop is a
 thread, is only ever made in a worker. Nothing here may connect to anything.
 
-Named by the setting `spark.python.daemon.module`; see `session`.
+Named by the setting `spark.python.daemon.module`; see `sessions`.
 """
 
 from __future__ import annotations

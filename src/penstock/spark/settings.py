@@ -31,7 +31,8 @@ STATIC = {
 }
 
 # Where driver and workers are one machine: no name to resolve, and nothing that others could reach.
-LOCAL = {
+LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+DRIVER_ON_LOOPBACK = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -63,15 +64,26 @@ def cores_of(master: str, *, machine: int) -> int:
     return machine if found[1] == "*" else int(found[1])
 
 
+def host_of(master: str) -> str | None:
+    """The machine of a standalone cluster's master."""
+    found = re.match(r"spark://([^:,/]+)", master)
+    return found[1] if found else None
+
+
+def is_on_this_machine(master: str) -> bool:
+    return place_of(master) is Place.LOCAL or host_of(master) in LOOPBACK
+
+
 def settings_for(master: str, *, machine_cores: int, said: Mapping[str, str]) -> dict[str, str]:
     """All that a session is started with: ours, and over it what the user said."""
     place = place_of(master)
     settings = dict(RUNTIME)
+    partitions = CLUSTER_SHUFFLE_PARTITIONS
     if place is Place.LOCAL:
-        settings |= STATIC | LOCAL
-        settings["spark.sql.shuffle.partitions"] = str(cores_of(master, machine=machine_cores))
-    else:
-        settings["spark.sql.shuffle.partitions"] = str(CLUSTER_SHUFFLE_PARTITIONS)
-    if place is Place.CLUSTER:
+        partitions = cores_of(master, machine=machine_cores)
+    settings["spark.sql.shuffle.partitions"] = str(partitions)
+    if place is not Place.CONNECT:
         settings |= STATIC
+    if is_on_this_machine(master):
+        settings |= DRIVER_ON_LOOPBACK
     return settings | {name: str(value) for name, value in said.items()}

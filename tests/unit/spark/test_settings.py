@@ -52,3 +52,9 @@ def test_a_running_server_is_told_only_what_it_can_still_change() -> None:
 
 def test_a_cluster_is_not_told_to_listen_on_loopback() -> None:
     assert "spark.driver.bindAddress" not in settings_for("spark://host:7077", machine_cores=8, said={})
+
+
+def test_the_driver_of_a_cluster_on_this_machine_stays_on_loopback() -> None:
+    settings = settings_for("spark://127.0.0.1:7077", machine_cores=8, said={})
+
+    assert settings["spark.driver.host"] == "127.0.0.1"

@@ -32,6 +32,7 @@ PANELS = {
         "users",
     ),
     "Watching": ("top",),
+    "Pipelines": ("spark",),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }

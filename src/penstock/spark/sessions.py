@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client.errors.base import ClientError
 from penstock.spark.java import find_java
-from penstock.spark.settings import Place, place_of, settings_for
+from penstock.spark.settings import Place, is_on_this_machine, place_of, settings_for
 from penstock.spark.shipping import archive_settings, make_archive, python_path
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    prepare_environment(is_local=place_of(master) is Place.LOCAL)
+    prepare_environment(is_on_loopback=is_on_this_machine(master))
     wanted = settings_for(master, machine_cores=available_cores(), said=said)
     if place_of(master) is Place.CLUSTER:
         wanted = archive_settings(make_archive(), said.get("spark.archives")) | wanted
@@ -102,13 +102,13 @@ def _connect(name: str, url: str, said: dict[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def prepare_environment(*, is_local: bool) -> None:
+def prepare_environment(*, is_on_loopback: bool) -> None:
     """What Spark's scripts and its Python workers take from the environment. What the user set stays."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
-    if is_local:
+    if is_on_loopback:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
