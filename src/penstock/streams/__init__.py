@@ -1,1 +1,81 @@
-"""Streams and tables: a typed DSL whose topologies Spark runs."""
+"""Streams and tables: a typed DSL whose topologies Spark runs.
+
+    app = App("word-count", brokers="localhost:9092")
+    words = app.stream("lines", value=str).flat_map(str.split)
+    words.group_by_value().count(name="counts").to("word-counts")
+    app.run()
+
+`dsl` is what programs are written in, `topology` what they mean, `interpret` exactly what that is, `compile` how Spark
+does it. Names are imported when they are asked for: a topology can be built and tested without Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._lazy import names_from
+
+if TYPE_CHECKING:
+    from penstock.streams.dsl.builder import Builder
+    from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream, WindowedStream
+    from penstock.streams.dsl.stream import Stream
+    from penstock.streams.dsl.table import (
+        GlobalTable,
+        GroupedTable,
+        Table,
+        until_time_limit,
+        until_window_closes,
+    )
+    from penstock.streams.nouns import Record, TopologyError, Windowed
+    from penstock.streams.processors import Context, KeyValueState, Processor, SessionState, WindowState
+    from penstock.streams.serdes import Serde, serde
+    from penstock.streams.stores import Store, key_value_store, session_store, window_store
+    from penstock.streams.windows import hopping, session, sliding, tumbling, within
+
+__all__ = [
+    "Builder",
+    "CogroupedStream",
+    "Context",
+    "GlobalTable",
+    "GroupedStream",
+    "GroupedTable",
+    "KeyValueState",
+    "Processor",
+    "Record",
+    "Serde",
+    "SessionState",
+    "Store",
+    "Stream",
+    "Table",
+    "TopologyError",
+    "WindowState",
+    "Windowed",
+    "WindowedStream",
+    "hopping",
+    "key_value_store",
+    "serde",
+    "session",
+    "session_store",
+    "sliding",
+    "tumbling",
+    "until_time_limit",
+    "until_window_closes",
+    "window_store",
+    "within",
+]
+
+if not TYPE_CHECKING:
+    _HOMES = {
+        "dsl.builder": ["Builder"],
+        "dsl.grouped": ["CogroupedStream", "GroupedStream", "WindowedStream"],
+        "dsl.stream": ["Stream"],
+        "dsl.table": ["GlobalTable", "GroupedTable", "Table", "until_time_limit", "until_window_closes"],
+        "nouns": ["Record", "TopologyError", "Windowed"],
+        "processors": ["Context", "KeyValueState", "Processor", "SessionState", "WindowState"],
+        "serdes": ["Serde", "serde"],
+        "stores": ["Store", "key_value_store", "session_store", "window_store"],
+        "windows": ["hopping", "session", "sliding", "tumbling", "within"],
+    }
+    __getattr__, __dir__ = names_from(
+        __name__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+    )

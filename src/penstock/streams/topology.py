@@ -120,7 +120,7 @@ class FlatMap(Node):
     """Stream to stream, any number of records for each: the function of (value) returns an iterable of `result`."""
 
     function: Function
-    result: Literal["value", "pair", "record"]
+    result: Literal["value", "pair"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

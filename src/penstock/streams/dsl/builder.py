@@ -1,0 +1,194 @@
+"""Where a program begins: `stream`, `table` and `global_table` of topics. `App` is a Builder that runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+from penstock.client.errors import IllegalState
+from penstock.streams.dsl.graph import Graph, State
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import GlobalTable, Table
+from penstock.streams.functions import function_of
+from penstock.streams.nouns import TopologyError
+from penstock.streams.serdes import Spec, serde_of
+from penstock.streams.topology import GlobalTable as GlobalNode
+from penstock.streams.topology import Source, Topology, ToTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Topics = str | Sequence[str] | re.Pattern[str]
+Reset = Literal["earliest", "latest"]
+
+
+class Builder:
+    """Builds a topology. It may be used alone, where a topology is to be tested or looked at."""
+
+    def __init__(self) -> None:
+        self._graph = Graph(self)
+
+    @property
+    def topology(self) -> Topology:
+        return self._graph.topology
+
+    @overload
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Stream[bytes, bytes]: ...
+    @overload
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        key: Spec[K],
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Stream[K, bytes]: ...
+    @overload
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        value: Spec[V],
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Stream[bytes, V]: ...
+    @overload
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        key: Spec[K],
+        value: Spec[V],
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V]: ...
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        key: Any = bytes,
+        value: Any = bytes,
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Stream[Any, Any]:
+        """Records of a topic, of several, or of all whose name a compiled pattern matches.
+
+        `timestamp` gives the event time in ms of a value (or of key and value); without it a record's own is
+        taken."""
+        return Stream(self._graph, self._source(topics, key, value, timestamp, reset, name))
+
+    @overload
+    def table(self, topic: str) -> Table[Any, Any]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Spec[K],
+        value: Spec[V],
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Callable[..., int] | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Table[Any, Any]:
+        """A topic as a table: the last value of each key. Its store is called as the topic unless it gets a `name`.
+
+        With nothing but a name: the table of that name which this program has already, to ask for its state."""
+        if key is None and value is None and topic in self._graph.tables:
+            return self._graph.tables[topic]
+        if key is None or value is None:
+            known = ", ".join(self._graph.tables) or "none yet"
+            raise TopologyError(
+                f"there is no table called {topic} (there are: {known}); "
+                "to read a topic as one say of what types it is: key=..., value=..."
+            )
+        store = self._graph.name("table", topic if name is None else name)
+        source = self._source(topic, key, value, timestamp, reset, None)
+        node = ToTable(name=store, parents=(source,), key=source.key, value=source.value, store=store)
+        return Table(self._graph, self._graph.add(node))
+
+    def global_table(
+        self, topic: str, *, key: Spec[K], value: Spec[V], name: str | None = None
+    ) -> GlobalTable[K, V]:
+        """A topic as a table that is whole at every worker: for streams to ask by any key, without moving records."""
+        made = self._graph.name("global-table", topic if name is None else name)
+        node = GlobalNode(
+            name=made, key=serde_of(key), value=serde_of(value), topic=_topic(topic), store=made
+        )
+        return GlobalTable(self._graph, self._graph.add(node))
+
+    def state(self, name: str) -> State[Any, Any]:
+        """The state of one of the tables. Only an app that runs has any."""
+        raise IllegalState(f"{name} has no state here: this topology does not run")
+
+    def describe(self) -> str:
+        """The topology as text: what is read, computed, kept and written."""
+        from penstock.streams.describe import describe
+
+        return describe(self.topology)
+
+    def plot(self, path: str | Path | None = None) -> str:
+        """The topology as a drawing, in SVG; written to `path` where one is given."""
+        from penstock.streams.plot import plot
+
+        drawing = plot(self.topology)
+        if path is not None:
+            Path(path).write_text(drawing)
+        return drawing
+
+    def _source(
+        self,
+        topics: Any,
+        key: Any,
+        value: Any,
+        timestamp: Callable[..., int] | None,
+        reset: Reset | None,
+        name: str | None,
+    ) -> Source:
+        if reset not in (None, "earliest", "latest"):
+            raise TopologyError(f"reset is `earliest` or `latest`, not {reset!r}")
+        pattern = topics.pattern if isinstance(topics, re.Pattern) else None
+        names = () if pattern is not None else (topics,) if isinstance(topics, str) else tuple(topics)
+        if pattern is None and not names:
+            raise TopologyError("a stream reads at least one topic")
+        for topic in names:
+            _topic(topic)
+        return self._graph.add(
+            Source(
+                name=self._graph.name("source", name),
+                key=serde_of(key),
+                value=serde_of(value),
+                topics=names,
+                pattern=pattern,
+                timestamp=None if timestamp is None else function_of(timestamp, "timestamp"),
+                reset=reset,
+            )
+        )
+
+
+def _topic(topic: Any) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise TopologyError(f"a topic has a name, and {topic!r} is none")
+    return topic

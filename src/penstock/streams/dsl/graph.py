@@ -1,0 +1,120 @@
+"""The topology while it grows: names that stay the same from run to run, types that are known or asked for.
+
+A name that the user did not give is the operator and how many of its kind there were before: `filter-1`, `filter-2`.
+So putting a filter into a program leaves the names of its tables, and with them their changelogs, as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from penstock.streams.nouns import TopologyError
+from penstock.streams.serdes import Serde, serde_of
+from penstock.streams.stores import Store
+from penstock.streams.topology import Node, Topology
+
+if TYPE_CHECKING:
+    from penstock.streams.dsl.table import Table
+
+N = TypeVar("N", bound=Node)
+K = TypeVar("K")
+V_co = TypeVar("V_co", covariant=True)
+K_contra = TypeVar("K_contra", contravariant=True)
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # a part of topics' names, which must leave room for the rest
+
+
+class State(Protocol[K, V_co]):
+    """The state of a table that runs somewhere, as it can be asked."""
+
+    def get(self, key: K) -> V_co | None: ...
+
+    def items(self) -> Iterator[tuple[K, V_co]]: ...
+
+    def to_dataframe(self) -> Any: ...
+
+
+class Running(Protocol):
+    """Who runs a topology, and knows the state of its stores."""
+
+    def state(self, name: str) -> State[Any, Any]: ...
+
+
+class Graph:
+    """Adds nodes to a topology."""
+
+    def __init__(self, owner: Running) -> None:
+        self.owner = owner
+        self.topology = Topology()
+        self.tables: dict[str, Table[Any, Any]] = {}
+        self._stores: dict[str, Store[Any, Any]] = {}
+        self._counts: Counter[str] = Counter()
+        self._names: set[str] = set()
+
+    def name(self, operator: str, given: str | None) -> str:
+        """The name of the next node: what the user gave, or one of ours."""
+        if given is None:
+            while (name := self._next(operator)) in self._names:
+                pass
+        else:
+            name = given
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise TopologyError(
+                f"{name!r} is no name for {operator}: letters, digits, `.`, `_` and `-`, at most 200 of them"
+            )
+        if name in self._names:
+            raise TopologyError(f"there is a {name} already: names are unique within an app")
+        self._names.add(name)
+        return name
+
+    def add(self, node: N) -> N:
+        for parent in node.parents:
+            if not any(known is parent for known in self.topology.nodes):
+                raise TopologyError(f"{parent.name} belongs to another app than {node.name}")
+        self.topology.nodes.append(node)
+        return node
+
+    def add_store(self, store: Store[Any, Any]) -> None:
+        """A store may be shared by processors, which then name the same object; another one of that name is a
+        slip."""
+        if self._stores.setdefault(store.name, store) is not store:
+            raise TopologyError(f"there are two stores called {store.name}")
+        if store.name in self.tables:
+            raise TopologyError(f"there is a table called {store.name} already")
+
+    def _next(self, operator: str) -> str:
+        self._counts[operator] += 1
+        return f"{operator}-{self._counts[operator]}"
+
+
+def known(spec: Any) -> Serde[Any] | None:
+    """The serde of a type that was given or found out; None of none."""
+    return None if spec is None else serde_of(spec)
+
+
+def inferred(kind: Any) -> Serde[Any] | None:
+    """The serde of a type by a function's annotation: one that cannot be written says nothing of what is meant."""
+    try:
+        return known(kind)
+    except TopologyError:
+        return None
+
+
+def need_key(node: Node, what: str) -> Serde[Any]:
+    return _need(node.key, "key", node, what)
+
+
+def need_value(node: Node, what: str) -> Serde[Any]:
+    return _need(node.value, "value", node, what)
+
+
+def _need(serde: Serde[Any] | None, part: str, node: Node, what: str) -> Serde[Any]:
+    if serde is not None:
+        return serde
+    raise TopologyError(
+        f"{what} writes {part}s to the log and reads them again, and nobody has said of what type those of {node.name} "
+        f"are: annotate what its function returns, or give {part}=... there"
+    )

@@ -1,0 +1,327 @@
+"""Joins of a stream: with another stream within a window, with a table, with a global table.
+
+A joiner takes both values, or the key and both values. With `left_join` and `outer_join` a side that is missing is
+None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from penstock.streams.dsl.graph import inferred, known, need_key, need_value
+from penstock.streams.dsl.stateless import Stateless
+from penstock.streams.functions import function_of, result_type
+from penstock.streams.nouns import TopologyError
+from penstock.streams.serdes import Spec
+from penstock.streams.topology import GlobalJoin, JoinKind, StreamJoin, StreamTableJoin
+from penstock.streams.windows import JoinWindows
+
+if TYPE_CHECKING:
+    from penstock.streams.dsl.stream import Stream
+    from penstock.streams.dsl.table import GlobalTable, Table
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+R = TypeVar("R")
+G = TypeVar("G")
+
+
+class StreamJoins(Stateless[K, V]):
+    """What a stream can do together with another stream or a table."""
+
+    @overload
+    def join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[V, W], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[K, V, W], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: Table[K, W],
+        joiner: Callable[[V, W], R],
+        *,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: Table[K, W],
+        joiner: Callable[[K, V, W], R],
+        *,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalTable[G, W],
+        joiner: Callable[[V, W], R],
+        *,
+        on: Callable[[V], G] | Callable[[K, V], G],
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalTable[G, W],
+        joiner: Callable[[K, V, W], R],
+        *,
+        on: Callable[[V], G] | Callable[[K, V], G],
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    def join(
+        self,
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        on: Callable[..., Any] | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """Pairs of what both sides have under one key: of records `within` a window, or of a record and what the
+        table has for it at that moment; a global table is asked for the key that `on` gives."""
+        return self._join("inner", other, joiner, within, on, value, name)
+
+    @overload
+    def left_join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[V, W | None], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[K, V, W | None], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[K, W],
+        joiner: Callable[[V, W | None], R],
+        *,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[K, W],
+        joiner: Callable[[K, V, W | None], R],
+        *,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalTable[G, W],
+        joiner: Callable[[V, W | None], R],
+        *,
+        on: Callable[[V], G] | Callable[[K, V], G],
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalTable[G, W],
+        joiner: Callable[[K, V, W | None], R],
+        *,
+        on: Callable[[V], G] | Callable[[K, V], G],
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    def left_join(
+        self,
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        on: Callable[..., Any] | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """As `join`, and also this side's records that meet nothing, with None for the other side."""
+        return self._join("left", other, joiner, within, on, value, name)
+
+    @overload
+    def outer_join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[V | None, W | None], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Stream[K, W],
+        joiner: Callable[[K, V | None, W | None], R],
+        *,
+        within: JoinWindows,
+        value: Spec[R] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, R]: ...
+    def outer_join(
+        self,
+        other: Stream[Any, Any],
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """As `join`, and also what meets nothing on either side, with None for the other."""
+        return self._join("outer", other, joiner, within, None, value, name)
+
+    def _join(
+        self,
+        kind: JoinKind,
+        other: Any,
+        joiner: Callable[..., Any],
+        within: JoinWindows | None,
+        on: Callable[..., Any] | None,
+        value: Any,
+        name: str | None,
+    ) -> Stream[K, Any]:
+        from penstock.streams.dsl.stream import Stream
+        from penstock.streams.dsl.table import GlobalTable, Table
+
+        if isinstance(other, Stream):
+            return self._join_stream(kind, other, joiner, within, value, name)
+        if within is not None:
+            raise TopologyError("a table has no window: leave out `within`")
+        if kind == "outer":
+            raise TopologyError("a stream has no outer join with a table: use left_join")
+        if isinstance(other, Table):
+            if on is not None:
+                raise TopologyError(
+                    "a stream meets a table by its key: use select_key, or a global table with `on`"
+                )
+            return self._join_table(kind, other, joiner, value, name)
+        if isinstance(other, GlobalTable):
+            if on is None:
+                raise TopologyError(
+                    "a join with a global table is told by `on` which of its keys a record means"
+                )
+            return self._join_global(kind, other, joiner, on, value, name)
+        raise TopologyError(
+            f"a stream joins a stream, a table or a global table, and {other!r} is none of them"
+        )
+
+    def _join_stream(
+        self,
+        kind: JoinKind,
+        other: Stream[Any, Any],
+        joiner: Callable[..., Any],
+        within: JoinWindows | None,
+        value: Any,
+        name: str | None,
+    ) -> Stream[Any, Any]:
+        if not isinstance(within, JoinWindows):
+            raise TopologyError(
+                "two streams meet within a window: join(other, joiner, within=within(seconds))"
+            )
+        made = self._graph.name(f"{_PREFIX[kind]}join", name)
+        keys = need_key(self._node, made)
+        same_keys(keys, need_key(other._node, made), made)
+        need_value(self._node, made)
+        need_value(other._node, made)
+        return self._stream(
+            StreamJoin(
+                name=made,
+                parents=(self._node, other._node),
+                key=keys,
+                value=known(value) or inferred(result_type(joiner)),
+                kind=kind,
+                within=within,
+                joiner=function_of(joiner, made, values=2),
+            )
+        )
+
+    def _join_table(
+        self,
+        kind: Literal["inner", "left"],
+        other: Table[Any, Any],
+        joiner: Callable[..., Any],
+        value: Any,
+        name: str | None,
+    ) -> Stream[Any, Any]:
+        made = self._graph.name(f"{_PREFIX[kind]}join", name)
+        keys = need_key(self._node, made)
+        same_keys(keys, need_key(other._node, made), made)
+        need_value(self._node, made)
+        need_value(other._node, made)
+        return self._stream(
+            StreamTableJoin(
+                name=made,
+                parents=(self._node, other._node),
+                key=keys,
+                value=known(value) or inferred(result_type(joiner)),
+                kind=kind,
+                joiner=function_of(joiner, made, values=2),
+            )
+        )
+
+    def _join_global(
+        self,
+        kind: Literal["inner", "left"],
+        other: GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        on: Callable[..., Any],
+        value: Any,
+        name: str | None,
+    ) -> Stream[Any, Any]:
+        made = self._graph.name(f"global-{_PREFIX[kind]}join", name)
+        return self._stream(
+            GlobalJoin(
+                name=made,
+                parents=(self._node, other._node),
+                key=self._node.key,
+                value=known(value) or inferred(result_type(joiner)),
+                kind=kind,
+                selector=function_of(on, f"`on` of {made}"),
+                joiner=function_of(joiner, made, values=2),
+            )
+        )
+
+
+_PREFIX = {"inner": "", "left": "left-", "outer": "outer-"}
+
+
+def same_keys(left: Any, right: Any, what: str) -> None:
+    """Keys meet by their bytes, so both sides have to write them alike."""
+    if left != right:
+        raise TopologyError(f"{what}: keys of {left.name} and of {right.name} never meet")

@@ -1,0 +1,370 @@
+"""Tables: the last value of each key, and how it changes. Global tables: such a table, whole, at every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+from penstock.streams.dsl.graph import Graph, State, inferred, known, need_key, need_value
+from penstock.streams.dsl.table_joins import TableJoins
+from penstock.streams.functions import function_of, pair_types, result_type
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
+from penstock.streams.serdes import Serde, Spec, serde_of
+from penstock.streams.topology import (
+    Aggregate,
+    Node,
+    Suppress,
+    TableAggregate,
+    TableFilter,
+    TableMap,
+    ToStream,
+)
+from penstock.streams.topology import (
+    GlobalTable as GlobalNode,
+)
+from penstock.streams.windows import SessionWindows
+
+if TYPE_CHECKING:
+    from penstock.streams.dsl.stream import Stream
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """How long changes of a table are held back."""
+
+    until_window_closes: bool
+    limit_ms: int
+    max_records: int | None
+    full: Literal["emit", "stop"]
+
+
+def until_window_closes(*, max_records: int | None = None) -> Suppression:
+    """One result for each window, when nothing can change it any more. With more than `max_records` windows waiting
+    the program fails, for giving one early would break the promise."""
+    return Suppression(True, 0, max_records, "stop")
+
+
+def until_time_limit(
+    limit: Duration, *, max_records: int | None = None, full: Literal["emit", "stop"] = "emit"
+) -> Suppression:
+    """At most one change of a key in so many seconds of stream time. When more than `max_records` wait the oldest is
+    given early, or with full="stop" the program fails."""
+    return Suppression(False, milliseconds(limit, "the time limit"), max_records, full)
+
+
+class Table(TableJoins[K, V]):
+    """Keys of K, each with its last value of V."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        super().__init__(graph, node)
+        store = getattr(node, "store", None)
+        if store is not None:
+            graph.tables[store] = self
+
+    @overload
+    def filter(self, predicate: Callable[[V], object], *, name: str | None = None) -> Table[K, V]: ...
+    @overload
+    def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Table[K, V]: ...
+    def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> Table[K, V]:
+        """The keys whose value satisfies `predicate`; a name makes it a table that can be asked."""
+        return self._filter(predicate, "table-filter", name, negated=False)
+
+    @overload
+    def filter_not(self, predicate: Callable[[V], object], *, name: str | None = None) -> Table[K, V]: ...
+    @overload
+    def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Table[K, V]: ...
+    def filter_not(self, predicate: Callable[..., object], *, name: str | None = None) -> Table[K, V]:
+        """The keys whose value does not satisfy `predicate`."""
+        return self._filter(predicate, "table-filter-not", name, negated=True)
+
+    @overload
+    def map_values(
+        self, function: Callable[[V], V2], *, value: Spec[V2] | None = None, name: str | None = None
+    ) -> Table[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: Callable[[K, V], V2], *, value: Spec[V2] | None = None, name: str | None = None
+    ) -> Table[K, V2]: ...
+    def map_values(
+        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
+    ) -> Table[K, Any]:
+        """Another value for each; a name makes it a table that can be asked."""
+        made = self._graph.name("table-map-values", name)
+        values = known(value) or inferred(result_type(function))
+        node = TableMap(
+            name=made,
+            parents=(self._node,),
+            key=self._node.key,
+            value=values,
+            function=function_of(function, "map_values"),
+            store=name,
+        )
+        if name is not None:
+            need_value(node, name)
+        return Table(self._graph, self._graph.add(node))
+
+    @overload
+    def to_stream(self, *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def to_stream(
+        self, selector: Callable[[V], K2], *, key: Spec[K2] | None = None, name: str | None = None
+    ) -> Stream[K2, V]: ...
+    @overload
+    def to_stream(
+        self, selector: Callable[[K, V], K2], *, key: Spec[K2] | None = None, name: str | None = None
+    ) -> Stream[K2, V]: ...
+    def to_stream(
+        self, selector: Callable[..., Any] | None = None, *, key: Any = None, name: str | None = None
+    ) -> Stream[Any, V]:
+        """Every change as a record: the new value, or None where a key was deleted; `selector` gives another key."""
+        from penstock.streams.dsl.stream import Stream
+
+        keys = self._node.key
+        if selector is not None:
+            keys = known(key) or inferred(result_type(selector))
+        node = ToStream(
+            name=self._graph.name("to-stream", name),
+            parents=(self._node,),
+            key=keys,
+            value=self._node.value,
+            selector=None if selector is None else function_of(selector, "to_stream"),
+        )
+        return Stream(self._graph, self._graph.add(node))
+
+    def to(
+        self,
+        topic: str | Callable[[V], str] | Callable[[K, V], str],
+        *,
+        key: Spec[K] | None = None,
+        value: Spec[V] | None = None,
+        partition: Callable[[V, int], int] | Callable[[K, V, int], int] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Every change into a topic, as `to_stream().to(...)`."""
+        self.to_stream().to(topic, key=key, value=value, partition=partition, name=name)
+
+    @overload
+    def group_by(
+        self,
+        selector: Callable[[V], tuple[K2, V2]],
+        *,
+        key: Spec[K2] | None = None,
+        value: Spec[V2] | None = None,
+    ) -> GroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: Spec[K2] | None = None,
+        value: Spec[V2] | None = None,
+    ) -> GroupedTable[K2, V2]: ...
+    def group_by(
+        self, selector: Callable[..., Any], *, key: Any = None, value: Any = None
+    ) -> GroupedTable[Any, Any]:
+        """Rows together for which `selector` gives the same key, with the value that it gives: `(key, value)`."""
+        key_kind, value_kind = pair_types(result_type(selector))
+        return GroupedTable(
+            self._graph,
+            self._node,
+            selector,
+            known(key) or inferred(key_kind),
+            known(value) or inferred(value_kind),
+        )
+
+    def suppress(self, suppression: Suppression, *, name: str | None = None) -> Table[K, V]:
+        """The same table with fewer changes: `until_window_closes()` or `until_time_limit(seconds)`."""
+        if not isinstance(suppression, Suppression):
+            raise TopologyError(
+                f"suppress takes until_window_closes() or until_time_limit(seconds), not {suppression!r}"
+            )
+        made = self._graph.name("suppress", name)
+        limit_ms = suppression.limit_ms
+        if suppression.until_window_closes:
+            limit_ms = _grace_ms(self._node, made)
+        node = Suppress(
+            name=made,
+            parents=(self._node,),
+            key=need_key(self._node, made),
+            value=need_value(self._node, made),
+            until_window_closes=suppression.until_window_closes,
+            limit_ms=limit_ms,
+            max_records=suppression.max_records,
+            full=suppression.full,
+        )
+        return Table(self._graph, self._graph.add(node))
+
+    @property
+    def store(self) -> str | None:
+        """The name under which its state is kept; None if it is not kept."""
+        return getattr(self._node, "store", None)
+
+    def get(self, key: K) -> V | None:
+        """What the running app has for a key now."""
+        return self._state().get(key)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """All that the running app has now."""
+        return self._state().items()
+
+    def to_dataframe(self) -> Any:
+        """What the running app has now, as a DataFrame of Spark."""
+        return self._state().to_dataframe()
+
+    def _state(self) -> State[K, V]:
+        if self.store is None:
+            raise TopologyError(f"{self.name} is not kept: give it a name=... to ask for its state")
+        return self._graph.owner.state(self.store)
+
+    def _filter(
+        self, predicate: Callable[..., object], operator: str, name: str | None, *, negated: bool
+    ) -> Table[K, V]:
+        node = TableFilter(
+            name=self._graph.name(operator, name),
+            parents=(self._node,),
+            key=self._node.key,
+            value=self._node.value if name is None else need_value(self._node, name),
+            function=function_of(predicate, operator),
+            negated=negated,
+            store=name,
+        )
+        return Table(self._graph, self._graph.add(node))
+
+
+class GroupedTable(Generic[K, V]):
+    """Rows of a table under other keys, on their way to another table."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        selector: Callable[..., Any],
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+    ) -> None:
+        self._graph = graph
+        self._node = node
+        self._selector = function_of(selector, "group_by")
+        self._key = key
+        self._value = value
+
+    def count(self, *, name: str | None = None) -> Table[K, int]:
+        """How many rows there are of each key."""
+        return self._aggregate("count", serde_of(int), name, None, None, None)
+
+    @overload
+    def reduce(
+        self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def reduce(
+        self, adder: Callable[[K, V, V], V], subtractor: Callable[[K, V, V], V], *, name: str | None = None
+    ) -> Table[K, V]: ...
+    def reduce(
+        self, adder: Callable[..., V], subtractor: Callable[..., V], *, name: str | None = None
+    ) -> Table[K, V]:
+        """Values folded by `adder(aggregate, value)`; one that changes is taken out by `subtractor` first."""
+        return self._aggregate("reduce", self._value, name, None, adder, subtractor)
+
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        adder: Callable[[A, V], A],
+        subtractor: Callable[[A, V], A],
+        *,
+        value: Spec[A] | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        adder: Callable[[K, A, V], A],
+        subtractor: Callable[[K, A, V], A],
+        *,
+        value: Spec[A] | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    def aggregate(
+        self,
+        initial: Callable[[], Any],
+        adder: Callable[..., Any],
+        subtractor: Callable[..., Any],
+        *,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """As `reduce`, beginning with `initial()`."""
+        from penstock.streams.dsl.grouped import aggregate_serde
+
+        serde = aggregate_serde(value, adder, initial)
+        return self._aggregate("aggregate", serde, name, initial, adder, subtractor)
+
+    def _aggregate(
+        self,
+        kind: Literal["count", "reduce", "aggregate"],
+        value: Serde[Any] | None,
+        name: str | None,
+        initial: Callable[[], Any] | None,
+        adder: Callable[..., Any] | None,
+        subtractor: Callable[..., Any] | None,
+    ) -> Table[Any, Any]:
+        made = self._graph.name(f"table-{kind}", name)
+        for serde, part in ((self._key, "key"), (self._value, "value")):
+            if serde is None:
+                raise TopologyError(
+                    f"{made} writes to the log, and nobody has said of what type its group_by's {part}s are: "
+                    f"annotate its function with `-> tuple[..., ...]`, or give {part}=... there"
+                )
+        node = TableAggregate(
+            name=made,
+            parents=(self._node,),
+            key=self._key,
+            value=value,
+            kind=kind,
+            selector=self._selector,
+            store=made,
+            initial=initial,
+            adder=None if adder is None else function_of(adder, "adder", values=2),
+            subtractor=None if subtractor is None else function_of(subtractor, "subtractor", values=2),
+        )
+        return Table(self._graph, self._graph.add(node))
+
+
+class GlobalTable(Generic[K, V]):
+    """A table that a stream asks by any key: `orders.join(countries, ..., on=...)`."""
+
+    def __init__(self, graph: Graph, node: GlobalNode) -> None:
+        self._graph = graph
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        return self._node.name
+
+    @property
+    def store(self) -> str:
+        return self._node.store
+
+
+def _grace_ms(node: Node, what: str) -> int:
+    """How long after its end a window of this table may change: what its aggregate says."""
+    while not isinstance(node, Aggregate):
+        if len(node.parents) != 1:
+            raise TopologyError(f"{what}: only a table of windows has windows that close")
+        node = node.parents[0]
+    if node.windows is None:
+        raise TopologyError(
+            f"{what}: only a table of windows has windows that close, and {node.name} has none"
+        )
+    grace_ms = node.windows.grace_ms
+    # Until the gap is over a session may still grow.
+    return grace_ms + node.windows.gap_ms if isinstance(node.windows, SessionWindows) else grace_ms
