@@ -6,6 +6,8 @@ They are optional: without a C compiler the install goes through and their plain
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+NAMES = ("_kernel", "_builder", "_messages", "_columns", "_message", "_fetched", "_appender", "_intake")
+
 modules = [
     Extension(
         f"penstock.records.{name}",
@@ -13,7 +15,7 @@ modules = [
         extra_compile_args=["-O3"],
         optional=True,
     )
-    for name in ("_kernel", "_builder", "_messages", "_columns", "_fetched", "_appender", "_intake")
+    for name in NAMES
 ]
 
 # The C code goes to the build folder: sources hold only what people wrote.

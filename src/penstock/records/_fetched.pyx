@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """What a fetch brought of one partition, as messages, compiled: `fetched_twin` in C.
 
-The rules of `_kernel.pyx` hold here too: nothing is read before it is known to lie inside the buffer. A message costs one
-object from a free list and its key and value: bench/micro/records.py.
+The rules of `_kernel.pyx` hold here too: nothing is read before it is known to lie inside the buffer.
 """
 
 cimport cython
@@ -25,16 +24,11 @@ from penstock.records._layout cimport (
     PRODUCER_ID_AT,
     TIMESTAMP_TYPE_MASK,
 )
+from penstock.records._message cimport NO_LEADER_EPOCH, Message
 
-from penstock.records.batch import TimestampType
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.errors import CorruptBatch, RecordsError, UnsupportedMagic
-from penstock.records.fetched_twin import (
-    message_time,
-    old_message_as_batch,
-    read_old_message,
-    rebuild_message,
-)
+from penstock.records.fetched_twin import old_message_as_batch, read_old_message
 
 
 cdef extern from "Python.h":
@@ -48,95 +42,10 @@ cdef enum:
     TRANSACTIONAL_MASK = 0x10
     CONTROL_MASK = 0x20
     MESSAGE_BYTES_MIN = 14  # of formats 0 and 1, after offset and size
-    NO_LEADER_EPOCH = -1
-    NO_TIMESTAMP = -1
 
 
-cdef object CREATE_TIME = TimestampType.CREATE_TIME
-cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object EMPTY = ()
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
-
-
-@cython.final
-@cython.freelist(1024)
-cdef class Message:
-    """One record of a topic, as a consumer is given it; never changes."""
-
-    cdef readonly object topic
-    cdef readonly object key
-    cdef readonly object value
-    cdef readonly object headers
-    cdef readonly int64_t offset
-    cdef readonly int64_t timestamp_ms
-    cdef readonly int32_t partition
-    cdef int32_t epoch
-    cdef bint is_append_time
-
-    def __init__(
-        self,
-        str topic not None,
-        int32_t partition,
-        int64_t offset,
-        int64_t timestamp_ms=NO_TIMESTAMP,
-        timestamp_type=CREATE_TIME,
-        key=None,
-        value=None,
-        headers=EMPTY,
-        leader_epoch=None,
-    ):
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.timestamp_ms = timestamp_ms
-        self.is_append_time = timestamp_type == LOG_APPEND_TIME
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.epoch = NO_LEADER_EPOCH if leader_epoch is None else leader_epoch
-
-    @property
-    def timestamp_type(self):
-        return LOG_APPEND_TIME if self.is_append_time else CREATE_TIME
-
-    @property
-    def leader_epoch(self):
-        return None if self.epoch == NO_LEADER_EPOCH else self.epoch
-
-    @property
-    def time(self):
-        return message_time(self.timestamp_ms)
-
-    cdef tuple fields(self):
-        return (
-            self.topic,
-            self.partition,
-            self.offset,
-            self.timestamp_ms,
-            self.timestamp_type,
-            self.key,
-            self.value,
-            self.headers,
-            self.leader_epoch,
-        )
-
-    def __eq__(self, other):
-        if type(other) is not Message:
-            return NotImplemented
-        return self.fields() == (<Message>other).fields()
-
-    def __hash__(self):
-        return hash((self.topic, self.partition, self.offset))
-
-    def __repr__(self):
-        return (
-            f"Message(topic={self.topic!r}, partition={self.partition!r}, offset={self.offset!r},"
-            f" timestamp_ms={self.timestamp_ms!r}, timestamp_type={self.timestamp_type!r}, key={self.key!r},"
-            f" value={self.value!r}, headers={self.headers!r}, leader_epoch={self.leader_epoch!r})"
-        )
-
-    def __reduce__(self):
-        return rebuild_message, self.fields()
 
 
 cdef class Held:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.records import column_twin as _columns
     from penstock.records import fetched_twin as _fetched
+    from penstock.records import fetched_twin as _message
     from penstock.records import message_twin as _messages
     from penstock.records import twin as _builder
     from penstock.records import twin as _kernel
@@ -18,10 +19,11 @@ else:
     try:
         if os.environ.get("PENSTOCK_PURE") == "1":
             raise ImportError("the plain twins were asked for")
-        from penstock.records import _builder, _columns, _fetched, _kernel, _messages
+        from penstock.records import _builder, _columns, _fetched, _kernel, _message, _messages
     except ImportError:
         from penstock.records import column_twin as _columns
         from penstock.records import fetched_twin as _fetched
+        from penstock.records import fetched_twin as _message
         from penstock.records import message_twin as _messages
         from penstock.records import twin as _builder
         from penstock.records import twin as _kernel
@@ -45,5 +47,5 @@ write_messages = _messages.write_messages
 ColumnBuilder = _columns.ColumnBuilder
 
 FetchedRecords = _fetched.FetchedRecords
-Message = _fetched.Message
+Message = _message.Message
 MessageStream = _fetched.MessageStream
