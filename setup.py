@@ -6,7 +6,17 @@ They are optional: without a C compiler the install goes through and their plain
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-NAMES = ("_kernel", "_builder", "_messages", "_columns", "_message", "_fetched", "_appender", "_intake")
+NAMES = (
+    "_kernel",
+    "_builder",
+    "_messages",
+    "_rooms",
+    "_columns",
+    "_message",
+    "_fetched",
+    "_appender",
+    "_intake",
+)
 
 modules = [
     Extension(

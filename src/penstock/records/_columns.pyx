@@ -7,63 +7,41 @@ Bytes of a column are never more than those of the batch they come from. A build
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
 
+from penstock.records._bytes cimport load16, load32, load64
+from penstock.records._kernel cimport header_at, whole_size
+from penstock.records._layout cimport (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    MAX_TIMESTAMP_AT,
+    RECORD_COUNT_AT,
+    TIMESTAMP_TYPE_MASK,
+)
 from penstock.records._record cimport RawRecord, read_bytes, read_record
+from penstock.records._rooms cimport Bytes, BytesRoom, Memory, NumberRoom, Numbers, put_bytes, put_number
 
-from penstock.records._kernel import read_header, read_payload
-from penstock.records.column_twin import BytesColumn, Columns, NumberColumn
-from penstock.records.compression import DECOMPRESSED_BYTES_MAX
-from penstock.records.errors import InvalidBatch, TooLarge
+from penstock.records.batch import Compression
+from penstock.records.column_twin import Columns
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX, decompress
+from penstock.records.errors import InvalidBatch
 
 
 cdef enum:
     NO_HEADERS = 0
     LISTED_HEADERS = 1
     RAW_HEADERS = 2
-    RECORD_BYTES_MIN = 7  # no record is shorter, so a payload bounds the count of its records
-    TIMESTAMP_TYPE_MASK = 0x08
     LONG_WALK_BYTES = 65536  # for so much it is worth while to let other threads run
 
 
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
 
 
-# Where the reader of a batch is, and what its header says.
-cdef struct Walk:
-    const uint8_t* at
-    const uint8_t* end
-    int32_t index
-    int32_t count
-    uint64_t base_offset
-    uint64_t base_timestamp
-    int64_t append_time
-    bint is_append_time
-    int64_t first_offset
-    int64_t end_offset
-
-
-# The memory of a column, with room enough for what is about to be written.
-cdef struct NumberRoom:
-    int64_t* data
-    uint8_t* bits
-    Py_ssize_t count
-    Py_ssize_t null_count
-
-
-cdef struct BytesRoom:
-    int32_t* offsets
-    uint8_t* data
-    Py_ssize_t used
-    uint8_t* bits
-    Py_ssize_t count
-    Py_ssize_t null_count
-
-
+# Where rows are written to.
 cdef struct Rows:
     NumberRoom offset
     NumberRoom timestamp
@@ -74,187 +52,53 @@ cdef struct Rows:
     Py_ssize_t count
 
 
-cdef inline void put_number(NumberRoom* room, int64_t value, bint is_valid) noexcept nogil:
-    room.data[room.count] = value
-    room.bits[room.count >> 3] |= <uint8_t>(is_valid << (room.count & 7))
-    room.null_count += not is_valid
-    room.count += 1
-
-
-cdef inline void put_bytes(BytesRoom* room, const uint8_t* data, Py_ssize_t size) noexcept nogil:
-    if data is not NULL:
-        memcpy(room.data + room.used, data, size)
-        room.used += size
-    room.offsets[room.count + 1] = <int32_t>room.used
-    room.bits[room.count >> 3] |= <uint8_t>((data is not NULL) << (room.count & 7))
-    room.null_count += data is NULL
-    room.count += 1
-
-
 cdef inline int64_t timestamp_of(Walk* walk, RawRecord* record) noexcept nogil:
     if walk.is_append_time:
         return walk.append_time
     return <int64_t>(walk.base_timestamp + <uint64_t>record.timestamp_delta)
 
 
-cdef void walk_plain(Walk* walk, Rows* rows) noexcept nogil:
+cdef void walk_plain(Walk* walk, Rows* all_rows) noexcept nogil:
     """Stops at the end, at a record with headers unless they are kept raw, and at one that is malformed."""
+    cdef Rows rows = all_rows[0]  # our own, so that all of it stays in registers
+    cdef const uint8_t* at = walk.at
+    cdef const uint8_t* end = walk.end
+    cdef int32_t index = walk.index
     cdef RawRecord record
-    cdef const uint8_t* at
     cdef int64_t offset, timestamp
-    while walk.index < walk.count:
-        at = walk.at
-        if not read_record(&at, walk.end, &record) or (record.header_count != 0 and not rows.has_raw_headers):
-            return
+    while index < walk.count:
+        if not read_record(&at, end, &record) or (record.header_count != 0 and not rows.has_raw_headers):
+            break
         walk.at = at
-        walk.index += 1
+        index += 1
         offset = <int64_t>(walk.base_offset + <uint64_t><int64_t>record.offset_delta)
         if offset < walk.first_offset or offset >= walk.end_offset:
             continue
         timestamp = timestamp_of(walk, &record)
-        put_number(&rows.offset, offset, True)
-        put_number(&rows.timestamp, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
-        put_bytes(&rows.key, record.key, record.key_size)
-        put_bytes(&rows.value, record.value, record.value_size)
+        put_number(&rows.offset, rows.count, offset, True)
+        put_number(&rows.timestamp, rows.count, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
+        put_bytes(&rows.key, rows.count, record.key, record.key_size)
+        put_bytes(&rows.value, rows.count, record.value, record.value_size)
         if rows.has_raw_headers:
-            put_bytes(&rows.raw_headers, record.headers if record.header_count else NULL, at - record.headers)
+            put_bytes(
+                &rows.raw_headers, rows.count, record.headers if record.header_count else NULL, at - record.headers
+            )
         rows.count += 1
-
-
-cdef class Bits:
-    """One bit for each row, set where there is a value."""
-
-    cdef object bits
-    cdef Py_ssize_t count
-    cdef Py_ssize_t null_count
-
-    def __cinit__(self):
-        self.bits = bytearray()
-
-    cdef int reserve(self, Py_ssize_t rows) except -1:
-        cdef Py_ssize_t size = PyByteArray_GET_SIZE(self.bits)
-        cdef Py_ssize_t wanted = (self.count + rows + 7) // 8
-        if wanted > size:
-            PyByteArray_Resize(self.bits, wanted)
-            memset(PyByteArray_AS_STRING(self.bits) + size, 0, wanted - size)
-        return 0
-
-    cdef inline void append(self, bint is_valid) noexcept:
-        (<uint8_t*>PyByteArray_AS_STRING(self.bits))[self.count >> 3] |= <uint8_t>(is_valid << (self.count & 7))
-        self.null_count += not is_valid
-        self.count += 1
-
-    cdef object take(self):
-        PyByteArray_Resize(self.bits, (self.count + 7) // 8)
-        return self.bits
-
-
-cdef class Numbers:
-    cdef object data
-    cdef Bits validity
-
-    def __cinit__(self):
-        self.data = bytearray()
-        self.validity = Bits()
-
-    cdef int reserve(self, Py_ssize_t rows) except -1:
-        self.validity.reserve(rows)
-        PyByteArray_Resize(self.data, (self.validity.count + rows) * 8)
-        return 0
-
-    cdef inline void append(self, int64_t value, bint is_valid) noexcept:
-        (<int64_t*>PyByteArray_AS_STRING(self.data))[self.validity.count] = value
-        self.validity.append(is_valid)
-
-    cdef void lend(self, NumberRoom* room):
-        room.data = <int64_t*>PyByteArray_AS_STRING(self.data)
-        room.bits = <uint8_t*>PyByteArray_AS_STRING(self.validity.bits)
-        room.count = self.validity.count
-        room.null_count = self.validity.null_count
-
-    cdef void take_back(self, NumberRoom* room):
-        self.validity.count = room.count
-        self.validity.null_count = room.null_count
-
-    cdef object take(self):
-        PyByteArray_Resize(self.data, self.validity.count * 8)
-        return NumberColumn(self.data, self.validity.take(), self.validity.null_count)
-
-
-cdef class Bytes:
-    cdef object offsets
-    cdef object data
-    cdef Py_ssize_t used
-    cdef Bits validity
-
-    def __cinit__(self):
-        self.offsets = bytearray(4)
-        self.data = bytearray()
-        self.validity = Bits()
-
-    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Room for `rows` more values of `size` bytes together."""
-        if self.used + size > INT32_MAX:
-            raise TooLarge(f"a column would pass {INT32_MAX} bytes")
-        self.validity.reserve(rows)
-        PyByteArray_Resize(self.offsets, (self.validity.count + rows + 1) * 4)
-        if self.used + size > PyByteArray_GET_SIZE(self.data):
-            PyByteArray_Resize(self.data, max(self.used + size, self.used * 2))
-        return 0
-
-    cdef inline void append(self, const void* data, Py_ssize_t size) noexcept:
-        if data is not NULL:
-            memcpy(PyByteArray_AS_STRING(self.data) + self.used, data, size)
-            self.used += size
-        (<int32_t*>PyByteArray_AS_STRING(self.offsets))[self.validity.count + 1] = <int32_t>self.used
-        self.validity.append(data is not NULL)
-
-    cdef void lend(self, BytesRoom* room):
-        room.offsets = <int32_t*>PyByteArray_AS_STRING(self.offsets)
-        room.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
-        room.used = self.used
-        room.bits = <uint8_t*>PyByteArray_AS_STRING(self.validity.bits)
-        room.count = self.validity.count
-        room.null_count = self.validity.null_count
-
-    cdef void take_back(self, BytesRoom* room):
-        self.used = room.used
-        self.validity.count = room.count
-        self.validity.null_count = room.null_count
-
-    cdef object take(self):
-        PyByteArray_Resize(self.offsets, (self.validity.count + 1) * 4)
-        PyByteArray_Resize(self.data, self.used)
-        return BytesColumn(self.offsets, self.data, self.validity.take(), self.validity.null_count)
+    walk.index = index
+    all_rows[0] = rows
 
 
 cdef class ColumnBuilder:
-    cdef readonly int header_format
-    cdef readonly Py_ssize_t row_count
-    cdef Numbers offset
-    cdef Numbers timestamp
-    cdef Bytes key
-    cdef Bytes value
-    cdef Bytes raw_headers
-    cdef object header_offsets
-    cdef Bytes header_name
-    cdef Bytes header_value
-
-    def __cinit__(self, int header_format=LISTED_HEADERS):
+    def __cinit__(self, int header_format=LISTED_HEADERS, allocate=None):
         self.header_format = header_format
-        self.start()
-
-    cdef int start(self) except -1:
-        self.row_count = 0
-        self.offset = Numbers()
-        self.timestamp = Numbers()
-        self.key = Bytes()
-        self.value = Bytes()
-        self.raw_headers = Bytes()
-        self.header_offsets = bytearray(4)
+        self.offset = Numbers(allocate)
+        self.timestamp = Numbers(allocate)
+        self.key = Bytes(allocate)
+        self.value = Bytes(allocate)
+        self.raw_headers = Bytes(allocate if header_format == RAW_HEADERS else None)
+        self.header_offsets = Memory(allocate)
         self.header_name = Bytes()
         self.header_value = Bytes()
-        return 0
 
     def append(
         self,
@@ -266,35 +110,58 @@ cdef class ColumnBuilder:
         limit_bytes=DECOMPRESSED_BYTES_DEFAULT,
     ):
         cdef Py_buffer buffer
-        header = read_header(view, position)
-        payload = read_payload(view, position, limit_bytes=limit_bytes)
-        PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
+        PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
         try:
-            self.append_payload(&buffer, header, position, first_offset, end_offset)
+            self.append_at(view, &buffer, position, first_offset, end_offset, limit_bytes)
         finally:
             PyBuffer_Release(&buffer)
 
-    cdef int append_payload(
-        self, Py_buffer* buffer, object header, Py_ssize_t position, int64_t first_offset, int64_t end_offset
+    cdef int append_at(
+        self,
+        object view,
+        Py_buffer* buffer,
+        Py_ssize_t position,
+        int64_t first_offset,
+        int64_t end_offset,
+        object limit_bytes,
     ) except -1:
+        """`append`, for whoever holds the bytes of `view` in `buffer`."""
+        cdef Py_buffer decompressed
+        cdef const uint8_t* head = header_at(buffer, position)
+        cdef int64_t size = whole_size(head, buffer, position)
+        cdef int codec = load16(head + ATTRIBUTES_AT) & COMPRESSION_MASK
         cdef Walk walk
-        cdef RawRecord record
-        walk.at = <const uint8_t*>buffer.buf
-        walk.end = walk.at + buffer.len
         walk.index = 0
-        walk.count = header.record_count
-        walk.base_offset = <uint64_t><int64_t>header.base_offset
-        walk.base_timestamp = <uint64_t><int64_t>header.base_timestamp
-        walk.append_time = header.max_timestamp
-        walk.is_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+        walk.count = <int32_t>load32(head + RECORD_COUNT_AT)
+        walk.base_offset = load64(head)
+        walk.base_timestamp = load64(head + BASE_TIMESTAMP_AT)
+        walk.append_time = <int64_t>load64(head + MAX_TIMESTAMP_AT)
+        walk.is_append_time = load16(head + ATTRIBUTES_AT) & TIMESTAMP_TYPE_MASK
         walk.first_offset = first_offset
         walk.end_offset = end_offset
-        self.reserve(max(min(walk.count, buffer.len // RECORD_BYTES_MIN), 0), buffer.len)
-        self.append_plain(&walk, buffer.len > LONG_WALK_BYTES)
+        if codec == 0:
+            walk.at = head + HEADER_BYTES
+            walk.end = head + size
+            return self.append_records(&walk, position)
+        payload = memoryview(view)[position + HEADER_BYTES : position + size]
+        payload = decompress(Compression(codec), payload, limit_bytes=limit_bytes)
+        PyObject_GetBuffer(payload, &decompressed, PyBUF_SIMPLE)
+        try:
+            walk.at = <const uint8_t*>decompressed.buf
+            walk.end = walk.at + decompressed.len
+            return self.append_records(&walk, position)
+        finally:
+            PyBuffer_Release(&decompressed)
+
+    cdef int append_records(self, Walk* walk, Py_ssize_t position) except -1:
+        cdef RawRecord record
+        cdef Py_ssize_t size = walk.end - walk.at
+        self.reserve(records_max(walk.count, size), size)
+        self.append_plain(walk, size > LONG_WALK_BYTES)
         while walk.index < walk.count:  # one had headers, and so will those after it; or one is malformed
             if not read_record(&walk.at, walk.end, &record):
                 raise InvalidBatch(f"record {walk.index} of the batch at {position} is malformed")
-            self.append_record(&walk, &record)
+            self.append_record(walk, &record)
             walk.index += 1
         if walk.at is not walk.end:
             raise InvalidBatch(f"the batch at {position} holds more than its {walk.count} records")
@@ -303,16 +170,13 @@ cdef class ColumnBuilder:
     cdef int append_plain(self, Walk* walk, bint is_long) except -1:
         """Records without headers, up to the first that has some: no object is touched, and other threads may run."""
         cdef Rows rows
-        cdef Py_ssize_t first_row = self.row_count
-        cdef Py_ssize_t header_count = self.header_name.validity.count
+        cdef int32_t* header_offsets = <int32_t*>self.header_offsets.data
         cdef Py_ssize_t row
-        cdef int32_t* header_offsets
-        self.offset.lend(&rows.offset)
-        self.timestamp.lend(&rows.timestamp)
-        self.key.lend(&rows.key)
-        self.value.lend(&rows.value)
-        if self.header_format == RAW_HEADERS:
-            self.raw_headers.lend(&rows.raw_headers)
+        rows.offset = self.offset.room
+        rows.timestamp = self.timestamp.room
+        rows.key = self.key.room
+        rows.value = self.value.room
+        rows.raw_headers = self.raw_headers.room
         rows.has_raw_headers = self.header_format == RAW_HEADERS
         rows.count = self.row_count
         if is_long:
@@ -320,46 +184,48 @@ cdef class ColumnBuilder:
                 walk_plain(walk, &rows)
         else:
             walk_plain(walk, &rows)
-        self.offset.take_back(&rows.offset)
-        self.timestamp.take_back(&rows.timestamp)
-        self.key.take_back(&rows.key)
-        self.value.take_back(&rows.value)
-        if rows.has_raw_headers:
-            self.raw_headers.take_back(&rows.raw_headers)
-        self.row_count = rows.count
+        self.offset.room = rows.offset
+        self.timestamp.room = rows.timestamp
+        self.key.room = rows.key
+        self.value.room = rows.value
+        self.raw_headers.room = rows.raw_headers
         if self.header_format == LISTED_HEADERS:
-            header_offsets = <int32_t*>PyByteArray_AS_STRING(self.header_offsets)
-            for row in range(first_row, self.row_count):
-                header_offsets[row + 1] = <int32_t>header_count
+            for row in range(self.row_count, rows.count):
+                header_offsets[row + 1] = <int32_t>self.header_count
+        self.row_count = rows.count
         return 0
 
     cdef int append_record(self, Walk* walk, RawRecord* record) except -1:
         cdef int64_t offset = <int64_t>(walk.base_offset + <uint64_t><int64_t>record.offset_delta)
+        cdef Py_ssize_t row = self.row_count
         if offset < walk.first_offset or offset >= walk.end_offset:
             return 0
         cdef int64_t timestamp = timestamp_of(walk, record)
-        self.offset.append(offset, True)
-        self.timestamp.append(0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
-        self.key.append(record.key, record.key_size)
-        self.value.append(record.value, record.value_size)
+        put_number(&self.offset.room, row, offset, True)
+        put_number(&self.timestamp.room, row, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
+        put_bytes(&self.key.room, row, record.key, record.key_size)
+        put_bytes(&self.value.room, row, record.value, record.value_size)
         if self.header_format == LISTED_HEADERS:
             if record.header_count != 0:
                 self.append_headers(record, walk.at)
-            (<int32_t*>PyByteArray_AS_STRING(self.header_offsets))[self.row_count + 1] = (
-                <int32_t>self.header_name.validity.count
-            )
+            (<int32_t*>self.header_offsets.data)[row + 1] = <int32_t>self.header_count
         elif self.header_format == RAW_HEADERS:
-            self.raw_headers.append(record.headers if record.header_count else NULL, walk.at - record.headers)
+            put_bytes(
+                &self.raw_headers.room, row, record.headers if record.header_count else NULL, walk.at - record.headers
+            )
         self.row_count += 1
         return 0
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
+        """Room for so many rows more, of so many bytes together."""
+        rows += self.row_count
         self.offset.reserve(rows)
         self.timestamp.reserve(rows)
         self.key.reserve(rows, size)
         self.value.reserve(rows, size)
         if self.header_format == LISTED_HEADERS:
-            PyByteArray_Resize(self.header_offsets, (self.row_count + rows + 1) * 4)
+            self.header_offsets.reserve((rows + 1) * 4)
+            (<int32_t*>self.header_offsets.data)[0] = 0
         elif self.header_format == RAW_HEADERS:
             self.raw_headers.reserve(rows, size)
         return 0
@@ -371,8 +237,8 @@ cdef class ColumnBuilder:
         cdef int32_t name_size = 0
         cdef int32_t content_size = 0
         cdef int32_t index
-        self.header_name.reserve(record.header_count, end - at)
-        self.header_value.reserve(record.header_count, end - at)
+        self.header_name.reserve(self.header_count + record.header_count, end - at)
+        self.header_value.reserve(self.header_count + record.header_count, end - at)
         for index in range(record.header_count):
             at = read_bytes(at, end, &name, &name_size)
             if at is not NULL:
@@ -380,34 +246,38 @@ cdef class ColumnBuilder:
             if at is NULL:
                 raise InvalidBatch("headers changed while they were read")
             if is_ascii(name, name_size):
-                self.header_name.append(name, name_size)
+                put_bytes(&self.header_name.room, self.header_count, name, name_size)
             else:
                 self.append_text(name, name_size, record.header_count - index, end - at)
-            self.header_value.append(content, content_size)
+            put_bytes(&self.header_value.room, self.header_count, content, content_size)
+            self.header_count += 1
         return 0
 
     cdef int append_text(self, const uint8_t* name, Py_ssize_t size, int32_t left, Py_ssize_t left_size) except -1:
         """A name that may be no UTF-8, which Arrow would not forgive; mended, it can be longer than it was."""
         text = PyUnicode_AsUTF8String(PyUnicode_DecodeUTF8(<const char*>name, size, "replace"))
-        self.header_name.reserve(left, PyBytes_GET_SIZE(text) + left_size)
-        self.header_name.append(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        name, size = <const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+        self.header_name.reserve(self.header_count + left, size + left_size)
+        put_bytes(&self.header_name.room, self.header_count, name, size)
         return 0
 
     def take(self):
-        PyByteArray_Resize(self.header_offsets, (self.row_count + 1) * 4 if self.header_format == LISTED_HEADERS else 4)
+        cdef Py_ssize_t rows = self.row_count
+        cdef bint lists_headers = self.header_format == LISTED_HEADERS
+        self.reserve(0, 0)  # without rows, too, there is a first offset
         columns = Columns(
-            self.row_count,
-            self.offset.take(),
-            self.timestamp.take(),
-            self.key.take(),
-            self.value.take(),
-            self.raw_headers.take(),
-            self.header_name.validity.count,
-            self.header_offsets,
-            self.header_name.take(),
-            self.header_value.take(),
+            rows,
+            self.offset.take(rows),
+            self.timestamp.take(rows),
+            self.key.take(rows),
+            self.value.take(rows),
+            self.raw_headers.take(rows if self.header_format == RAW_HEADERS else 0),
+            self.header_count,
+            self.header_offsets.take((rows + 1) * 4) if lists_headers else bytearray(4),
+            self.header_name.take(self.header_count),
+            self.header_value.take(self.header_count),
         )
-        self.start()
+        self.row_count = self.header_count = 0
         return columns
 
 

@@ -7,12 +7,14 @@ The rules of `_kernel.pyx` hold here too: nothing is read before it is known to 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from penstock.records._bytes cimport load16, load32, load64, make_bytes
+from penstock.records._columns cimport ColumnBuilder, records_max
 from penstock.records._kernel cimport BatchReader, checksum, make_headers
 from penstock.records._layout cimport (
     ATTRIBUTES_AT,
+    COMPRESSION_MASK,
     CRC_AT,
     HEADER_BYTES,
     LAST_OFFSET_DELTA_AT,
@@ -22,6 +24,7 @@ from penstock.records._layout cimport (
     MAGIC,
     MAGIC_AT,
     PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
     TIMESTAMP_TYPE_MASK,
 )
 from penstock.records._message cimport NO_LEADER_EPOCH, Message
@@ -177,13 +180,14 @@ cdef class FetchedRecords:
                 raise
         return messages
 
-    def fill(self, builder, *, int64_t end_offset=INT64_MAX, Py_ssize_t rows_max):
+    def fill(self, ColumnBuilder builder not None, *, int64_t end_offset=INT64_MAX, Py_ssize_t rows_max):
         if self.failure is not None:
             raise self.failure
         if self.reader is not None:  # half of a batch was given as messages
             self.reader = None
             self.at = self.batch_start
         self.pending.clear()
+        self.expect(builder, end_offset, rows_max)
         try:
             while builder.row_count < rows_max:
                 if self.next_offset >= end_offset:
@@ -210,13 +214,35 @@ cdef class FetchedRecords:
         self.at = self.end
         self.is_exhausted = True
 
-    cdef int fill_batch(self, builder, int64_t end_offset) except -1:
-        batch, start = self.view, self.batch_start
-        if self.data[self.batch_start + MAGIC_AT] != MAGIC:
-            batch, start = old_message_as_batch(memoryview(self.view)[self.batch_start : self.at], self.limit_bytes), 0
-        builder.append(
-            batch, start, first_offset=self.next_offset, end_offset=end_offset, limit_bytes=self.limit_bytes
-        )
+    cdef int fill_batch(self, ColumnBuilder builder, int64_t end_offset) except -1:
+        if self.data[self.batch_start + MAGIC_AT] == MAGIC:
+            builder.append_at(
+                self.view, &self.held.buffer, self.batch_start, self.next_offset, end_offset, self.limit_bytes
+            )
+            return 0
+        batch = old_message_as_batch(memoryview(self.view)[self.batch_start : self.at], self.limit_bytes)
+        builder.append(batch, 0, first_offset=self.next_offset, end_offset=end_offset, limit_bytes=self.limit_bytes)
+        return 0
+
+    cdef int expect(self, ColumnBuilder builder, int64_t end_offset, Py_ssize_t rows_max) except -1:
+        """Have room made at once for what comes, as far as headers tell: memory that grows is memory that is copied."""
+        cdef Py_ssize_t at = self.at
+        cdef Py_ssize_t rows = 0
+        cdef int64_t payload_bytes = 0
+        cdef int64_t size
+        cdef const uint8_t* head
+        while self.end - at >= HEADER_BYTES and builder.row_count + rows < rows_max:
+            head = self.data + at
+            size = <int64_t><int32_t>load32(head + LENGTH_AT) + LENGTH_BYTES
+            if size < size_min(head[MAGIC_AT]) or <int64_t>load64(head) >= end_offset:
+                break
+            at += size
+            # How much a compressed batch holds is known when it is decompressed; its own word is not believed.
+            if head[MAGIC_AT] == MAGIC and not load16(head + ATTRIBUTES_AT) & (COMPRESSION_MASK | CONTROL_MASK):
+                rows += records_max(<int32_t>load32(head + RECORD_COUNT_AT), size - HEADER_BYTES)
+                payload_bytes += size - HEADER_BYTES
+        if payload_bytes <= INT32_MAX:  # else it is for `append_at` to find which batch is too much
+            builder.reserve(rows, payload_bytes)
         return 0
 
     cdef Message next_message(self):

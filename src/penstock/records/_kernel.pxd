@@ -5,6 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from penstock.records._record cimport RawRecord
 
 
+cdef const uint8_t* header_at(Py_buffer* buffer, Py_ssize_t position) except NULL
+cdef int64_t whole_size(const uint8_t* at, Py_buffer* buffer, Py_ssize_t position) except -1
 cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0
 cdef object make_headers(RawRecord* record, const uint8_t* end)
 

@@ -7,8 +7,9 @@ and one offset more than there are rows, and a bit for each row says whether the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.records.batch import NO_TIMESTAMP, Buffer, TimestampType
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
@@ -56,7 +57,10 @@ class Columns(NamedTuple):
 class ColumnBuilder:
     """Collects the records of batches, row by row; `take` hands them over and starts anew."""
 
-    def __init__(self, header_format: int = LISTED_HEADERS) -> None:
+    def __init__(
+        self, header_format: int = LISTED_HEADERS, allocate: Callable[[int], Any] | None = None
+    ) -> None:
+        """`allocate` makes memory that can be resized for what the compiled builder hands over; here none is wanted."""
         self.header_format = header_format
         self._start()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.records import kernel
@@ -48,7 +48,7 @@ def decode_columns(
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> pyarrow.RecordBatch:
     """All records of the whole batches in the buffer; see `iterate_columns`."""
-    builder = kernel.ColumnBuilder(headers)
+    builder = column_builder(headers)
     for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
         pass
     return record_batch(builder.take(), headers)
@@ -70,7 +70,7 @@ def iterate_columns(
     asked for every other batch, so that a reader can leave out what was aborted. Records outside of `first_offset` and
     `end_offset` (exclusive) are left out. A record without a timestamp has a null there.
     """
-    builder = kernel.ColumnBuilder(headers)
+    builder = column_builder(headers)
     for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
         if builder.row_count >= rows_max:
             yield from _pieces(record_batch(builder.take(), headers), rows_max)
@@ -124,6 +124,13 @@ def column_schema(headers: HeaderColumn = HeaderColumn.LIST) -> pyarrow.Schema:
     return pa.schema(fields)
 
 
+def column_builder(headers: HeaderColumn) -> kernel.ColumnBuilder:
+    """A builder whose columns lie in Arrow's own memory: bench "consume into Arrow"."""
+    import pyarrow as pa
+
+    return kernel.ColumnBuilder(headers, partial(pa.allocate_buffer, resizable=True))
+
+
 def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch:
     """What a `ColumnBuilder` collected, as Arrow has it; nothing is copied."""
     import pyarrow as pa
@@ -148,7 +155,7 @@ def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch
             ],
             fields=list(list_type.value_type),
         )
-        offsets = pa.py_buffer(columns.header_offsets)
+        offsets = _buffer(columns.header_offsets)
         arrays.append(pa.Array.from_buffers(list_type, rows, [None, offsets], 0, children=[pairs]))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -156,13 +163,19 @@ def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch
 def _numbers(kind: Any, rows: int, column: NumberColumn) -> Any:
     import pyarrow as pa
 
-    validity = pa.py_buffer(column.validity) if column.null_count else None
-    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(column.data)], column.null_count)
+    validity = _buffer(column.validity) if column.null_count else None
+    return pa.Array.from_buffers(kind, rows, [validity, _buffer(column.data)], column.null_count)
 
 
 def _bytes(kind: Any, rows: int, column: BytesColumn) -> Any:
     import pyarrow as pa
 
-    validity = pa.py_buffer(column.validity) if column.null_count else None
-    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    validity = _buffer(column.validity) if column.null_count else None
+    buffers = [validity, _buffer(column.offsets), _buffer(column.data)]
     return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
+
+
+def _buffer(data: Any) -> Any:
+    import pyarrow as pa
+
+    return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)

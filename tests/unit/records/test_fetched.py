@@ -397,6 +397,54 @@ def test_columns_are_filled_batch_by_batch(fetched: Any) -> None:
     assert records.next_offset == 9
 
 
+class Growing(bytearray):
+    """Memory as Arrow's pool has it."""
+
+    growth_count = 0
+
+    def resize(self, size: int, is_for_good: bool) -> None:
+        if size > len(self):
+            self.growth_count += 1
+            self.extend(bytes(size - len(self)))
+        else:
+            del self[size:]
+
+
+def test_room_for_all_batches_of_an_answer_is_made_at_once() -> None:
+    made: list[Growing] = []
+
+    def allocate(size: int) -> Growing:
+        made.append(Growing(size))
+        return made[-1]
+
+    data = b"".join(batch(at, "abcdef" * 10) for at in range(0, 300, 60))
+    builder = kernel.ColumnBuilder(HeaderColumn.NONE, allocate)
+
+    assert not kernel.FetchedRecords("orders", 0, data, 0).fill(builder, rows_max=1000)
+
+    columns = builder.take()
+    assert columns.row_count == 300
+    assert bytes(columns.value.data) == b"abcdef" * 50
+    assert len(made) == (6 if kernel.IS_COMPILED else 0)
+    assert not any(memory.growth_count for memory in made)
+
+
+def test_memory_that_was_not_foreseen_grows() -> None:
+    """How much compressed batches hold is not known before."""
+    data = b"".join(batch(at, "abcdef" * 10, compression=Compression.GZIP) for at in range(0, 300, 60))
+    records = kernel.FetchedRecords("orders", 0, data, 0)
+    builder = kernel.ColumnBuilder(HeaderColumn.LIST, Growing)
+
+    assert not records.fill(builder, rows_max=1000)
+
+    columns = builder.take()
+    assert bytes(columns.value.data) == b"abcdef" * 50
+    assert memoryview(columns.value.offsets).cast("i").tolist() == list(range(301))
+    assert memoryview(columns.offset.data).cast("q").tolist() == list(range(300))
+    assert columns.key.null_count == 300
+    assert not any(columns.key.validity)
+
+
 def test_columns_end_before_the_offset_that_was_named(fetched: Any) -> None:
     records = fetched.FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
 

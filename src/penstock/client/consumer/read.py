@@ -20,8 +20,7 @@ from penstock.client.consumer.arguments import partition_of, timestamp_of
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions
 from penstock.client.serializers.libraries import need
-from penstock.records import kernel
-from penstock.records.columns import HeaderColumn, column_schema, record_batch
+from penstock.records.columns import HeaderColumn, column_builder, column_schema, record_batch
 from penstock.records.kernel import Message
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class ReadPlan:
         """What this source has of the read, as one batch; None where that is nothing (an empty one is never made)."""
         partition = fetched.state.partition
         end = self._ends.get(partition, 0)
-        builder = kernel.ColumnBuilder(self._headers)
+        builder = column_builder(self._headers)
         rows_max = ROWS_MAX if self._left is None else min(self._left, ROWS_MAX)
         fetched.records.fill(builder, end_offset=end, rows_max=rows_max)
         if not builder.row_count:

@@ -1,0 +1,59 @@
+"""What `_fetched` fills, without a call of Python for each batch."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from penstock.records._record cimport RawRecord
+from penstock.records._rooms cimport Bytes, Memory, Numbers
+
+
+cdef enum:
+    RECORD_BYTES_MIN = 7  # no record is shorter, so a payload bounds the count of its records
+
+
+# Where the reader of a batch is, and what its header says.
+cdef struct Walk:
+    const uint8_t* at
+    const uint8_t* end
+    int32_t index
+    int32_t count
+    uint64_t base_offset
+    uint64_t base_timestamp
+    int64_t append_time
+    bint is_append_time
+    int64_t first_offset
+    int64_t end_offset
+
+
+cdef inline Py_ssize_t records_max(int32_t count, Py_ssize_t payload_size) noexcept nogil:
+    """How many records there can be where a header claims `count`."""
+    return max(min(count, payload_size // RECORD_BYTES_MIN), 0)
+
+
+cdef class ColumnBuilder:
+    cdef readonly int header_format
+    cdef readonly Py_ssize_t row_count
+    cdef Py_ssize_t header_count
+    cdef Numbers offset
+    cdef Numbers timestamp
+    cdef Bytes key
+    cdef Bytes value
+    cdef Bytes raw_headers
+    cdef Memory header_offsets
+    cdef Bytes header_name
+    cdef Bytes header_value
+
+    cdef int append_at(
+        self,
+        object view,
+        Py_buffer* buffer,
+        Py_ssize_t position,
+        int64_t first_offset,
+        int64_t end_offset,
+        object limit_bytes,
+    ) except -1
+    cdef int append_records(self, Walk* walk, Py_ssize_t position) except -1
+    cdef int append_plain(self, Walk* walk, bint is_long) except -1
+    cdef int append_record(self, Walk* walk, RawRecord* record) except -1
+    cdef int append_headers(self, RawRecord* record, const uint8_t* end) except -1
+    cdef int append_text(self, const uint8_t* name, Py_ssize_t size, int32_t left, Py_ssize_t left_size) except -1
+    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1
