@@ -2,7 +2,7 @@
 
 `ReadPlan` decides, without I/O, what belongs to the read and makes columns of what was fetched; the faces bring what
 was fetched. With columns no Python runs for a record: bytes of an answer become Arrow's buffers in the kernel, and the
-columns `topic` and `partition` are made once for all rows of an answer.
+columns `topic` and `partition` are made once for all answers of a partition.
 
 Invariant: what was read counts as given, exactly: after a read that ended at a limit, or in the midst, the consumer
 goes on with the first message that was not handed out.
@@ -74,6 +74,8 @@ class ReadPlan:
         self._headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
         self._topics = sorted({partition.topic for partition in ends})
         self._dictionary: Any = None
+        self._places: dict[TopicPartition, tuple[Any, Any]] = {}
+        """Columns `topic` and `partition`, which are the same for all rows: each batch has a slice of the longest."""
         self.rewind: tuple[TopicPartition, int] | None = None
         """Where to seek to, because more was decoded than the limit allows."""
         self._apply()
@@ -149,13 +151,17 @@ class ReadPlan:
     def _with_place(self, batch: pyarrow.RecordBatch, partition: TopicPartition) -> pyarrow.RecordBatch:
         import pyarrow as pa
 
-        if self._dictionary is None:
-            self._dictionary = pa.array(self._topics, pa.string())
         rows = batch.num_rows
-        index = pa.scalar(self._topics.index(partition.topic), pa.int32())
-        topic = pa.DictionaryArray.from_arrays(pa.repeat(index, rows), self._dictionary)
-        number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
-        return pa.RecordBatch.from_arrays([topic, number, *batch.columns], schema=self.schema)
+        columns = self._places.get(partition)
+        if columns is None or len(columns[0]) < rows:
+            if self._dictionary is None:
+                self._dictionary = pa.array(self._topics, pa.string())
+            index = pa.scalar(self._topics.index(partition.topic), pa.int32())
+            topic = pa.DictionaryArray.from_arrays(pa.repeat(index, rows), self._dictionary)
+            number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
+            columns = self._places[partition] = (topic, number)
+        place = [column.slice(0, rows) for column in columns]
+        return pa.RecordBatch.from_arrays([*place, *batch.columns], schema=self.schema)
 
 
 def read_schema(*, with_headers: bool = True) -> pyarrow.Schema:

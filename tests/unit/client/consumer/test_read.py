@@ -12,7 +12,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions, ResetPolicy
-from penstock.client.consumer.read import Bounds, ReadPlan, bounds_of, read_schema
+from penstock.client.consumer.read import Bounds, ReadPlan, bounds_of, read_schema, table_of
 from penstock.records import kernel
 from penstock.records.batch import Record
 
@@ -76,6 +76,25 @@ def test_columns_have_the_place_of_every_row(positions: Positions) -> None:
         assert batch is not None
         batch.validate(full=True)
         assert batch.schema == read_schema()
+
+
+def test_answers_of_any_size_have_the_place_of_their_partition(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 10, P1: 10})
+
+    batches = [
+        plan.columns(fetched(positions, partition, offsets))
+        for partition, offsets in ((P0, [0, 1]), (P1, [0]), (P0, [2]), (P0, [3, 4, 5]), (P1, [1, 2]))
+    ]
+
+    places = [
+        {(row["topic"], row["partition"]) for row in batch.to_pylist()}
+        for batch in batches
+        if batch is not None
+    ]
+    assert places == [{("orders", 0)}, {("bills", 1)}, {("orders", 0)}, {("orders", 0)}, {("bills", 1)}]
+    table = table_of([batch for batch in batches if batch is not None], plan.schema)
+    table.validate(full=True)
+    assert table.num_rows == 9
 
 
 def test_headers_may_be_left_out(positions: Positions) -> None:
