@@ -1,43 +1,68 @@
-"""Reads a part of topics once: `spark.read.format("penstock")`."""
+"""Reads a part of topics once: `spark.read.format("penstock")`.
+
+Spark refuses a reader that takes filters where its setting for that is off. So there are two classes, and
+`source` finds out which one is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from penstock.spark import plan
 from penstock.spark.errors import BadOption
 from penstock.spark.lookup import Lookup
-from penstock.spark.offsets import ending_edge, resolve, starting_edge
+from penstock.spark.offsets import Offsets, ending_edge, resolve, starting_edge
 from penstock.spark.options import Options
-from penstock.spark.reading import RangePartition, read_range
+from penstock.spark.plan import Cutting, ranges_between
+from penstock.spark.pushdown import Narrowing
+from penstock.spark.reading import RangePartition, RangeReader
 
 
 class PenstockReader(DataSourceReader):
-    def __init__(self, options: Options, *, cores: int) -> None:
-        self._options = options
-        self._cores = cores
+    def __init__(self, options: Options, reader: RangeReader, *, cores: int) -> None:
+        self._reader = reader
+        self._cutting = Cutting(cores, options.get("minPartitions"), options.get("maxRecordsPerPartition"))
+        self._lookup = Lookup(options)
         self._start = starting_edge(options, is_stream=False)
         self._end = ending_edge(options)
+        self._narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
-        lookup = Lookup(self._options)
+        lookup = self._lookup
         found = lookup.found()
         if found.missing:
             raise BadOption(f"there is no topic {', '.join(found.missing)}")
         start = resolve(self._start, found.partitions, lookup.list_offsets)
         end = resolve(self._end, found.partitions, lookup.list_offsets)
-        ranges = plan.cut(
-            plan.ranges_between(start, end),
-            cores=self._cores,
-            ranges_min=self._options.get("minPartitions"),
-            size_max=self._options.get("maxRecordsPerPartition"),
-        )
-        return [RangePartition(each) for each in ranges]
+        _check_order(start, end)
+        ranges = self._narrowing.narrow(ranges_between(start, end), lookup.list_offsets)
+        return [RangePartition(each) for each in self._cutting.cut(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # Spark asks for one task even where there is none
+        if not isinstance(partition, RangePartition):  # Spark runs one task even where there is none
             return iter(())
-        return read_range(partition.range, self._options)
+        return self._reader.read(partition.range)
+
+
+class FilteringReader(PenstockReader):
+    """The same where Spark tells the filters of the query."""
+
+    def __init__(
+        self, options: Options, reader: RangeReader, *, cores: int, own_columns: Collection[str]
+    ) -> None:
+        super().__init__(options, reader, cores=cores)
+        self._own_columns = own_columns
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._narrowing, left = Narrowing.of(filters, self._own_columns)
+        return left
+
+
+def _check_order(start: Offsets, end: Offsets) -> None:
+    for partition, offset in start.items():
+        if offset > end[partition]:
+            raise BadOption(
+                f"{partition} would be read from offset {offset} to {end[partition]}, which is before it"
+            )

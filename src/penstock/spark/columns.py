@@ -68,6 +68,17 @@ def chosen(names: Collection[str] | None, *, with_headers: bool) -> tuple[str, .
     return tuple(dict.fromkeys(known[name.lower()] for name in names))
 
 
+def of_schema(schema: StructType) -> tuple[str, ...]:
+    """The columns that a schema names, which may be the user's: some of ours, in any order, with our types."""
+    for each in schema.fields:
+        if each.name not in FIELDS.names:
+            raise BadOption(f"the schema has a column {each.name}; there are {', '.join(FIELDS.names)}")
+        if each.dataType != FIELDS[each.name].dataType:
+            ours = FIELDS[each.name].dataType.simpleString()
+            raise BadOption(f"the schema says {each.name} {each.dataType.simpleString()}; it is {ours}")
+    return tuple(schema.names)
+
+
 @cache
 def arrow_schema(names: tuple[str, ...]) -> pa.Schema:
     return pa.schema([pa.field(name, ARROW_TYPES[name]) for name in names])

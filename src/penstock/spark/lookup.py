@@ -16,7 +16,7 @@ from penstock.admin import TopicDescription
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.spark.errors import BadOption
-from penstock.spark.offsets import Offsets
+from penstock.spark.offsets import EARLIEST, Offsets
 from penstock.spark.options import Options
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ class Lookup:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._found: Found | None = None
+        self._found_until_s = 0.0
         self._is_committed_only = options.settings.get("isolation.level", "").lower() == "read_committed"
         chosen = [name for name in ("subscribe", "subscribePattern", "assign") if options.is_set(name)]
         if len(chosen) != 1:
@@ -46,13 +48,39 @@ class Lookup:
             )
 
     def found(self) -> Found:
-        return self._repeatedly(self._find)
+        """The partitions that there are now, or were some moments ago if the options allow that."""
+        if self._found is not None and time.monotonic() < self._found_until_s:
+            return self._found
+        self._found = self._repeatedly(self._find)
+        self._found_until_s = time.monotonic() + self._options.get("partition.metadata.cache.ttl.ms") / 1000
+        return self._found
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one."""
         if not wanted:
             return {}
         return self._repeatedly(lambda: self._list(wanted))
+
+    def mean_bytes(self, ends: Offsets) -> dict[TopicPartition, float]:
+        """How large a record of each partition is on the average, as it lies on disk."""
+        topics = sorted({partition.topic for partition in ends})
+        first = self.list_offsets(dict.fromkeys(ends, EARLIEST))
+        sizes = self._repeatedly(lambda: self._sizes(topics))
+        return {
+            partition: sizes.get(partition, 0) / (end - first[partition])
+            for partition, end in ends.items()
+            if end > first[partition]
+        }
+
+    def _sizes(self, topics: list[str]) -> dict[TopicPartition, int]:
+        """Of the largest replica of each partition: others may be behind."""
+        sizes: dict[TopicPartition, int] = {}
+        with clients.admin(self._options.settings) as admin:
+            for directories in admin.describe_log_dirs(topics=topics).values():
+                for replica in (each for directory in directories for each in directory.replicas):
+                    if not replica.is_future:
+                        sizes[replica.partition] = max(sizes.get(replica.partition, 0), replica.size_bytes)
+        return sizes
 
     def _list(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         with clients.admin(self._options.settings) as admin:

@@ -3,14 +3,15 @@
 A range is a run of offsets of one partition. Offsets may have gaps (markers of transactions, what was aborted or
 compacted away), so the size of a range is the most that it can hold.
 
-Invariant: the ranges of a batch together are `[start, end)` of every partition, each offset once.
+Invariant: the ranges of a batch together are `[begin, end)` of every partition, each offset once.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.client.cluster import TopicPartition
@@ -35,54 +36,101 @@ class Range(NamedTuple):
         return f"offsets [{self.start}, {self.end}) of {self.partition}"
 
 
-def cut(
-    ranges: Iterable[Range],
-    *,
-    cores: int,
-    ranges_min: int | None = None,
-    size_max: int | None = None,
-) -> list[Range]:
-    """Pieces for tasks, without those that are empty: the larger ranges are cut into equal parts."""
-    whole = [each for each in ranges if each.size > 0]
-    total = sum(each.size for each in whole)
-    if not total:
-        return []
-    piece = max(math.ceil(total / (cores * RANGES_PER_CORE)), ROWS_PER_TASK_MIN)
-    if ranges_min is not None:
-        piece = min(piece, max(total // ranges_min, 1))
-    if size_max is not None:
-        piece = min(piece, size_max)
-    return [part for each in whole for part in _parts(each, math.ceil(each.size / piece))]
+def ranges_between(begin: Offsets, end: Offsets) -> list[Range]:
+    """One for each partition that has something to read."""
+    return [
+        Range(partition, begin[partition], end[partition])
+        for partition in sorted(end)
+        if begin[partition] < end[partition]
+    ]
+
+
+# Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How the work is shared out among tasks."""
+
+    cores: int
+    ranges_min: int | None = None
+    size_max: int | None = None
+
+    def cut(self, ranges: Iterable[Range]) -> list[Range]:
+        """Pieces for tasks: the larger ranges are cut into equal parts."""
+        whole = [each for each in ranges if each.size > 0]
+        total = sum(each.size for each in whole)
+        if not total:
+            return []
+        piece = max(math.ceil(total / (self.cores * RANGES_PER_CORE)), ROWS_PER_TASK_MIN)
+        if self.ranges_min is not None and len(whole) < self.ranges_min:
+            piece = min(piece, max(total // self.ranges_min, 1))
+        if self.size_max is not None:
+            piece = min(piece, self.size_max)
+        return [part for each in whole for part in _parts(each, math.ceil(each.size / piece))]
 
 
 def _parts(whole: Range, count: int) -> list[Range]:
     edges = [whole.start + whole.size * index // count for index in range(count + 1)]
-    return [Range(whole.partition, start, end) for start, end in itertools.pairwise(edges) if end > start]
+    return [Range(whole.partition, start, end) for start, end in itertools.pairwise(edges)]
 
 
-def share_out(start: Offsets, end: Offsets, limit: int) -> Offsets:
-    """Where a batch of at most about `limit` offsets ends: each partition gets its share of what waits in it, and at
-    least one offset, so that small ones do not starve."""
-    sizes = {partition: end[partition] - start.get(partition, 0) for partition in end}
-    total = sum(size for size in sizes.values() if size > 0)
-    if total <= limit:
-        return dict(end)
-    return {
-        partition: start.get(partition, 0) + min(max(limit * size // total, 1), size)
-        if size > 0
-        else end[partition]
-        for partition, size in sizes.items()
-    }
+# Micro-batches
 
 
-def waiting(start: Offsets, end: Offsets) -> int:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a micro-batch may read, and has to."""
+
+    rows_max: int | None = None
+    rows_min: int | None = None
+    delay_max_ms: int = 0
+    bytes_max: int | None = None
+
+    def is_too_little(self, begin: Offsets, end: Offsets, *, waited_ms: float) -> bool:
+        """There is less than a batch has to have, and it may still be waited for."""
+        return (
+            self.rows_min is not None
+            and waited_ms < self.delay_max_ms
+            and waiting(begin, end) < self.rows_min
+        )
+
+    def end(
+        self, begin: Offsets, end: Offsets, means: Mapping[TopicPartition, float] | None = None
+    ) -> Offsets:
+        """Where the batch ends. `means` are the bytes of a record, on the average of each partition."""
+        rows_max = self.rows_max
+        if self.bytes_max is not None and means is not None:
+            by_bytes = rows_of_bytes(begin, end, means, self.bytes_max)
+            rows_max = by_bytes if rows_max is None else min(rows_max, by_bytes)
+        return dict(end) if rows_max is None else share_out(begin, end, rows_max)
+
+
+def waiting(begin: Offsets, end: Offsets) -> int:
     """How many offsets are between."""
-    return sum(max(offset - start.get(partition, 0), 0) for partition, offset in end.items())
+    return sum(max(offset - begin[partition], 0) for partition, offset in end.items())
 
 
-def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
-    return [Range(partition, start[partition], end[partition]) for partition in sorted(end)]
+def share_out(begin: Offsets, end: Offsets, rows_max: int) -> Offsets:
+    """Where a batch of about `rows_max` offsets ends: each partition gets its share of what waits in it, and at least
+    one offset, so that small ones do not starve."""
+    total = waiting(begin, end)
+    if total <= rows_max:
+        return dict(end)
+    ends = dict(end)
+    for partition, offset in end.items():
+        size = offset - begin[partition]
+        if size > 0:
+            ends[partition] = begin[partition] + max(rows_max * size // total, 1)
+    return ends
 
 
-def topics_of(partitions: Collection[TopicPartition]) -> list[str]:
-    return sorted({partition.topic for partition in partitions})
+def rows_of_bytes(begin: Offsets, end: Offsets, means: Mapping[TopicPartition, float], bytes_max: int) -> int:
+    """How many offsets of what waits have about as many bytes; at least one."""
+    total = waiting(begin, end)
+    total_bytes = sum(
+        max(offset - begin[partition], 0) * means.get(partition, 0.0) for partition, offset in end.items()
+    )
+    if total_bytes <= bytes_max:
+        return max(total, 1)
+    return max(int(total * bytes_max / total_bytes), 1)

@@ -6,7 +6,7 @@ Spark makes and pickles it in processes of its own, for every query anew; nothin
 from __future__ import annotations
 
 import os
-from typing import Any
+import sys
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -15,10 +15,16 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from penstock.spark.columns import FIELDS, chosen
+from penstock.spark.columns import FIELDS, chosen, of_schema
 from penstock.spark.options import Options, Use
+from penstock.spark.reading import RangeReader
+from penstock.spark.transforms import OPTION, unpack
+
+PLANS_WITH_FILTERS = (
+    "data_source_pushdown_filters"  # the module of Spark that asks for a reader and tells it filters
+)
 
 
 class PenstockDataSource(DataSource):
@@ -34,30 +40,52 @@ class PenstockDataSource(DataSource):
     def schema(self) -> StructType:
         options = Options.read(self.options, Use.READ)
         names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
-        fields: list[StructField] = [FIELDS[name] for name in names]
-        return StructType(fields)
+        return StructType([FIELDS[name] for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.spark.batch import PenstockReader
+        from penstock.spark.batch import FilteringReader, PenstockReader
 
-        return PenstockReader(Options.read(self.options, Use.BATCH_READ), cores=self._cores())
+        options = Options.read(self.options, Use.BATCH_READ)
+        reader = range_reader(options, schema)
+        if not _is_told_filters():
+            return PenstockReader(options, reader, cores=self._cores())
+        own = () if options.is_set(OPTION) else schema.names
+        return FilteringReader(options, reader, cores=self._cores(), own_columns=own)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.stream import PenstockStreamReader
 
-        return PenstockStreamReader(Options.read(self.options, Use.STREAM_READ), cores=self._cores())
+        options = Options.read(self.options, Use.STREAM_READ)
+        return PenstockStreamReader(options, range_reader(options, schema), cores=self._cores())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from penstock.spark.sink.writer import batch_writer
 
-        writer: Any = batch_writer(Options.read(self.options, Use.BATCH_WRITE), schema, overwrite)
-        return writer  # type: ignore[no-any-return]
+        return batch_writer(Options.read(self.options, Use.BATCH_WRITE), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from penstock.spark.sink.writer import stream_writer
 
-        writer: Any = stream_writer(Options.read(self.options, Use.STREAM_WRITE), schema, overwrite)
-        return writer  # type: ignore[no-any-return]
+        return stream_writer(Options.read(self.options, Use.STREAM_WRITE), schema, overwrite)
 
     def _cores(self) -> int:
         return self.cores or os.cpu_count() or 1
+
+
+def range_reader(options: Options, schema: StructType) -> RangeReader:
+    """What tasks do, for a schema that is the source's or the user's own choice of its columns."""
+    if options.is_set(OPTION):
+        names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
+        return RangeReader(options, names, unpack(options.get(OPTION)))
+    return RangeReader(options, of_schema(schema))
+
+
+def _is_told_filters() -> bool:
+    """Whether Spark calls from the module that tells filters. It does where its setting
+    `spark.sql.python.filterPushdown.enabled` is on; where it is off, a reader that takes filters is refused."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if PLANS_WITH_FILTERS in frame.f_code.co_filename:
+            return True
+    return False

@@ -1,7 +1,16 @@
-"""Reads topics as they grow: `spark.readStream.format("penstock")`."""
+"""Reads topics as they grow: `spark.readStream.format("penstock")`.
+
+Spark keeps one reader for a query in a process of the driver, asks it before each micro-batch how far there is to read,
+and sends a pickled copy to the tasks, of which only `read` is called. Thin: what a batch reads is decided in
+`plan`, what was lost in `losses`.
+
+Spark asks for the next end only when everything before `start` has been processed and its sink has committed. So
+that is the moment to commit `start` to the query's consumer group; it comes for the last batch of availableNow, too.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,68 +19,136 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
-from penstock.spark import plan
+from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.lookup import Lookup
-from penstock.spark.offsets import EARLIEST, LATEST, StreamOffset, resolve, starting_edge
+from penstock.spark.losses import begins_anew, lost_between, lost_of_new, report
+from penstock.spark.offsets import EARLIEST, LATEST, Offsets, StreamOffset, resolve, starting_edge
 from penstock.spark.options import Options
-from penstock.spark.reading import RangePartition, read_range
+from penstock.spark.plan import Cutting, Limits, ranges_between
+from penstock.spark.progress import GroupProgress
+from penstock.spark.reading import RangePartition, RangeReader
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: Options, *, cores: int) -> None:
+    def __init__(self, options: Options, reader: RangeReader, *, cores: int) -> None:
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if options.is_set(name):
+                raise BadOption(f"option {name}: a stream has no end")
         self._options = options
-        self._cores = cores
+        self._reader = reader
+        self._cutting = Cutting(cores, options.get("minPartitions"), options.get("maxRecordsPerPartition"))
+        self._limits = limits_of(options)
+        self._fails = options.get("failOnDataLoss")
         self._lookup = Lookup(options)
         self._start = starting_edge(options, is_stream=True)
+        self._progress = GroupProgress(options)
         self._target: StreamOffset | None = None
+        """Where a query with availableNow ends."""
+        self._is_available_now = False
         self._latest: StreamOffset | None = None
+        self._batch_at_s = float("-inf")
+
+    # Before the first batch
 
     def initialOffset(self) -> dict[str, Any]:
         found = self._lookup.found()
         if found.missing:
             raise BadOption(f"there is no topic {', '.join(found.missing)}")
-        return StreamOffset(
-            resolve(self._start, found.partitions, self._lookup.list_offsets), found.ids
-        ).to_json()
+        offsets = resolve(self._start, found.partitions, self._lookup.list_offsets)
+        return StreamOffset(offsets, found.ids).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._end()
+        self._is_available_now = True
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        rows = self._options.get("maxOffsetsPerTrigger")
-        return ReadMaxRows(rows) if rows is not None else ReadAllAvailable()
+        """One of the limits, to show that there are some; all of them are applied in `latestOffset`."""
+        limits = self._limits
+        if limits.rows_max is not None:
+            return ReadMaxRows(limits.rows_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.rows_min is not None:
+            return ReadMinRows(limits.rows_min)
+        return ReadAllAvailable()
+
+    # Before each batch
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        self._latest = latest = self._target or self._end()
-        offsets = latest.offsets
-        if isinstance(limit, ReadMaxRows):
-            offsets = plan.share_out(StreamOffset.of_json(start).offsets, offsets, limit.max_rows)
-        return StreamOffset(offsets, latest.ids).to_json()
+        before = StreamOffset.of_json(start)
+        self._progress.commit(before.offsets)
+        self._latest = latest = self._target or self._end_after(before)
+        if self._is_available_now:
+            self._target = latest
+        report(lost_between(before, latest), fails=self._fails)
+        if isinstance(limit, ReadAllAvailable):
+            return latest.to_json()
+        begin = self._begin(before, latest)
+        limits = self._limits
+        if not self._is_available_now:
+            waited_ms = (time.monotonic() - self._batch_at_s) * 1000
+            if limits.is_too_little(begin, latest.offsets, waited_ms=waited_ms):
+                return start
+            self._batch_at_s = time.monotonic()
+        means = self._lookup.mean_bytes(latest.offsets) if limits.bytes_max is not None else None
+        return StreamOffset(limits.end(begin, latest.offsets, means), latest.ids).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the query's progress: how far there would be to read."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = StreamOffset.of_json(start), StreamOffset.of_json(end)
-        added = [partition for partition in after.offsets if partition not in before.offsets]
-        begin = before.offsets | self._lookup.list_offsets(dict.fromkeys(added, EARLIEST))
-        ranges = plan.cut(
-            plan.ranges_between(begin, after.offsets),
-            cores=self._cores,
-            ranges_min=self._options.get("minPartitions"),
-            size_max=self._options.get("maxRecordsPerPartition"),
-        )
-        return [RangePartition(each) for each in ranges]
+        begin = self._begin(before, after)
+        new = [partition for partition in after.offsets if partition not in before.offsets]
+        report(lost_of_new({partition: begin[partition] for partition in new}), fails=self._fails)
+        return [RangePartition(each) for each in self._cutting.cut(ranges_between(begin, after.offsets))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.range, self._options)
+        return self._reader.read(partition.range)
 
-    def _end(self) -> StreamOffset:
-        found = self._lookup.found()
-        return StreamOffset(self._lookup.list_offsets(dict.fromkeys(found.partitions, LATEST)), found.ids)
+    def commit(self, end: dict[str, Any]) -> None:
+        """Comes a batch late, and adds nothing to what `latestOffset` is told."""
+
+    def stop(self) -> None:
+        clients.POOL.clear()
+
+    def _end_after(self, before: StreamOffset) -> StreamOffset:
+        """The ends of all partitions now. Where something seems to be lost it is asked for again: the cluster may be in
+        the midst of a change."""
+        left: int = self._options.get("fetchOffset.numRetries")
+        while True:
+            found = self._lookup.found()
+            offsets = self._lookup.list_offsets(dict.fromkeys(found.partitions, LATEST))
+            latest = StreamOffset(offsets, found.ids)
+            if left <= 0 or not lost_between(before, latest):
+                return latest
+            left -= 1
+            time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
+
+    def _begin(self, before: StreamOffset, after: StreamOffset) -> Offsets:
+        """Where each partition goes on."""
+        anew = begins_anew(before, after)
+        earliest = self._lookup.list_offsets(dict.fromkeys(anew, EARLIEST))
+        return before.offsets | earliest
+
+
+def limits_of(options: Options) -> Limits:
+    limits = Limits(
+        rows_max=options.get("maxOffsetsPerTrigger"),
+        rows_min=options.get("minOffsetsPerTrigger"),
+        delay_max_ms=options.get("maxTriggerDelay"),
+        bytes_max=options.get("maxBytesPerTrigger"),
+    )
+    if limits.rows_max is not None and limits.rows_min is not None and limits.rows_min > limits.rows_max:
+        raise BadOption(
+            f"option minOffsetsPerTrigger: {limits.rows_min} is more than maxOffsetsPerTrigger, {limits.rows_max}"
+        )
+    return limits

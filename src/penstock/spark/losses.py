@@ -1,0 +1,89 @@
+"""What a query was to read and cannot any more: told apart from what is only a gap. No I/O.
+
+Gaps between offsets are no loss: markers of transactions, aborted records and compaction leave them. A loss is a topic
+that went away or was made anew, a log that ends before what was read of it, and records that retention removed before
+they were read. By the option `failOnDataLoss` it ends the query, or it is a warning and the query goes on with what
+there is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from penstock.client.cluster import TopicPartition
+from penstock.spark.errors import DataLost
+from penstock.spark.offsets import Offsets, StreamOffset
+
+logger = logging.getLogger("penstock.spark")
+
+GO_ON = "failOnDataLoss=false goes on with what there is"
+
+
+def report(losses: Iterable[str], *, fails: bool) -> None:
+    """Stop, or warn of each."""
+    told = list(losses)
+    if told and fails:
+        raise DataLost(f"{'; '.join(told)} ({GO_ON})")
+    for words in told:
+        logger.warning("data was lost: %s", words)
+
+
+def lost_between(before: StreamOffset, after: StreamOffset) -> list[str]:
+    """What a stream that has come to `before` lost, by the ends of the partitions that there are now."""
+    lost: list[str] = []
+    for topic, read in _by_topic(before.offsets).items():
+        gone = [partition for partition in read if partition not in after.offsets]
+        if before.is_other_topic(topic, after):
+            lost.append(
+                f"topic {topic} was deleted and made anew (its id was {before.ids[topic]}, and is {after.ids[topic]});"
+                f" the old one was read up to {_places(read)}, the new one is read from its beginning"
+            )
+        elif len(gone) == len(read):
+            lost.append(f"topic {topic} is gone; it was read up to {_places(read)}")
+        else:
+            if gone:
+                lost.append(
+                    f"partitions are gone that were read up to {_places({each: read[each] for each in gone})}"
+                )
+            lost += [
+                f"{partition} ends at offset {after.offsets[partition]} now, and it was read up to {offset}"
+                for partition, offset in read.items()
+                if partition in after.offsets and after.offsets[partition] < offset
+            ]
+    return lost
+
+
+def begins_anew(before: StreamOffset, after: StreamOffset) -> list[TopicPartition]:
+    """The partitions that are read from their beginning: they are new, or their topic is."""
+    return [
+        partition
+        for partition in after.offsets
+        if partition not in before.offsets or before.is_other_topic(partition.topic, after)
+    ]
+
+
+def lost_of_new(earliest: Offsets) -> list[str]:
+    """A partition that appeared while the query ran was there from offset 0 on."""
+    return [
+        f"{partition} is new to the query, and its first offset is {offset}: what came before was removed already"
+        for partition, offset in earliest.items()
+        if offset > 0
+    ]
+
+
+def _by_topic(offsets: Offsets) -> dict[str, Offsets]:
+    topics: dict[str, Offsets] = {}
+    for partition in sorted(offsets):
+        topics.setdefault(partition.topic, {})[partition] = offsets[partition]
+    return topics
+
+
+PLACES_MAX = 8  # a topic may have thousands of partitions
+
+
+def _places(offsets: Offsets) -> str:
+    shown = [f"offset {offset} of {partition}" for partition, offset in list(offsets.items())[:PLACES_MAX]]
+    if len(offsets) > PLACES_MAX:
+        shown.append(f"{len(offsets) - PLACES_MAX} partitions more")
+    return ", ".join(shown)

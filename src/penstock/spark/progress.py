@@ -1,0 +1,43 @@
+"""Commits how far a query has come to its consumer group (`groupId`), so that every lag tool sees the pipeline.
+
+The group has no members, and nothing is ever read back from it: a query's own memory is its checkpoint. What cannot be
+committed is a warning; a pipeline does not stop because somebody cannot watch it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from penstock import errors
+from penstock.spark import clients
+from penstock.spark.offsets import Offsets
+from penstock.spark.options import Options
+
+logger = logging.getLogger("penstock.spark")
+
+AGAIN_S = 3600.0  # brokers forget a group that says nothing for some days
+
+
+class GroupProgress:
+    """What one query commits. Repeats nothing, and can be pickled."""
+
+    def __init__(self, options: Options) -> None:
+        self._settings = options.settings
+        self._group: str | None = options.get("groupId")
+        self._committed: Offsets | None = None
+        self._at_s = 0.0
+
+    def commit(self, offsets: Offsets) -> None:
+        """Everything before these offsets has been processed."""
+        if self._group is None or not offsets:
+            return
+        if offsets == self._committed and time.monotonic() < self._at_s + AGAIN_S:
+            return
+        try:
+            with clients.admin(self._settings) as admin:
+                admin.alter_group_offsets(self._group, offsets)
+        except errors.PenstockError as error:
+            logger.warning("offsets were not committed to group %s: %s", self._group, error)
+        self._committed = dict(offsets)
+        self._at_s = time.monotonic()
