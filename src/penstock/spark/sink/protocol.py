@@ -1,0 +1,163 @@
+"""The steps of a task, of a commit and of an abort. All that they ask of the cluster goes through `Port`.
+
+    a task:   read the log, claim the sink if its run does not hold it, write a transaction, leave it open
+    commit:   write the decision, read on to see that it counts, commit all transactions
+    abort:    give the sink up, read on to see whether the batch was decided after all, abort what was not
+
+A crash between any two steps leaves one of two things: no decision that counts, and then nothing of the batch is ever
+seen; or one, and then whoever runs the query next commits exactly that. The simulation in `tests/unit/spark/sink`
+crashes everywhere, delays and repeats requests, and lets old runs go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.spark.sink.decision import (
+    Claim,
+    Decision,
+    Done,
+    Entry,
+    Ledger,
+    Place,
+    SinkStopped,
+    Superseded,
+    TaskWrote,
+    check_repeated,
+    decide,
+    decided_before,
+    ids_of,
+    left_behind,
+    may_claim,
+)
+
+TIDY_EVERY_BATCHES = 100  # what a worker that was given up opens later must not hold readers back for ever
+
+
+class Port(Protocol):
+    """What the protocol needs of a cluster."""
+
+    async def append(self, entry: Entry) -> None:
+        """To the log of decisions; returns when it will not be lost. May stand there twice."""
+
+    async def read(self, ledger: Ledger) -> Ledger:
+        """What the ledger is with all that the log holds by now."""
+
+    async def complete(self, transaction: PreparedTransaction, *, commit: bool) -> bool:
+        """End a prepared transaction; whether it has ended so, now or before."""
+
+    async def open_ids(self, prefix: str) -> list[str]:
+        """Transactional ids with that prefix whose transactions are open."""
+
+    async def fence(self, transactional_id: str) -> None:
+        """Abort what is open under an id, and have whoever opened it refused from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a task has to do: write its rows, unless `is_written`."""
+
+    place: Place
+    ledger: Ledger
+    decided: Decision | None
+    is_written: bool
+    before: TaskWrote | None
+    """What was decided and has to be written again."""
+
+    def done(self, transaction: PreparedTransaction | None, rows: int) -> Done:
+        """What to tell the driver, when as much was written."""
+        wrote = None
+        if not self.is_written:
+            if self.before is not None:
+                check_repeated(self.before, rows)
+            wrote = TaskWrote(self.place.partition, rows, transaction)
+        own = self.ledger.decision
+        return Done(
+            place=self.place,
+            position=self.ledger.position,
+            is_first_batch=own is None or own.run != self.place.run,
+            past_runs=self.ledger.past_holders,
+            decided=self.decided,
+            wrote=wrote,
+        )
+
+
+async def assign(port: Port, ledger: Ledger, place: Place) -> Assignment:
+    """What a task has to do. `ledger` is what its process knew from an earlier look."""
+    ledger = await _hold(port, ledger, place.run)
+    decided = decided_before(ledger, place.batch)
+    if decided is None:
+        return Assignment(place, ledger, None, is_written=False, before=None)
+    task = decided.task(place.partition)
+    is_written = (
+        task is None or task.transaction is None or await port.complete(task.transaction, commit=True)
+    )
+    return Assignment(place, ledger, decided, is_written, None if is_written else task)
+
+
+async def _hold(port: Port, ledger: Ledger, run: str) -> Ledger:
+    """Hold the sink for the run. When this returns, no other run can decide what is not decided in the ledger."""
+    ledger = await port.read(ledger)
+    while ledger.holder != run:
+        await port.append(may_claim(ledger, run))
+        ledger = await port.read(ledger)
+    return ledger
+
+
+async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -> Decision:
+    """Decide the batch and end its transactions. Raises `Superseded` where it was not decided."""
+    decision = decide(done, batch)
+    start = max(each.position for each in done)
+    await port.append(decision)
+    ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start))
+    if ledger.decision != decision:
+        raise Superseded(
+            f"another run of query {decision.sink} has taken over ({ledger.holder}): batch {batch} is for it to commit"
+        )
+    is_committed = await asyncio.gather(
+        *(port.complete(transaction, commit=True) for transaction in decision.transactions)
+    )
+    if not all(is_committed):
+        lost = [
+            str(each) for each, is_so in zip(decision.transactions, is_committed, strict=True) if not is_so
+        ]
+        raise SinkStopped(
+            f"batch {batch} of query {decision.sink} is decided, but of its transactions {', '.join(lost)} were aborted"
+            " before they were committed, because they were open for longer than the broker allows. Start the query"
+            " again: it will write these again. Let the broker grant transaction.two.phase.commit.enable, or raise its"
+            " transaction.max.timeout.ms"
+        )
+    is_repeated = any(not each.place.is_first_attempt for each in done)
+    if is_repeated or any(each.is_first_batch for each in done) or batch % TIDY_EVERY_BATCHES == 0:
+        runs = frozenset().union(*(each.past_runs for each in done)) | {decision.run}
+        await _tidy(port, decision.sink, runs, decision, prefix=prefix)
+    return decision
+
+
+async def abort(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -> None:
+    """End what is not decided, and nothing that is. The run is over: it gives the sink up first, so that a decision
+    which is still on its way comes too late."""
+    if not done:
+        return  # nobody knows anything; the next run finds what is open
+    place = done[0].place
+    start = max(each.position for each in done)
+    await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
+    ledger = await port.read(Ledger.held_by(place.sink, place.run, start))
+    if ledger.decision is not None and ledger.decision.batch >= batch:
+        return  # by this run after all, or by one that took over and looks after what was left
+    wrote = [each.wrote.transaction for each in done if each.wrote is not None]
+    await asyncio.gather(*(port.complete(each, commit=False) for each in wrote if each is not None))
+    await _tidy(port, place.sink, frozenset({place.run}), done[0].decided, prefix=prefix)
+
+
+async def _tidy(
+    port: Port, sink: str, runs: frozenset[str], decision: Decision | None, *, prefix: str
+) -> None:
+    """Abort what killed tasks have left open, which would hide all later records from readers of committed ones."""
+    open_ids = await port.open_ids(ids_of(prefix, sink))
+    orphans = left_behind(open_ids, prefix=prefix, sink=sink, runs=runs, decision=decision)
+    await asyncio.gather(*(port.fence(each) for each in orphans))

@@ -1,0 +1,150 @@
+"""What a log of claims and decisions means, entry by entry."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.spark.sink.decision import (
+    Claim,
+    Decision,
+    Done,
+    Entry,
+    Ledger,
+    Place,
+    SinkStopped,
+    Superseded,
+    TaskWrote,
+    check_repeated,
+    decide,
+    decided_before,
+    left_behind,
+    may_claim,
+    of_json,
+    to_json,
+)
+
+
+def ledger_of(*entries: Entry) -> Ledger:
+    return Ledger("q").after_all(enumerate(entries))
+
+
+def wrote(partition: int, rows: int = 3, run: str = "a") -> TaskWrote:
+    prepared = PreparedTransaction(f"penstock-q-{run}-{partition}", 7, 1, RecordPlace("out", 0, 5))
+    return TaskWrote(partition, rows, prepared)
+
+
+def done(partition: int, *, decided: Decision | None = None, task: TaskWrote | None = None) -> Done:
+    return Done(Place("q", "b", 4, partition), 10, True, frozenset({"a"}), decided, task)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Claim("q", "b", "a"),
+        Decision("q", "a", 4, ()),
+        Decision("q", "a", 4, (wrote(0), TaskWrote(1, 0, None))),
+    ],
+)
+def test_entries_are_read_as_they_were_written(entry: Entry) -> None:
+    assert of_json(to_json(entry)) == entry
+
+
+def test_an_entry_of_a_later_version_stops_the_sink() -> None:
+    with pytest.raises(SinkStopped, match="later version"):
+        of_json(b'{"kind":"oath","sink":"q","run":"a"}')
+
+
+def test_of_two_claims_at_the_same_time_the_first_counts() -> None:
+    assert ledger_of(Claim("q", "a", ""), Claim("q", "b", "")).holder == "a"
+
+
+def test_a_claim_of_one_that_was_replaced_does_not_count() -> None:
+    ledger = ledger_of(Claim("q", "a", ""), Claim("q", "b", "a"), Claim("q", "a", ""), Claim("q", "a", "x"))
+
+    assert ledger.holder == "b"
+    with pytest.raises(Superseded, match="checkpoint"):
+        may_claim(ledger, "a")
+    assert may_claim(ledger, "c") == Claim("q", "c", "b")
+
+
+def test_a_decision_counts_only_from_who_holds_the_sink() -> None:
+    early, late = Decision("q", "a", 4, (wrote(0),)), Decision("q", "a", 5, (wrote(1),))
+
+    ledger = ledger_of(Claim("q", "a", ""), early, Claim("q", "b", "a"), late)
+
+    assert ledger.decision == early
+
+
+def test_a_log_that_was_compacted_tells_the_last_holder() -> None:
+    decision = Decision("q", "b", 4, (wrote(0),))
+
+    assert ledger_of(Claim("q", "b", "a"), decision).decision == decision
+
+
+def test_other_sinks_in_the_same_log_do_not_matter() -> None:
+    ledger = ledger_of(Claim("q", "a", ""), Claim("p", "b", ""), Decision("p", "a", 9, ()))
+
+    assert (ledger.holder, ledger.decision, ledger.position) == ("a", None, 3)
+
+
+def test_what_a_run_saw_at_its_claim_is_enough_to_judge_what_follows() -> None:
+    ledger = Ledger.held_by("q", "a", 7)
+
+    assert ledger.after(7, Claim("q", "b", "")).holder == "a"
+    assert ledger.after(7, Claim("q", "b", "a")).holder == "b"
+
+
+def test_only_the_batch_that_is_replayed_is_found_decided() -> None:
+    ledger = ledger_of(Claim("q", "a", ""), Decision("q", "a", 4, (wrote(0),)))
+
+    assert decided_before(ledger, 5) is None
+    assert decided_before(ledger, 4) == ledger.decision
+    with pytest.raises(SinkStopped, match=r"batch 3 .* batch 4 was written already"):
+        decided_before(ledger, 3)
+
+
+def test_rows_that_differ_are_not_written_in_place_of_those_that_were_aborted() -> None:
+    check_repeated(wrote(0, rows=3), 3)
+    with pytest.raises(SinkStopped, match=r"3 rows .* now there are 4 rows"):
+        check_repeated(wrote(0, rows=3), 4)
+
+
+def test_a_replay_decides_what_was_decided_with_what_was_written_again() -> None:
+    before = Decision("q", "a", 4, (wrote(0), wrote(1)))
+    again = wrote(1, run="b")
+
+    decision = decide([done(0, decided=before), done(1, decided=before, task=again)], 4)
+
+    assert decision == Decision("q", "b", 4, (wrote(0), again))
+
+
+def test_tasks_that_saw_different_things_decide_nothing() -> None:
+    before = Decision("q", "a", 4, (wrote(0),))
+
+    with pytest.raises(Superseded, match="run twice"):
+        decide([done(0, decided=before), done(1, task=wrote(1, run="b"))], 4)
+
+
+def test_attempts_do_not_share_a_transactional_id() -> None:
+    attempts = [(0, 0), (0, 1), (1, 0)]
+
+    ids = [Place("q", "run-1", 4, 2, attempt).transactional_id("penstock") for attempt in attempts]
+
+    assert ids == ["penstock-q-run-1-2", "penstock-q-run-1-2.0.1", "penstock-q-run-1-2.1.0"]
+
+
+def test_left_behind_is_what_own_and_earlier_runs_have_open_and_did_not_decide() -> None:
+    decision = Decision("q", "b", 4, (wrote(0, run="b"),))
+    open_ids = [
+        "penstock-q-b-0",
+        "penstock-q-b-1.0.1",
+        "penstock-q-a-5",
+        "penstock-q-c-0",
+        "penstock-qq-a-0",
+        "x",
+    ]
+
+    found = left_behind(open_ids, prefix="penstock", sink="q", runs={"a", "b"}, decision=decision)
+
+    assert found == ["penstock-q-a-5", "penstock-q-b-1.0.1"]

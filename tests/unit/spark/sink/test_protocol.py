@@ -1,0 +1,320 @@
+"""Spark, its tasks and a broker's transactions in one process: crashes at every step, zombies, requests that come late.
+
+A seed decides everything. Drivers and tasks are coroutines; whatever they ask of the cluster waits in a list, from
+which the seed picks what happens next. A driver that dies leaves requests under way and tasks running; one
+that was given up may go on beside its successor. At the end every row of the input must have been committed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.spark.sink.decision import Done, Entry, Ledger, Place, SinkStopped, of_json, to_json
+from penstock.spark.sink.protocol import Assignment, abort, assign, commit
+
+SINK = "query"
+PREFIX = "penstock"
+ROWS_MAX = 12
+
+
+class Died(Exception):
+    """A task was killed."""
+
+
+class Unreachable(Died):
+    """The cluster gave no answer, whether it did what it was asked or not."""
+
+
+class Conflict(Exception):
+    """Spark's checkpoint holds already what a driver is about to write: there are two of them."""
+
+
+@dataclass
+class Transaction:
+    epoch: int = 0
+    rows: list[int] | None = None
+
+
+class World:
+    """A broker, a checkpoint, and all that is under way."""
+
+    def __init__(self, rng: random.Random, *, times_out: bool) -> None:
+        self.rng = rng
+        self.is_calm = False
+        self.times_out = times_out
+        self.gives_same_tasks = times_out
+        """A query whose transactions may time out has to give the same rows in the same tasks again."""
+        self.log: list[bytes] = []
+        self.transactions: dict[str, Transaction] = {}
+        self.outcomes: dict[tuple[str, int], bool] = {}
+        self.committed: Counter[int] = Counter()
+        self.pending: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self.offsets: dict[int, tuple[int, int, int]] = {}
+        self.commits: set[int] = set()
+        self.row_count = 0
+
+    def ask(self, operation: Callable[[], Any]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.pending.append((operation, future))
+        return future
+
+    def happen(self) -> None:
+        """One thing that is under way reaches the broker, or never does because who asked is dead."""
+        operation, future = self.pending.pop(self.rng.randrange(len(self.pending)))
+        if future.cancelled():
+            if self.rng.random() < 0.5:
+                with contextlib.suppress(Died):
+                    operation()
+            return
+        try:
+            result = None
+            is_lost = not self.is_calm and self.rng.random() < 0.03
+            times = (
+                self.rng.choice([0, 1]) if is_lost else self.rng.choice([1] * 20 + [2])
+            )  # repeated by the client
+            for _ in range(times):
+                result = operation()
+            if is_lost:
+                raise Unreachable
+        except Died as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def end(self, transactional_id: str, *, is_commit: bool) -> None:
+        transaction = self.transactions[transactional_id]
+        assert transaction.rows is not None
+        if is_commit:
+            self.committed.update(transaction.rows)
+        self.outcomes[transactional_id, transaction.epoch] = is_commit
+        transaction.rows = None
+        transaction.epoch += 1
+
+    def time_out(self) -> None:
+        open_ids = sorted(name for name, each in self.transactions.items() if each.rows is not None)
+        if self.times_out and open_ids:
+            self.end(self.rng.choice(open_ids), is_commit=False)
+
+    # -- what the protocol asks
+
+    async def append(self, entry: Entry) -> None:
+        await self.ask(lambda: self.log.append(to_json(entry)))
+
+    async def read(self, ledger: Ledger) -> Ledger:
+        found = await self.ask(lambda: list(enumerate(self.log))[ledger.position :])
+        return ledger.after_all((offset, of_json(value)) for offset, value in found)
+
+    async def complete(self, transaction: PreparedTransaction, *, commit: bool) -> bool:
+        return bool(await self.ask(lambda: self._complete(transaction, commit)))
+
+    def _complete(self, prepared: PreparedTransaction, is_commit: bool) -> bool:
+        current = self.transactions[prepared.transactional_id]
+        if current.epoch == prepared.producer_epoch and current.rows is not None:
+            self.end(prepared.transactional_id, is_commit=is_commit)
+        return self.outcomes[prepared.transactional_id, prepared.producer_epoch] is is_commit
+
+    async def open_ids(self, prefix: str) -> list[str]:
+        found: list[str] = await self.ask(
+            lambda: [
+                name
+                for name, each in self.transactions.items()
+                if name.startswith(prefix) and each.rows is not None
+            ]
+        )
+        return found
+
+    async def fence(self, transactional_id: str) -> None:
+        await self.initialize(transactional_id)
+
+    async def initialize(self, transactional_id: str) -> int:
+        return int(await self.ask(lambda: self._initialize(transactional_id)))
+
+    def _initialize(self, transactional_id: str) -> int:
+        transaction = self.transactions.setdefault(transactional_id, Transaction())
+        if transaction.rows is not None:
+            self.end(transactional_id, is_commit=False)
+        transaction.epoch += 1
+        return transaction.epoch
+
+    async def produce(self, transactional_id: str, epoch: int, rows: list[int]) -> None:
+        await self.ask(lambda: self._produce(transactional_id, epoch, rows))
+
+    def _produce(self, transactional_id: str, epoch: int, rows: list[int]) -> None:
+        transaction = self.transactions[transactional_id]
+        if transaction.epoch != epoch:
+            raise Died("fenced")
+        have = transaction.rows or []
+        transaction.rows = have + [row for row in rows if row not in have]  # idempotence
+
+
+@dataclass
+class Driver:
+    """One run of the query, with its tasks."""
+
+    world: World
+    run: str
+    batches: int
+    """After so many it ends by itself."""
+    task_failures: float = 0.1
+    speculation: float = 0.1
+    """How often an attempt gets a rival, whose transaction may stay open until the next tidying."""
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    ledger: Ledger = field(default_factory=lambda: Ledger(SINK))
+
+    async def live(self) -> None:
+        for _ in range(self.batches):
+            batch, start, end, task_count = self._next_batch()
+            done = await self._write(batch, start, end, task_count)
+            try:
+                await commit(self.world, done, batch, prefix=PREFIX)
+            except (SinkStopped, Unreachable):
+                await abort(self.world, done, batch, prefix=PREFIX)
+                raise
+            if batch in self.world.commits:
+                raise Conflict
+            self.world.commits.add(batch)
+
+    def _next_batch(self) -> tuple[int, int, int, int]:
+        world, rng = self.world, self.world.rng
+        batch = max(world.offsets, default=-1)
+        if batch < 0 or batch in world.commits:
+            start = world.row_count
+            world.row_count += rng.randrange(ROWS_MAX)
+            batch += 1
+            world.offsets[batch] = (start, world.row_count, rng.randint(1, 4))
+        start, end, task_count = world.offsets[batch]
+        return batch, start, end, task_count if world.gives_same_tasks else rng.randint(1, 4)
+
+    async def _write(self, batch: int, start: int, end: int, task_count: int) -> list[Done]:
+        running = [
+            self._spawn(self._task(batch, partition, list(range(start + partition, end, task_count))))
+            for partition in range(task_count)
+        ]
+        return list(await asyncio.gather(*running))
+
+    async def _task(self, batch: int, partition: int, rows: list[int]) -> Done:
+        """As Spark does: attempts one after another, at times two at once, of which the first that ends counts."""
+        attempt = 0
+        while True:
+            copies = 2 if self.world.rng.random() < self.speculation else 1
+            attempts = [
+                self._spawn(self._attempt(Place(SINK, self.run, batch, partition, (0, attempt + copy)), rows))
+                for copy in range(copies)
+            ]
+            attempt += copies
+            while attempts:
+                ended, rest = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+                for each in ended:
+                    if each.exception() is None:
+                        return each.result()  # type: ignore[no-any-return]  # the others go on as they like
+                    if not isinstance(each.exception(), Died):
+                        raise each.exception()  # type: ignore[misc]
+                attempts = list(rest)
+
+    async def _attempt(self, place: Place, rows: list[int]) -> Done:
+        self._may_die()
+        ledger = self.ledger if self.world.rng.random() < 0.7 else Ledger(SINK)
+        assignment: Assignment = await assign(self.world, ledger, place)
+        self.ledger = assignment.ledger
+        self._may_die()
+        if assignment.is_written or not rows:
+            return assignment.done(None, 0 if not assignment.is_written else len(rows))
+        transactional_id = place.transactional_id(PREFIX)
+        epoch = await self.world.initialize(transactional_id)
+        for cut in (slice(0, len(rows) // 2), slice(len(rows) // 2, None)):
+            self._may_die()
+            await self.world.produce(transactional_id, epoch, rows[cut])
+        self._may_die()
+        return assignment.done(PreparedTransaction(transactional_id, 1, epoch), len(rows))
+
+    def _may_die(self) -> None:
+        if self.world.rng.random() < self.task_failures:
+            raise Died
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(coroutine)
+        task.add_done_callback(lambda each: each.cancelled() or each.exception())
+        self.tasks.add(task)
+        return task
+
+
+async def simulate(seed: int, *, times_out: bool) -> World:
+    rng = random.Random(seed)
+    world = World(rng, times_out=times_out)
+    drivers: list[Driver] = []
+
+    async def turns(count: int) -> None:
+        for _ in range(count):
+            for _ in range(8):  # whoever can go on does, until all wait for the cluster
+                await asyncio.sleep(0)
+            if world.pending:
+                world.happen()
+            if rng.random() < 0.01:
+                world.time_out()
+
+    async def finish(task: asyncio.Future[Any]) -> BaseException | None:
+        for _ in range(20_000):
+            if task.done():
+                return asyncio.CancelledError() if task.cancelled() else task.exception()
+            await turns(1)
+        raise AssertionError(f"seed {seed}: it goes on and on")
+
+    living: list[asyncio.Task[None]] = []
+    for number in range(rng.randint(1, 6)):
+        driver = Driver(world, f"run{number}", batches=rng.randint(1, 5))
+        drivers.append(driver)
+        living.append(driver._spawn(driver.live()))
+        await turns(rng.randrange(120))
+        fate = rng.random()
+        if fate < 0.5:  # the driver dies; of its tasks some live on
+            living[-1].cancel()
+            for task in sorted(driver.tasks - {living[-1]}, key=lambda each: each.get_name()):
+                if rng.random() < 0.7:
+                    task.cancel()
+        elif fate < 0.7:
+            await finish(living[-1])
+        # else it goes on beside the next one
+    # The last run finds peace after a while: whoever else lives dies, and no transaction times out any more.
+    await turns(rng.randrange(100))
+    for driver in drivers:
+        for task in sorted(driver.tasks, key=lambda each: each.get_name()):
+            task.cancel()
+    world.times_out, world.is_calm = False, True
+    number = len(drivers)
+    while True:
+        last = Driver(world, f"run{number}", batches=2, task_failures=0.0)
+        error = await finish(asyncio.ensure_future(last.live()))
+        if error is None:
+            break
+        assert isinstance(error, SinkStopped), f"seed {seed}: {error!r}"
+        number += 1
+        assert number < len(drivers) + 6, f"seed {seed}: it never recovers, last by {error!r}"
+    while world.pending:
+        world.happen()
+    final = Driver(world, "final", batches=1, task_failures=0.0, speculation=0.0)
+    assert await finish(asyncio.ensure_future(final.live())) is None
+    return world
+
+
+def check(world: World, seed: int) -> None:
+    wrong = {row: world.committed[row] for row in range(world.row_count) if world.committed[row] != 1}
+    assert not wrong, f"seed {seed}: rows and how often they were committed: {wrong}"
+    assert set(world.committed) <= set(range(world.row_count))
+    still_open = [name for name, each in world.transactions.items() if each.rows is not None]
+    assert not still_open, f"seed {seed}: left open: {still_open}"
+
+
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("times_out", [False, True])
+def test_rows_are_committed_once_whatever_crashes(block: int, times_out: bool) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        check(asyncio.run(simulate(seed, times_out=times_out)), seed)
