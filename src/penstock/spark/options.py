@@ -167,7 +167,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("keyFormat", Use.READ, choice(*FORMATS), "bytes", "How keys are decoded."),
     Option("valueSchema", Use.READ, text, None, "The schema of values, in the words of their format."),
     Option("keySchema", Use.READ, text, None, "The schema of keys."),
+    Option("valueMessage", Use.READ, text, None, "The full name of the Protobuf message that values are."),
+    Option("keyMessage", Use.READ, text, None, "The same for keys."),
+    Option("valueSubject", Use.READ, text, None, "The subject of values in the registry; <topic>-value."),
+    Option("keySubject", Use.READ, text, None, "The subject of keys in the registry; <topic>-key."),
     Option("schemaRegistryUrl", Use.READ, text, None, "Where schemas are looked up, by the id at a record's head."),
+    Option("schemaRegistryLogin", Use.READ, text, None, "user:password for the registry.", is_secret=True),
     Option("poison", Use.READ, choice(*POISON), "fail", "What becomes of what cannot be decoded."),
     Option("deadLetterTopic", Use.READ, text, None, "Where it goes, with the reason in its headers."),
     # What is written

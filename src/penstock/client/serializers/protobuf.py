@@ -115,14 +115,14 @@ class ProtobufDeserializer:
         if kind is None:
             place = (schema_id, tuple(path))
             kind = self._classes.get(place) or self._classes.setdefault(
-                place, self._class_at(schema_id, path)
+                place, self.class_at(schema_id, path)
             )
         message = kind()
         message.ParseFromString(data[position:])
         return message
 
-    def _class_at(self, schema_id: int, path: Sequence[int]) -> type[Any]:
-        """The class of a message that only the registry knows."""
+    def class_at(self, schema_id: int, path: Sequence[int]) -> type[Any]:
+        """The class of a message that only the registry knows, by its place in a schema."""
         assert self._registry is not None
         pools = need("google.protobuf.descriptor_pool", extra="serializers")
         factory = need("google.protobuf.message_factory", extra="serializers")

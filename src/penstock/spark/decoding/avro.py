@@ -1,0 +1,118 @@
+"""Avro: each value by the schema that it was written with, as the schema of the query sees it.
+
+The schema of the query is fixed when the query starts. Values of another schema, which their registry's id names, are
+resolved by Avro's rules: a field that is gone takes its default, a new one is passed over, an int becomes a long. What
+cannot be resolved is bad, and so is a value with bytes left over, since these were written by some other schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.client.serializers.libraries import need
+from penstock.client.serializers.registry import Registry, Schema
+from penstock.spark.decoding.avro_types import Column, Parsed, column_of, parse
+from penstock.spark.decoding.base import Decoded, Decoder, all_bad, build_rows, read_rows
+from penstock.spark.decoding.framing import Framed, RegistryAt
+from penstock.spark.errors import BadOption
+
+PARSED_MAX = 256  # schemas that a process keeps
+
+
+@dataclasses.dataclass(frozen=True)
+class AvroDecoder(Decoder):
+    """Values without a head, all written by one schema."""
+
+    texts: tuple[str, ...]
+    """The schema of the query, after those that it refers to."""
+    written_by: tuple[str, ...] = ()
+    """The schema of the writer, likewise; nothing where it is the same."""
+
+    @classmethod
+    def of(cls, texts: tuple[str, ...]) -> AvroDecoder:
+        return cls(_column(texts).data_type, texts)
+
+    def _decode_present(self, column: pa.Array) -> Decoded:
+        values, bad = read_rows(column.to_pylist(), self._read)
+        return build_rows(values, _column(self.texts).build, bad)
+
+    @cached_property
+    def _read(self) -> Callable[[bytes], Any]:
+        fastavro = need("fastavro", extra="serializers")
+        schemaless_reader, in_memory = fastavro.schemaless_reader, io.BytesIO
+        writer = _bare(self.written_by or self.texts).schema
+        reader = _bare(self.texts).schema if self.written_by else None
+        tells = _bare(self.texts).tells
+        names = {"return_record_name": tells, "return_named_type": tells}
+
+        def read(data: bytes) -> Any:
+            stream = in_memory(data)
+            try:
+                value = schemaless_reader(stream, writer, reader, **names)
+            except (
+                EOFError,
+                IndexError,
+                OverflowError,
+                struct.error,
+            ) as error:  # with words for its authors only
+                raise ValueError("the bytes are no value of the schema, or not a whole one") from error
+            left = len(data) - stream.tell()
+            if left:
+                raise ValueError(f"{left} bytes are left after the value: it was written by another schema")
+            return value
+
+        return read
+
+
+@dataclasses.dataclass(frozen=True)
+class RegisteredAvroDecoder(Framed):
+    """Values with the id of their schema before them."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, registry: RegistryAt, texts: tuple[str, ...]) -> RegisteredAvroDecoder:
+        return cls(_column(texts).data_type, registry, texts)
+
+    def _decode_group(self, schema_id: int, bodies: pa.Array) -> Decoded:
+        schema = self.registry.client.schema(schema_id)
+        if schema.type != "AVRO":
+            words = f"schema {schema_id} is of type {schema.type}, and the query reads Avro"
+            return all_bad(len(bodies), self.arrow_type, words, "ValueError")
+        written_by = texts_of(self.registry.client, schema)
+        try:
+            _bare(written_by)
+        except BadOption as error:
+            return all_bad(len(bodies), self.arrow_type, f"schema {schema_id}: {error}", "ValueError")
+        same = written_by == self.texts
+        decoded = AvroDecoder(self.data_type, self.texts, () if same else written_by).decode(bodies)
+        if same or not decoded.bad:
+            return decoded
+        about = f"written by schema {schema_id}, read by the schema of the query"
+        return Decoded(decoded.values, [bad._replace(reason=f"{about}: {bad.reason}") for bad in decoded.bad])
+
+
+def texts_of(registry: Registry, schema: Schema) -> tuple[str, ...]:
+    """The schema after all that it refers to, each once."""
+    texts: dict[str, None] = {}
+    for reference in schema.references:
+        texts.update(dict.fromkeys(texts_of(registry, registry.schema_at(reference))))
+    texts[schema.text] = None
+    return tuple(texts)
+
+
+@lru_cache(PARSED_MAX)
+def _bare(texts: tuple[str, ...]) -> Parsed:
+    return parse(texts, keep_logical=False)
+
+
+@lru_cache(PARSED_MAX)
+def _column(texts: tuple[str, ...]) -> Column:
+    return column_of(parse(texts, keep_logical=True))

@@ -1,0 +1,111 @@
+"""Which decoder the options ask for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from harness.registry import RegistryInMemory
+from penstock.client.serializers import AvroSerializer, JsonSchemaSerializer
+from penstock.spark.decoding import decoder_of
+from penstock.spark.errors import BadOption
+from penstock.spark.options import Options, Use
+
+AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+JSON = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+
+def options(**said: str) -> Options:
+    return Options.read(
+        {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders", **said}, Use.BATCH_READ
+    )
+
+
+def type_of(column: str = "value", **said: str) -> str:
+    decoder = decoder_of(options(**said), column=column)
+    assert decoder is not None
+    return decoder.field(column).dataType.simpleString()
+
+
+def test_bytes_stay_bytes() -> None:
+    assert decoder_of(options()) is None
+    assert decoder_of(options(valueFormat="json", valueSchema="id INT"), column="key") is None
+
+
+def test_keys_and_values_have_formats_of_their_own() -> None:
+    said = {"keyFormat": "string", "valueFormat": "json", "valueSchema": "id BIGINT"}
+
+    assert type_of("key", **said) == "string"
+    assert type_of("value", **said) == "struct<id:bigint>"
+
+
+def test_json_takes_its_type_from_the_schema_of_the_reader() -> None:
+    schema = StructType([StructField("value", StructType([StructField("id", LongType())]))])
+
+    decoder = decoder_of(options(valueFormat="json"), schema)
+
+    assert decoder is not None
+    assert decoder.data_type == schema["value"].dataType
+
+
+def test_avro_takes_its_schema_from_options() -> None:
+    assert type_of(valueFormat="avro", valueSchema=json.dumps(AVRO)) == "struct<id:bigint>"
+
+
+@pytest.mark.parametrize(("format", "serializer"), [("avro", AvroSerializer), ("json", JsonSchemaSerializer)])
+def test_a_registry_has_the_schema_of_the_topic(
+    registry: RegistryInMemory, format: str, serializer: Any
+) -> None:
+    schema = AVRO if format == "avro" else JSON
+    data = serializer(registry.url, schema).for_topic("orders", is_key=False)({"id": 7})
+
+    decoder = decoder_of(options(valueFormat=format, schemaRegistryUrl=registry.url))
+
+    assert decoder is not None
+    assert decoder.data_type.simpleString() == "struct<id:bigint>"
+    decoded = decoder.decode(pa.array([data, b"\1" + data[1:]], pa.binary()))
+    assert decoded.values.to_pylist() == [{"id": 7}, None]
+    assert [bad.row for bad in decoded.bad] == [1]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"valueFormat": "json"}, "option valueFormat needs option valueSchema"),
+        ({"valueFormat": "protobuf"}, "FileDescriptorSet"),
+        ({"valueFormat": "arrow"}, "needs option valueSchema"),
+        ({"valueSchema": "id INT"}, "option valueSchema has no meaning"),
+        ({"valueFormat": "string", "valueSchema": "id INT"}, "option valueFormat is string"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(said: dict[str, str], words: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        decoder_of(options(**said))
+
+    assert words in str(refused.value)
+
+
+def test_a_subject_that_is_not_there_is_named(registry: RegistryInMemory) -> None:
+    with pytest.raises(BadOption, match="orders-value cannot be had"):
+        decoder_of(options(valueFormat="avro", schemaRegistryUrl=registry.url))
+
+
+def test_a_schema_of_another_kind_is_refused(registry: RegistryInMemory) -> None:
+    AvroSerializer(registry.url, AVRO).for_topic("orders", is_key=False)({"id": 7})
+
+    with pytest.raises(BadOption, match="is of type AVRO, and option valueFormat is json"):
+        decoder_of(options(valueFormat="json", schemaRegistryUrl=registry.url))
+
+
+def test_several_topics_have_no_subject_of_their_own(registry: RegistryInMemory) -> None:
+    said = {"subscribe": "a,b", "valueFormat": "avro", "schemaRegistryUrl": registry.url}
+
+    with pytest.raises(BadOption, match="say option valueSubject"):
+        decoder_of(options(**said))
+
+    AvroSerializer(registry.url, AVRO).for_topic("orders", is_key=False)({"id": 7})
+    assert type_of(**said, valueSubject="orders-value") == "struct<id:bigint>"
