@@ -37,9 +37,11 @@ class Pool:
         self._idle: list[tuple[_Key, Any]] = []
 
     @contextlib.contextmanager
-    def lend(self, kind: str, settings: Settings, make: Callable[[], Client]) -> Iterator[Client]:
+    def lend(
+        self, kind: str, settings: Settings, make: Callable[[], Client], *, is_new: bool = False
+    ) -> Iterator[Client]:
         key = kind, frozenset(settings.items())
-        client = self._take(key)
+        client = None if is_new else self._take(key)
         if client is None:
             client = make()
         try:
@@ -91,11 +93,12 @@ def _begin_anew() -> None:
     POOL._lock = threading.Lock()
 
 
-def consumer(settings: Settings) -> contextlib.AbstractContextManager[Consumer]:
-    """One without a group, which reads what it is told to and commits nothing."""
+def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.AbstractContextManager[Consumer]:
+    """One without a group, which reads what it is told to and commits nothing; none of those that were kept, if it is
+    to be new."""
     own = _known(settings, ConsumerSettings) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
-    return POOL.lend("consumer", own, lambda: Consumer(settings=own))
+    return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 
 
 def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from penstock import Consumer, errors
+from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
 from penstock.spark.options import Options
@@ -57,58 +58,71 @@ class RangeReader:
 
     def _fetched(self, wanted: Range) -> Iterator[pa.RecordBatch]:
         """What the client reads, with the client's columns."""
-        at = wanted.start
+        rest = wanted
         heard_s = time.monotonic()
-        with clients.consumer(self._options.settings) as consumer:
-            while at < wanted.end:
-                last: pa.RecordBatch | None = None
-                try:
-                    for batch in self._attempt(consumer, wanted, at):
+        is_first = True
+        while rest.size > 0:
+            last: pa.RecordBatch | None = None
+            try:
+                # A client that was kept may have an old picture of the cluster, so after an error it is a new one.
+                with clients.consumer(self._options.settings, is_new=not is_first) as consumer:
+                    for batch in self._attempt(consumer, rest):
                         last = batch
                         yield batch
-                    return
-                except errors.PenstockError as error:
-                    if last is not None:
-                        at = last.column("offset")[-1].as_py() + 1
-                        heard_s = time.monotonic()
-                    is_last_chance = time.monotonic() - heard_s > self._patience_s
-                    at = self._go_on(consumer, wanted._replace(start=at), error, is_last_chance)
+                return
+            except errors.PenstockError as error:
+                is_first = False
+                if last is not None:
+                    rest = rest._replace(start=last.column("offset")[-1].as_py() + 1)
+                    heard_s = time.monotonic()
+                is_patient = time.monotonic() - heard_s < self._patience_s
+                rest = self._rest_after(error, rest, is_patient=is_patient)
 
-    def _attempt(self, consumer: Consumer, wanted: Range, at: int) -> Iterator[pa.RecordBatch]:
-        partition = wanted.partition
+    def _attempt(self, consumer: Consumer, rest: Range) -> Iterator[pa.RecordBatch]:
+        partition = rest.partition
         consumer.assign([partition])
-        consumer.seek(partition, at)
+        consumer.seek(partition, rest.start)
         timeout = min(QUIET_S, self._patience_s)
-        return iter(consumer.read({partition: wanted.end}, headers="headers" in self._names, timeout=timeout))
+        return iter(consumer.read({partition: rest.end}, headers="headers" in self._names, timeout=timeout))
 
-    def _go_on(
-        self, consumer: Consumer, rest: Range, error: errors.PenstockError, is_last_chance: bool
-    ) -> int:
-        """Where to go on after an error; the range's end where all the rest is lost."""
-        if isinstance(error, errors.UnknownTopicOrPartition):
-            return self._lose(rest, rest.end, "the partition is gone")
+    def _rest_after(self, error: errors.PenstockError, rest: Range, *, is_patient: bool) -> Range:
+        """What is left to read after an error; nothing where all the rest is lost."""
         if not _may_pass(error):
             raise error
         try:
-            first = consumer.beginning_offsets(rest.partition)[rest.partition]
-            end = consumer.end_offsets(rest.partition)[rest.partition]
-        except errors.UnknownTopicOrPartition:
-            return self._lose(rest, rest.end, "the partition is gone")
+            ends = self._ends(rest.partition)
         except errors.PenstockError as other:
-            if is_last_chance or not _may_pass(other):
-                raise
-            return rest.start
+            if not is_patient or not other.retriable:
+                raise error from other
+            return rest
+        if ends is None:
+            return self._lose(rest, rest.end, "the partition is gone")
+        first, end = ends
         if rest.start < first:
             return self._lose(rest, min(first, rest.end), f"the log begins at offset {first} now")
         if rest.start >= end:
             return self._lose(rest, rest.end, f"the log ends at offset {end}")
-        if is_last_chance:
+        if not is_patient:
             raise error
-        return rest.start
+        return rest
 
-    def _lose(self, rest: Range, to: int, why: str) -> int:
+    def _ends(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """The first offset of the log and the one behind its last; None where there is no such partition."""
+        committed_only = self._options.settings.get("isolation.level", "").lower() == "read_committed"
+        with clients.admin(self._options.settings) as admin:
+            try:
+                first = admin.list_offsets({partition: "earliest"})[partition]
+                end = admin.list_offsets({partition: "latest"}, read_committed=committed_only)[partition]
+            except errors.ItemsFailed as failed:
+                cause = failed.failures[partition]
+                if isinstance(cause, errors.UnknownTopicOrPartition):
+                    return None
+                raise cause from failed
+        return first.offset, end.offset
+
+    def _lose(self, rest: Range, to: int, why: str) -> Range:
         losses.report([f"{rest._replace(end=to)} cannot be read: {why}"], fails=self._fails)
-        return to
+        return rest._replace(start=to)
 
 
 def _may_pass(error: errors.PenstockError) -> bool:
