@@ -4,7 +4,8 @@
         spark = penstock.spark.session("orders", master=cluster.url)
 
 It is Spark's own cluster, in processes of its own, so what runs on it runs on any. Everything listens on loopback
-unless a host is named. The cluster ends with the process that made it (see `children`); what its processes say is in `folder`.
+unless a host is named. The cluster ends with the process that made it (see `children`); what its processes say is in
+`folder`.
 """
 
 from __future__ import annotations

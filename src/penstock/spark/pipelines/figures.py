@@ -1,0 +1,146 @@
+"""What a query has done so far, from what Spark reports after every micro-batch; sans-IO.
+
+`QueryFigures` is what screens show and what the registry keeps. It is fed with Spark's own progress objects as plain
+JSON, each once, in the order of their batches; reports that are fed twice are known by their batch and time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Offsets = dict[str, dict[str, int]]
+
+
+@dataclass(slots=True)
+class QueryFigures:
+    name: str
+    state: str = "starting"
+    batch: int = -1
+    rows_in: int = 0
+    rows_in_per_second: float = 0.0
+    rows_done_per_second: float = 0.0
+    """How fast its last batch worked, which is what it could do; `rows_in_per_second` is what came."""
+    rows_out: int | None = None
+    """None where the sink does not tell."""
+    batch_ms: int = 0
+    lag: int | None = None
+    """Records that are there and not yet read; None as long as the source has not told."""
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    watermark: str | None = None
+    goal: int | None = None
+    """Records that were there when the query began; what is read of them is `done`."""
+    done: int = 0
+    offsets: Offsets = field(default_factory=dict)
+    """What the next batch begins with."""
+    _last: tuple[int, str] = (-1, "")
+    _target: Offsets | None = None
+
+    def take(self, progress: Mapping[str, Any]) -> bool:
+        """Whether this report was new; one of an earlier batch is not."""
+        key = (int(progress["batchId"]), str(progress["timestamp"]))
+        if key <= self._last:
+            return False
+        self._last = key
+        self.state = "running"
+        self.batch = key[0]
+        self.batch_ms = int(progress.get("batchDuration", 0))
+        self.rows_in += int(progress.get("numInputRows", 0))
+        self.rows_in_per_second = _number(progress.get("inputRowsPerSecond"))
+        self.rows_done_per_second = _number(progress.get("processedRowsPerSecond"))
+        self._take_output(progress.get("sink") or {})
+        self._take_state(progress.get("stateOperators") or [])
+        self.watermark = (progress.get("eventTime") or {}).get("watermark", self.watermark)
+        self._take_sources(progress.get("sources") or [])
+        return True
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of what was there at the beginning is read."""
+        if self.goal is None:
+            return None
+        return 1.0 if self.goal <= 0 else min(1.0, self.done / self.goal)
+
+    def as_json(self) -> dict[str, Any]:
+        facts = asdict(self)
+        facts["fraction"] = self.fraction
+        return {name: value for name, value in facts.items() if not name.startswith("_")}
+
+    def _take_output(self, sink: Mapping[str, Any]) -> None:
+        written = int(sink.get("numOutputRows", -1))
+        if written >= 0:
+            self.rows_out = (self.rows_out or 0) + written
+
+    def _take_state(self, operators: list[Mapping[str, Any]]) -> None:
+        self.state_rows = sum(int(operator.get("numRowsTotal", 0)) for operator in operators)
+        self.state_bytes = sum(_state_bytes(operator) for operator in operators)
+        self.late_rows += sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in operators)
+
+    def _take_sources(self, sources: list[Mapping[str, Any]]) -> None:
+        ends = _merged(source.get("endOffset") for source in sources)
+        latest = _merged(source.get("latestOffset") for source in sources)
+        if ends is None:
+            return
+        self.offsets = ends
+        if latest is None:
+            return
+        self.lag = _between(ends, latest)
+        if self._target is None:
+            self._target = latest
+            self.goal = self.rows_in + self.lag
+        self.done = (self.goal or 0) - _between(ends, self._target)
+
+
+def _merged(texts: Iterable[Any]) -> Offsets | None:
+    """Of all sources that tell offsets of topics; None where none of them does."""
+    told = [offsets for text in texts if (offsets := read_offsets(text)) is not None]
+    merged: Offsets = {}
+    for offsets in told:
+        for topic, partitions in offsets.items():
+            known = merged.setdefault(topic, {})
+            for index, offset in partitions.items():  # of two readers of one topic the slower one counts
+                known[index] = min(offset, known.get(index, offset))
+    return merged if told else None
+
+
+def _between(start: Offsets, end: Offsets) -> int:
+    """How many records lie between them. A partition that `start` does not know begins at its beginning."""
+    return sum(
+        max(0, offset - start.get(topic, {}).get(index, 0))
+        for topic, partitions in end.items()
+        for index, offset in partitions.items()
+    )
+
+
+def read_offsets(text: Any) -> Offsets | None:
+    """`{"orders": {"0": 17}}`, which Spark gives as text or as what it is; None for offsets of other sources."""
+    try:
+        told = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or not all(isinstance(partitions, dict) for partitions in told.values()):
+        return None
+    # What begins with @ is said of topics, and none of them.
+    offsets = {topic: partitions for topic, partitions in told.items() if not topic.startswith("@")}
+    if not all(isinstance(offset, int) for partitions in offsets.values() for offset in partitions.values()):
+        return None
+    return offsets or None
+
+
+def _state_bytes(operator: Mapping[str, Any]) -> int:
+    """RocksDB's files where they are told, which is what state takes on disk; the JVM's memory otherwise."""
+    metrics = operator.get("customMetrics") or {}
+    return int(metrics.get("rocksdbSstFileSize") or operator.get("memoryUsedBytes", 0))
+
+
+def _number(value: Any) -> float:
+    """Spark writes NaN and Infinity for a batch that took no time."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if number == number and abs(number) != float("inf") else 0.0

@@ -1,0 +1,88 @@
+"""Of the pages that Spark writes about a failure, the line that helps."""
+
+from __future__ import annotations
+
+from penstock.spark.pipelines.causes import cause_of
+
+IN_A_FUNCTION = """\
+[STREAM_FAILED] Query [id = 36214983, runId = ff05e5fd] terminated with exception: [PYTHON_EXCEPTION] An exception was \
+thrown from the Python worker: Traceback (most recent call last):
+  File "/orders.py", line 10, in price
+    return 1 / int(value)
+           ~~^~~~~~~~~~~~
+ZeroDivisionError: division by zero
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: bad [id = 36214983, runId = ff05e5fd]
+Current Committed Offsets: {org.apache.PythonMicroBatchStream@33: {"in": {"0": 40, "1": 7}, "@ids": {"in": "p-aC"}}}
+Current Available Offsets: {org.apache.PythonMicroBatchStream@33: {"in": {"0": 100, "1": 7}, "@ids": {"in": "p-aC"}}}
+
+Current State: ACTIVE
+"""
+
+BEHIND_A_STUMBLE_OF_SPARKS = """\
+[STREAM_FAILED] Query [id = c2, runId = 53] terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed to plan \
+Python data source initialize source: Traceback (most recent call last):
+  File "/site-packages/pyspark/sql/datasource_internal.py", line 50, in _streamReader
+    return datasource.streamReader(schema=schema)
+penstock.spark.errors.BadOption: subscribe: there is no such topic: orders
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/site-packages/pyspark/sql/streaming/python_streaming_source_runner.py", line 295, in main
+UnboundLocalError: cannot access local variable 'reader' where it is not associated with a value
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Current Committed Offsets: {}
+Current Available Offsets: {}
+"""
+
+OF_SPARKS_OWN = """\
+[STREAM_FAILED] Query [id = c2, runId = 53] terminated with exception: [STREAMING_STATEFUL_OPERATOR_MISMATCH] The \
+state of the checkpoint is of another query. SQLSTATE: 42K03 SQLSTATE: XXKST
+=== Streaming Query ===
+Current Committed Offsets: {}
+"""
+
+
+def test_what_a_users_function_raised_is_told_with_the_records_that_were_being_read() -> None:
+    cause = cause_of(IN_A_FUNCTION)
+
+    assert str(cause) == "ZeroDivisionError: division by zero (it was reading in-0 from 40 to 100)"
+
+
+def test_what_spark_stumbled_over_comes_before_its_stumble() -> None:
+    cause = cause_of(BEHIND_A_STUMBLE_OF_SPARKS)
+
+    assert str(cause) == "BadOption: subscribe: there is no such topic: orders"
+
+
+def test_what_spark_found_itself_is_told_in_its_words() -> None:
+    assert str(cause_of(OF_SPARKS_OWN)) == "The state of the checkpoint is of another query."
+
+
+def test_an_exception_without_words_is_told_by_its_name() -> None:
+    story = 'Traceback (most recent call last):\n  File "/x.py", line 1, in f\n    assert x\nAssertionError\n'
+
+    assert cause_of(story).words == "AssertionError"
+
+
+def test_the_cause_that_was_given_with_from_is_the_one_that_was_meant() -> None:
+    story = (
+        'Traceback (most recent call last):\n  File "/x.py", line 1, in f\nKeyError: 1\n\n'
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "/x.py", line 2, in f\nValueError: no price for 1\n'
+    )
+
+    assert cause_of(story).words == "ValueError: no price for 1"
+
+
+def test_of_many_partitions_some_are_named_and_the_rest_counted() -> None:
+    partitions = ", ".join(f'"{index}": 9' for index in range(9))
+    told = f'x\n=== Streaming Query ===\nCurrent Available Offsets: {{S@1: {{"in": {{{partitions}}}}}}}\n'
+
+    words = str(cause_of(told))
+
+    assert "in-0 from the beginning to 9" in words
+    assert words.endswith("and 3 more)")

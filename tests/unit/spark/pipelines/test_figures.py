@@ -1,0 +1,107 @@
+"""What a query has done, from Spark's reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.spark.pipelines.figures import QueryFigures, read_offsets
+
+
+def report(batch: int, *, end: int, latest: int, rows: int, **more: Any) -> dict[str, Any]:
+    source = {
+        "startOffset": None,
+        "endOffset": {"orders": {"0": end}, "@ids": {"orders": "x"}},
+        "latestOffset": {"orders": {"0": latest}},
+    }
+    return {
+        "batchId": batch,
+        "timestamp": f"2026-01-01T00:00:{batch:02}.000Z",
+        "batchDuration": 250,
+        "numInputRows": rows,
+        "inputRowsPerSecond": "NaN",
+        "processedRowsPerSecond": 400.0,
+        "sources": [source],
+        "sink": {"numOutputRows": 3},
+        **more,
+    }
+
+
+def test_rows_add_up_over_batches() -> None:
+    figures = QueryFigures("counts")
+
+    figures.take(report(0, end=100, latest=300, rows=100))
+    figures.take(report(1, end=200, latest=300, rows=100))
+
+    assert (figures.rows_in, figures.rows_out, figures.batch) == (200, 6, 1)
+
+
+def test_a_report_that_was_seen_already_counts_once() -> None:
+    figures = QueryFigures("counts")
+
+    assert figures.take(report(0, end=100, latest=300, rows=100))
+    assert not figures.take(report(0, end=100, latest=300, rows=100))
+    assert figures.rows_in == 100
+
+
+def test_lag_is_what_is_there_and_not_read() -> None:
+    figures = QueryFigures("counts")
+
+    figures.take(report(0, end=100, latest=300, rows=100))
+
+    assert figures.lag == 200
+
+
+def test_the_bar_goes_to_the_end_of_what_was_there_at_the_start_however_much_comes_later() -> None:
+    figures = QueryFigures("counts")
+
+    figures.take(report(0, end=100, latest=400, rows=50))  # it began at 50
+    assert (figures.goal, figures.done) == (350, 50)
+    figures.take(report(1, end=300, latest=9000, rows=200))
+    assert figures.fraction == 250 / 350
+    figures.take(report(2, end=5000, latest=9000, rows=4700))
+    assert figures.fraction == 1.0
+
+
+def test_there_is_no_bar_where_no_source_tells_how_much_there_is() -> None:
+    figures = QueryFigures("rate")
+    foreign = {"startOffset": 0, "endOffset": 17, "latestOffset": 18}
+
+    figures.take(report(0, end=1, latest=1, rows=17, sources=[foreign]))
+
+    assert (figures.fraction, figures.lag, figures.rows_in) == (None, None, 17)
+
+
+def test_state_is_told_in_rows_and_bytes() -> None:
+    figures = QueryFigures("counts")
+    operators = [
+        {"numRowsTotal": 5, "memoryUsedBytes": 100, "customMetrics": {"rocksdbSstFileSize": 4096}},
+        {"numRowsTotal": 2, "memoryUsedBytes": 300, "numRowsDroppedByWatermark": 1},
+    ]
+
+    figures.take(report(0, end=1, latest=1, rows=1, stateOperators=operators))
+
+    assert (figures.state_rows, figures.state_bytes, figures.late_rows) == (7, 4396, 1)
+
+
+def test_a_batch_that_took_no_time_has_no_rate_rather_than_an_endless_one() -> None:
+    figures = QueryFigures("counts")
+
+    figures.take(report(0, end=1, latest=1, rows=1, inputRowsPerSecond="Infinity"))
+
+    assert figures.rows_in_per_second == 0.0
+
+
+def test_what_goes_into_json_comes_from_fields_that_users_know() -> None:
+    figures = QueryFigures("counts")
+    figures.take(report(0, end=100, latest=300, rows=100))
+
+    facts = figures.as_json()
+
+    assert facts["offsets"] == {"orders": {"0": 100}}
+    assert not [name for name in facts if name.startswith("_")]
+
+
+def test_offsets_come_as_text_too() -> None:
+    assert read_offsets('{"orders": {"0": 17}}') == {"orders": {"0": 17}}
+    assert read_offsets("17") is None
+    assert read_offsets("nonsense") is None
