@@ -1,0 +1,186 @@
+"""Joins. A record of the left parent has index 0, of the right parent 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.streams import topology as t
+from penstock.streams.interpret.operators import Operator, TableOperator, Tables
+from penstock.streams.interpret.state import State
+from penstock.streams.nouns import Change, Headers, Record
+
+Changed = Iterator[Record[Any, Change[Any]]]
+
+LEFT, RIGHT = 0, 1
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A record of one side that others may still meet."""
+
+    key: Any
+    value: Any
+    timestamp_ms: int
+    met: bool
+
+
+class JoinStreams(Operator[t.StreamJoin]):
+    """Each side's records wait for the other side's, as long as a record that is not late can meet them."""
+
+    def __init__(self, node: t.StreamJoin, tables: Tables) -> None:
+        super().__init__(node, tables)
+        left, right = node.parents
+        self._places = State(left.key, None)
+        self._serdes = (left.value, right.value)
+        self._waiting: tuple[dict[bytes, list[_Waiting]], ...] = ({}, {})
+        self.stream_time_ms = -1
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
+        if record.value is None:
+            return
+        gives_alone = self._gives_alone(parent)
+        if record.key is None:
+            if gives_alone:
+                yield record.with_value(self._joined(record.key, parent, record.value, None))
+            return
+        if record.timestamp_ms == self.stream_time_ms:
+            yield from self._unmet(record.headers)
+        if self._is_closed(parent, record.timestamp_ms):
+            return
+        before_ms, after_ms = self._reach(parent)
+        place = self._places.place(record.key)
+        met = False
+        for other in self._waiting[1 - parent].get(place, ()):
+            if record.timestamp_ms - before_ms <= other.timestamp_ms <= record.timestamp_ms + after_ms:
+                met = other.met = True
+                value = self._joined(record.key, parent, record.value, self._read(1 - parent, other.value))
+                yield Record(record.key, value, max(record.timestamp_ms, other.timestamp_ms), record.headers)
+        kept = _Waiting(
+            record.key, self._write(parent, record.value), record.timestamp_ms, met or not gives_alone
+        )
+        # Those of one key in order of time, the earlier come first among equals.
+        line = self._waiting[parent].setdefault(place, [])
+        line.append(kept)
+        line.sort(key=lambda waiting: waiting.timestamp_ms)
+
+    def _unmet(self, headers: Headers) -> Iterator[Record[Any, Any]]:
+        """Records that no other can meet any more, and which have met none; and room for those that come."""
+        alone = []
+        for side, places in enumerate(self._waiting):
+            for place, line in places.items():
+                for waiting in line:
+                    if not waiting.met and self._is_closed(side, waiting.timestamp_ms):
+                        waiting.met = True
+                        alone.append((waiting.timestamp_ms, side, place, waiting))
+        alone.sort(key=lambda found: found[:3])
+        for timestamp_ms, side, _, waiting in alone:
+            value = self._joined(waiting.key, side, self._read(side, waiting.value), None)
+            yield Record(waiting.key, value, timestamp_ms, headers)
+        within = self.node.within
+        keeps_ms = within.before_ms + within.after_ms + within.grace_ms
+        for places in self._waiting:
+            for line in places.values():
+                line[:] = [found for found in line if found.timestamp_ms + keeps_ms >= self.stream_time_ms]
+
+    def _gives_alone(self, side: int) -> bool:
+        return self.node.kind == "outer" or (self.node.kind == "left" and side == LEFT)
+
+    def _reach(self, side: int) -> tuple[int, int]:
+        """How far back and forward a record of this side looks."""
+        within = self.node.within
+        return (within.before_ms, within.after_ms) if side == LEFT else (within.after_ms, within.before_ms)
+
+    def _is_closed(self, side: int, timestamp_ms: int) -> bool:
+        return timestamp_ms + self._reach(side)[1] + self.node.within.grace_ms < self.stream_time_ms
+
+    def _joined(self, key: Any, side: int, own: Any, other: Any) -> Any:
+        return self.node.joiner(key, own, other) if side == LEFT else self.node.joiner(key, other, own)
+
+    def _write(self, side: int, value: Any) -> Any:
+        serde = self._serdes[side]
+        return value if serde is None else serde.encode(value)
+
+    def _read(self, side: int, value: Any) -> Any:
+        serde = self._serdes[side]
+        return value if serde is None else serde.decode(value)
+
+
+class JoinTable(Operator[t.StreamTableJoin]):
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        if parent == RIGHT or record.value is None:
+            return
+        found = None if record.key is None else self.tables.state_of(self.node.parents[1]).get(record.key)
+        if found is not None or self.node.kind == "left":
+            yield record.with_value(self.node.joiner(record.key, record.value, found))
+
+
+class JoinGlobalTable(Operator[t.GlobalJoin]):
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        if parent == RIGHT or record.value is None:
+            return
+        key = self.node.selector(record.key, record.value)
+        found = None if key is None else self.tables.state_of(self.node.parents[1]).get(key)
+        if found is not None or self.node.kind == "left":
+            yield record.with_value(self.node.joiner(record.key, record.value, found))
+
+
+class JoinTables(TableOperator[t.TableJoin]):
+    def receive(self, record: Record[Any, Any], parent: int) -> Changed:
+        key = record.key
+        (left, left_ms), (right, right_ms) = (
+            self.tables.state_of(node).with_timestamp(key) for node in self.node.parents
+        )
+        joined = None
+        if _is_there(self.node.kind, left, right):
+            joined = self.node.joiner(key, left, right)
+        timestamp_ms = max(record.timestamp_ms, left_ms, right_ms)
+        yield from self.state.change(key, joined, timestamp_ms, record.headers)
+
+
+class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
+    """Keeps which rows of the left table refer to each key of the right one."""
+
+    def __init__(self, node: t.ForeignKeyJoin, tables: Tables) -> None:
+        super().__init__(node, tables)
+        self._right = State(node.parents[1].key, None)
+        self._referring: dict[bytes, dict[bytes, Any]] = {}
+        self._refers: dict[bytes, bytes] = {}
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Changed:
+        if parent == RIGHT:
+            referring = self._referring.get(self._right.place(record.key), {})
+            for place in sorted(referring):
+                yield from self._join(referring[place], record)
+            return
+        place = self.state.place(record.key)
+        if place in self._refers:
+            del self._referring[self._refers.pop(place)][place]
+        if record.value.new is not None:
+            foreign = self.node.selector(record.key, record.value.new)
+            if foreign is not None:
+                target = self._refers[place] = self._right.place(foreign)
+                self._referring.setdefault(target, {})[place] = record.key
+        yield from self._join(record.key, record)
+
+    def _join(self, key: Any, record: Record[Any, Any]) -> Changed:
+        """The row of one left key, as both tables are now."""
+        left_table, right_table = (self.tables.state_of(node) for node in self.node.parents)
+        left, left_ms = left_table.with_timestamp(key)
+        foreign = None if left is None else self.node.selector(key, left)
+        right, right_ms = (None, -1) if foreign is None else right_table.with_timestamp(foreign)
+        joined = self.node.joiner(key, left, right) if _is_there(self.node.kind, left, right) else None
+        yield from self.state.change(key, joined, max(record.timestamp_ms, left_ms, right_ms), record.headers)
+
+
+def _is_there(kind: t.JoinKind, left: Any, right: Any) -> bool:
+    """Whether a join has a row, by which sides there are."""
+    match kind:
+        case "inner":
+            return left is not None and right is not None
+        case "left":
+            return left is not None
+        case "outer":
+            return left is not None or right is not None

@@ -1,0 +1,42 @@
+"""What every operator of the interpreter is: a thing that receives a record and gives any number of them.
+
+The engine asks for one record after the other and sends each on before it asks for the next, so an operator's state
+is that of the moment in which it gives a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.streams.interpret.state import State
+from penstock.streams.nouns import Record
+from penstock.streams.topology import Node
+
+N = TypeVar("N", bound=Node)
+
+
+class Tables(Protocol):
+    """Where the state of tables is found: the state of a node that gives a table."""
+
+    def state_of(self, node: Node) -> State: ...
+
+
+class Operator(Generic[N]):
+    """One node at work."""
+
+    def __init__(self, node: N, tables: Tables) -> None:
+        self.node = node
+        self.tables = tables
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        """What comes of a record from the parent with this index."""
+        raise TypeError(f"{self.node!r} receives nothing")
+
+
+class TableOperator(Operator[N]):
+    """An operator that gives a table, and holds it."""
+
+    def __init__(self, node: N, tables: Tables) -> None:
+        super().__init__(node, tables)
+        self.state = State(node.key, node.value)

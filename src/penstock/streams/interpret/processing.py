@@ -1,0 +1,232 @@
+"""Processors, their stores and their timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.streams import topology as t
+from penstock.streams.interpret.operators import Operator, Tables
+from penstock.streams.interpret.state import State
+from penstock.streams.nouns import Duration, Record, TopologyError, Windowed, milliseconds
+from penstock.streams.processors import Clock, Processor
+from penstock.streams.serdes import SessionWindowed, TimeWindowed
+from penstock.streams.stores import Store
+
+
+class KeyValues:
+    """A key-value store; see `processors.KeyValueState`."""
+
+    def __init__(self, store: Store[Any, Any]) -> None:
+        self._state = State(store.key, store.value)
+
+    def get(self, key: Any) -> Any:
+        return self._state.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self._state.put(key, value, 0)
+
+    def delete(self, key: Any) -> Any:
+        old = self._state.get(key)
+        self._state.put(key, None, 0)
+        return old
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        begin = b"" if first is None else self._state.place(first)
+        end = None if last is None else self._state.place(last)
+        for key, value in list(self._state.items()):
+            if self._state.place(key) >= begin and (end is None or self._state.place(key) <= end):
+                yield key, value
+
+
+class WindowValues:
+    """A window store; see `processors.WindowState`. It forgets by the greatest window that was put into it."""
+
+    def __init__(self, store: Store[Any, Any]) -> None:
+        assert store.window_ms is not None
+        assert store.retention_ms is not None
+        self._window_ms, self._retention_ms = store.window_ms, store.retention_ms
+        self._keys = State(store.key, None)
+        self._state = State(TimeWindowed(store.key, store.window_ms), store.value)
+        self._latest_ms = -1
+
+    def get(self, key: Any, start_ms: int) -> Any:
+        return None if self._is_gone(start_ms) else self._state.get(self._window(key, start_ms))
+
+    def put(self, key: Any, value: Any, start_ms: int) -> None:
+        self._latest_ms = max(self._latest_ms, start_ms)
+        if not self._is_gone(start_ms):
+            self._state.put(self._window(key, start_ms), value, start_ms)
+
+    def fetch(self, key: Any, first_ms: int, last_ms: int) -> Iterator[tuple[int, Any]]:
+        place = self._keys.place(key)
+        for window, value in self.items():
+            if self._keys.place(window.key) == place and first_ms <= window.start_ms <= last_ms:
+                yield window.start_ms, value
+
+    def items(self) -> Iterator[tuple[Windowed[Any], Any]]:
+        for window, value in list(self._state.items()):
+            if not self._is_gone(window.start_ms):
+                yield window, value
+
+    def _window(self, key: Any, start_ms: int) -> Windowed[Any]:
+        return Windowed(key, start_ms, start_ms + self._window_ms)
+
+    def _is_gone(self, start_ms: int) -> bool:
+        return start_ms <= self._latest_ms - self._retention_ms
+
+
+class SessionValues:
+    """A session store; see `processors.SessionState`."""
+
+    def __init__(self, store: Store[Any, Any]) -> None:
+        assert store.retention_ms is not None
+        self._retention_ms = store.retention_ms
+        self._keys = State(store.key, None)
+        self._state = State(SessionWindowed(store.key), store.value)
+        self._latest_ms = -1
+
+    def get(self, key: Windowed[Any]) -> Any:
+        return None if self._is_gone(key) else self._state.get(key)
+
+    def put(self, key: Windowed[Any], value: Any) -> None:
+        self._latest_ms = max(self._latest_ms, key.end_ms)
+        if not self._is_gone(key):
+            self._state.put(key, value, key.end_ms)
+
+    def delete(self, key: Windowed[Any]) -> None:
+        self._state.put(key, None, key.end_ms)
+
+    def find(self, key: Any, first_end_ms: int, last_start_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+        place = self._keys.place(key)
+        for session, value in list(self._state.items()):
+            is_met = session.end_ms >= first_end_ms and session.start_ms <= last_start_ms
+            if is_met and not self._is_gone(session) and self._keys.place(session.key) == place:
+                yield session, value
+
+    def _is_gone(self, session: Windowed[Any]) -> bool:
+        return session.end_ms <= self._latest_ms - self._retention_ms
+
+
+def store_for(store: Store[Any, Any]) -> KeyValues | WindowValues | SessionValues:
+    match store.kind:
+        case "key-value":
+            return KeyValues(store)
+        case "window":
+            return WindowValues(store)
+        case "session":
+            return SessionValues(store)
+
+
+@dataclass(slots=True, eq=False)
+class _Timer:
+    """Fires once when its time has come, however far beyond; then waits for the next multiple of its interval."""
+
+    clock: Clock
+    every_ms: int
+    next_ms: int
+    callback: Callable[[int], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def fire(self, now_ms: int) -> None:
+        missed = (now_ms - self.next_ms) // self.every_ms
+        self.next_ms += (missed + 1) * self.every_ms
+        self.callback(now_ms)
+
+
+class Surroundings(Tables, Protocol):
+    """What a processor can ask of who runs it."""
+
+    application_id: str
+    wall_time_ms: int
+    topic: str | None
+    offset: int | None
+
+    def stream_time_of(self, node: t.Node) -> int: ...
+
+    def store_named(self, store: Store[Any, Any]) -> Any: ...
+
+    def send_on(self, node: t.Node, record: Record[Any, Any]) -> None: ...
+
+
+class ProcessRecords(Operator[t.Process]):
+    """A processor at work. What it forwards goes on at once."""
+
+    def __init__(self, node: t.Process, surroundings: Surroundings) -> None:
+        super().__init__(node, surroundings)
+        self._around = surroundings
+        self._record: Record[Any, Any] | None = None
+        self._stores = {store.name: surroundings.store_named(store) for store in node.stores}
+        self.timers: list[_Timer] = []
+        self.application_id = surroundings.application_id
+        self._processor: Processor[Any, Any, Any, Any] = node.processor()
+        self._processor.context = self
+        self._processor.init(self)
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        self._record = record
+        try:
+            self._processor.process(record)
+        finally:
+            self._record = None
+        return iter(())
+
+    def fire(self, clock: Clock, now_ms: int) -> None:
+        for timer in list(self.timers):
+            if timer.clock == clock and not timer.is_cancelled and timer.next_ms <= now_ms:
+                timer.fire(now_ms)
+        self.timers = [timer for timer in self.timers if not timer.is_cancelled]
+
+    def close(self) -> None:
+        self._processor.close()
+
+    # What follows is the processor's `Context`.
+
+    def forward(self, record: Record[Any, Any]) -> None:
+        if not isinstance(record, Record):
+            raise TypeError(f"{self.node.name}: a processor forwards a Record, not {record!r}")
+        if self.node.keeps_key and self._record is not None and record.key != self._record.key:
+            raise TopologyError(f"{self.node.name} must leave keys as they are: use process to change them")
+        self._around.send_on(self.node, record)
+
+    def store(self, name: str) -> Any:
+        if name not in self._stores:
+            there = ", ".join(self._stores) or "none"
+            raise TopologyError(f"{self.node.name} was declared with other stores than {name}: {there}")
+        return self._stores[name]
+
+    def schedule(
+        self, every: Duration, callback: Callable[[int], None], *, clock: Clock = "stream"
+    ) -> _Timer:
+        every_ms = milliseconds(every, "the interval of a timer", at_least=1)
+        if clock not in ("stream", "wall"):
+            raise TopologyError(f"a timer goes by `stream` or `wall` time, not by {clock!r}")
+        # Stream time begins with the first record, which fires at once; the wall clock has been running.
+        next_ms = 0 if clock == "stream" else self._around.wall_time_ms + every_ms
+        timer = _Timer(clock, every_ms, next_ms, callback)
+        self.timers.append(timer)
+        return timer
+
+    @property
+    def stream_time_ms(self) -> int:
+        return self._around.stream_time_of(self.node)
+
+    @property
+    def wall_time_ms(self) -> int:
+        return self._around.wall_time_ms
+
+    @property
+    def topic(self) -> str | None:
+        return self._around.topic
+
+    @property
+    def partition(self) -> int | None:
+        return None if self._around.topic is None else 0
+
+    @property
+    def offset(self) -> int | None:
+        return self._around.offset

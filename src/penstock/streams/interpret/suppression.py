@@ -1,0 +1,45 @@
+"""Suppress: changes of a table that wait for more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.client.errors import IllegalState
+from penstock.streams import topology as t
+from penstock.streams.interpret.operators import TableOperator, Tables
+from penstock.streams.nouns import Change, Record
+
+
+class SuppressChanges(TableOperator[t.Suppress]):
+    """One change of a key waits at a time, the last; it goes by the time of the first."""
+
+    def __init__(self, node: t.Suppress, tables: Tables) -> None:
+        super().__init__(node, tables)
+        self._waiting: dict[bytes, tuple[int, Record[Any, Change[Any]]]] = {}
+        self.stream_time_ms = -1
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
+        place = self.state.place(record.key)
+        since_ms = record.key.end_ms if self.node.until_window_closes else record.timestamp_ms
+        if place in self._waiting:
+            since_ms = self._waiting[place][0]
+        self._waiting[place] = (since_ms, record)
+        while self._waiting:
+            first = min(self._waiting, key=lambda place: (self._waiting[place][0], place))
+            if self._waiting[first][0] > self.stream_time_ms - self.node.limit_ms and not self._is_full():
+                return
+            _, change = self._waiting.pop(first)
+            new = change.value.new
+            # A window that is gone before it closed was never given: nobody has to hear that it is gone.
+            if new is not None or not self.node.until_window_closes:
+                yield from self.state.change(change.key, new, change.timestamp_ms, change.headers)
+
+    def _is_full(self) -> bool:
+        most = self.node.max_records
+        if most is None or len(self._waiting) <= most:
+            return False
+        if self.node.full == "stop":
+            raise IllegalState(f"{self.node.name} holds back more than {most} records")
+        return True
