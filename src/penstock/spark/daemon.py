@@ -37,8 +37,8 @@ MODULES = (
 
 def preload() -> None:
     for module in MODULES:
-        # One that another version of Spark does not have is imported by the worker that needs it, if any does.
-        with contextlib.suppress(ImportError):
+        # One that fails, or that another version of Spark does not have, is for the worker that needs it to tell of.
+        with contextlib.suppress(Exception):
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # so that a worker's collections leave the pages alone that it shares with this process

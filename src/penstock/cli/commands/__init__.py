@@ -32,7 +32,7 @@ PANELS = {
         "users",
     ),
     "Watching": ("top",),
-    "Pipelines": ("spark",),
+    "Pipelines": ("pipeline", "spark"),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),
 }

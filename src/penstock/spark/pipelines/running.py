@@ -159,7 +159,7 @@ def default_checkpoint(directory: Path, name: str) -> str:
 
 
 def _news(query: Any, *, since: int, is_active: bool) -> list[Any]:
-    """Reports that may be new. Spark is asked for all that it keeps only where the last one tells that some were missed."""
+    """Reports that may be new. All that Spark keeps are asked for only where the last tells that some were missed."""
     last = query.lastProgress
     if last is None:
         return []

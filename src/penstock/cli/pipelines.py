@@ -1,0 +1,257 @@
+"""`penstock pipeline`: run a program until it ends or is told to, and see and stop those of other processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.connection import SERVERS_VARIABLE
+from penstock.cli.failures import FAILED, Refusal
+from penstock.cli.output import Column, Output, count_of, say, show_bytes, show_count, show_duration
+
+if TYPE_CHECKING:
+    from penstock.spark.pipelines.registry import Entry
+    from penstock.spark.pipelines.running import Run
+
+LOOK_SECONDS = 0.25
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_pipeline(
+    file: str,
+    *,
+    name: str | None,
+    master: str | None,
+    brokers: str | None,
+    checkpoint: str | None,
+    settings: Mapping[str, str],
+    is_once: bool,
+    output: Output,
+) -> int:
+    """Run the program of a file; the exit status."""
+    from penstock.spark.pipelines import loading, registry
+    from penstock.spark.pipelines.running import Run, default_checkpoint
+    from penstock.spark.sessions import DEFAULT_MASTER, MASTER_VARIABLE, session
+
+    if brokers is not None:  # before the program is loaded, which asks for it
+        os.environ[SERVERS_VARIABLE] = brokers
+    if master is not None:
+        os.environ[MASTER_VARIABLE] = master
+    chosen = os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
+    program = loading.load(Path(file))
+    name = name or program.name
+    directory = registry.state_directory()
+    entry = registry.Entry(
+        name=name,
+        pid=os.getpid(),
+        file=str(Path(file).resolve()),
+        master=chosen,
+        checkpoint=checkpoint or default_checkpoint(directory, name),
+        log=str(directory / f"{name}.log"),
+        started_ms=time.time_ns() // 1_000_000,
+    )
+    ending = Ending()
+    with registry.Registration(directory, entry) as registration, ending:
+        Path(entry.log).write_bytes(b"")  # what an earlier run said has been read or never will be
+        if not output.as_json:
+            say(f"{name}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
+        spark = session(name, master=chosen, settings=settings, log=entry.log)
+        run = Run(program, spark, name=name, checkpoint=entry.checkpoint, is_once=is_once)
+        try:
+            if not ending.is_asked:
+                run.start()
+            entry.state = "running"
+            _watch(run, registration, ending, output)
+            if ending.is_asked:
+                entry.state = "stopping"
+                registration.write()
+                if not output.as_json:
+                    say(f"{name}: stopping after the batch at hand")
+                run.stop()
+            _conclude(name, run, output)
+        except BaseException:
+            run.stop(batch_seconds=0.0)
+            say(f"{name}: Spark's own words are in {entry.log}")
+            raise
+        finally:
+            spark.stop()
+    return 0
+
+
+class Ending:
+    """Ctrl-C and SIGTERM, heard once as a wish to end in order, and the second time as they are."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[signal.Signals, Any] = {}
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._asked.wait(seconds)
+
+    def __enter__(self) -> Ending:
+        for number in ENDING:
+            self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+        self._asked.set()
+
+
+def _watch(run: Run, registration: Any, ending: Ending, output: Output) -> None:
+    from penstock.cli.pipeline_screen import screen_for
+
+    with screen_for(registration.entry.name, output) as screen:
+        is_active = bool(run.watched)
+        while is_active:
+            is_active = run.look()
+            screen.show(run.figures)
+            queries = [figures.as_json() for figures in run.figures]
+            if queries != registration.entry.queries:
+                registration.entry.queries = queries
+                registration.write()
+            if is_active and ending.wait(LOOK_SECONDS):
+                return
+
+
+def _conclude(name: str, run: Run, output: Output) -> None:
+    for figures in run.figures:
+        written = "" if figures.rows_out is None else f", {count_of(figures.rows_out, 'row')} written"
+        facts = {"pipeline": name, "event": "end", **figures.as_json()}
+        output.result(
+            f"{figures.name}: {figures.state} after batch {figures.batch}; "
+            f"{count_of(figures.rows_in, 'record')} read{written}",
+            facts,
+        )
+    sys.stdout.flush()
+
+
+# -- those of other processes
+
+
+def list_pipelines(output: Output) -> None:
+    from penstock.spark.pipelines import registry
+
+    entries = registry.running(registry.state_directory())
+    output.table(
+        [
+            "name",
+            "state",
+            "pid",
+            "master",
+            "queries",
+            Column("rows_per_second", "rows/s", show_rate),
+            Column("lag", None, show_count),
+            Column("running_ms", "running", show_duration),
+        ],
+        [_row(entry) for entry in entries],
+        empty="No pipeline runs here. `penstock pipeline run FILE` runs one.",
+    )
+
+
+def show_status(names: tuple[str, ...], output: Output) -> None:
+    from penstock.spark.pipelines import registry
+
+    entries = registry.running(registry.state_directory())
+    chosen = [_find(entries, name) for name in names] if names else entries
+    output.table(
+        [
+            "pipeline",
+            "query",
+            "state",
+            "batch",
+            Column("rows_in", "rows in", show_count),
+            Column("rows_in_per_second", "in/s", show_rate),
+            Column("rows_out", "rows out", show_count),
+            Column("batch_ms", "last batch", show_duration),
+            Column("lag", None, show_count),
+            Column("state_rows", "state rows", show_count),
+            Column("state_bytes", "state size", show_bytes),
+            Column("fraction", "caught up", lambda value: f"{value:.0%}"),
+        ],
+        [
+            (
+                entry.name,
+                query["name"],
+                query["state"],
+                query["batch"],
+                query["rows_in"],
+                query["rows_in_per_second"],
+                query["rows_out"],
+                query["batch_ms"],
+                query["lag"],
+                query["state_rows"],
+                query["state_bytes"],
+                query["fraction"],
+            )
+            for entry in chosen
+            for query in entry.queries
+        ],
+        empty="No query runs yet." if chosen else "No pipeline runs here.",
+    )
+
+
+def stop_pipelines(names: tuple[str, ...], *, timeout: float, output: Output) -> None:
+    from penstock.spark.pipelines import registry
+
+    directory = registry.state_directory()
+    entries = registry.running(directory)
+    stopping = [_find(entries, name) for name in names]
+    for entry in stopping:
+        os.kill(entry.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    with output.progress("waiting for the batches at hand"):
+        for entry in stopping:
+            while registry.is_held(directory, entry.name):
+                if time.monotonic() > deadline:
+                    raise Refusal(
+                        f"{entry.name} (process {entry.pid}) was told to stop and has not, in {timeout:.0f} seconds; "
+                        "`penstock pipeline status` shows what it is at"
+                    )
+                time.sleep(LOOK_SECONDS)
+    for entry in stopping:
+        output.result(
+            f"{entry.name} is stopped", {"pipeline": entry.name, "pid": entry.pid, "state": "stopped"}
+        )
+
+
+def show_rate(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _find(entries: list[Entry], name: str) -> Entry:
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    known = ", ".join(entry.name for entry in entries) or "none"
+    raise Refusal(f"no pipeline {name} runs here; running: {known}", status=FAILED)
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    lags = [query["lag"] for query in entry.queries if query["lag"] is not None]
+    return (
+        entry.name,
+        entry.state,
+        entry.pid,
+        entry.master,
+        len(entry.queries),
+        sum(query["rows_in_per_second"] for query in entry.queries),
+        sum(lags) if lags else None,
+        time.time_ns() // 1_000_000 - entry.started_ms,
+    )
