@@ -96,25 +96,25 @@ def _begin_anew() -> None:
 def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.AbstractContextManager[Consumer]:
     """One without a group, which reads what it is told to and commits nothing; none of those that were kept, if it is
     to be new."""
-    own = _known(settings, ConsumerSettings) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+    own = known(settings, ConsumerSettings) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
     return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 
 
 def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:
-    own = _known(settings, ProducerSettings)
+    own = known(settings, ProducerSettings)
     return POOL.lend("producer", own, lambda: Producer(settings=own))
 
 
 def admin(settings: Settings) -> contextlib.AbstractContextManager[Admin]:
-    own = _known(settings, AdminSettings)
+    own = known(settings, AdminSettings)
     return POOL.lend("admin", own, lambda: Admin(settings=own))
 
 
 _KINDS = (ConsumerSettings, ProducerSettings, AdminSettings)
 
 
-def _known(
+def known(
     settings: Settings, kind: type[ConsumerSettings | ProducerSettings | AdminSettings]
 ) -> dict[str, object]:
     """Without what only clients of another kind know: one set of options serves them all. What none of them knows

@@ -92,15 +92,18 @@ def to_json(entry: Entry) -> bytes:
 
 
 def of_json(value: bytes) -> Entry:
-    said = json.loads(value)
-    if said["kind"] == "claim":
-        return Claim(said["sink"], said["run"], said["replaces"])
-    if said["kind"] == "decision":
-        tasks = [
-            TaskWrote(partition, rows, None if text is None else PreparedTransaction.parse(text))
-            for partition, rows, text in said["tasks"]
-        ]
-        return Decision(said["sink"], said["run"], said["batch"], tuple(tasks))
+    try:
+        said = json.loads(value)
+        if said["kind"] == "claim":
+            return Claim(said["sink"], said["run"], said["replaces"])
+        if said["kind"] == "decision":
+            tasks = [
+                TaskWrote(partition, rows, None if text is None else PreparedTransaction.parse(text))
+                for partition, rows, text in said["tasks"]
+            ]
+            return Decision(said["sink"], said["run"], said["batch"], tuple(tasks))
+    except (ValueError, KeyError, TypeError) as error:
+        raise SinkStopped(f"the log of decisions holds {value[:100]!r}, which no sink wrote") from error
     raise SinkStopped(
         f"the log of decisions holds {said['kind']!r}, which only a later version of Penstock knows"
     )
@@ -160,16 +163,11 @@ class Place:
     run: str
     batch: int
     partition: int
-    attempt: tuple[int, int] = (0, 0)
-    """Of the stage, and of the task in it."""
-
-    @property
-    def is_first_attempt(self) -> bool:
-        return self.attempt == (0, 0)
+    attempt: int = 0
 
     def transactional_id(self, prefix: str) -> str:
         """Another one for every attempt: one that is still running somewhere must not fence the one that counts."""
-        retried = "" if self.is_first_attempt else f".{self.attempt[0]}.{self.attempt[1]}"
+        retried = f".{self.attempt}" if self.attempt else ""
         return f"{ids_of(prefix, self.sink)}{self.run}-{self.partition}{retried}"
 
 

@@ -41,14 +41,14 @@ TIDY_EVERY_BATCHES = 100  # what a worker that was given up opens later must not
 class Port(Protocol):
     """What the protocol needs of a cluster."""
 
-    async def append(self, entry: Entry) -> None:
-        """To the log of decisions; returns when it will not be lost. May stand there twice."""
+    async def append(self, entry: Entry) -> int:
+        """To the log of decisions; its offset, when it will not be lost. May stand there twice."""
 
-    async def read(self, ledger: Ledger) -> Ledger:
-        """What the ledger is with all that the log holds by now."""
+    async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
+        """What the ledger is with all that the log holds by now, and with the entry at `through` in any case."""
 
-    async def complete(self, transaction: PreparedTransaction, *, commit: bool) -> bool:
-        """End a prepared transaction; whether it has ended so, now or before."""
+    async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
+        """End prepared transactions; of each, whether it has ended so, now or before."""
 
     async def open_ids(self, prefix: str) -> list[str]:
         """Transactional ids with that prefix whose transactions are open."""
@@ -93,9 +93,8 @@ async def assign(port: Port, ledger: Ledger, place: Place) -> Assignment:
     if decided is None:
         return Assignment(place, ledger, None, is_written=False, before=None)
     task = decided.task(place.partition)
-    is_written = (
-        task is None or task.transaction is None or await port.complete(task.transaction, commit=True)
-    )
+    own = [] if task is None or task.transaction is None else [task.transaction]
+    is_written = all(await port.complete(own, commit=True))
     return Assignment(place, ledger, decided, is_written, None if is_written else task)
 
 
@@ -103,8 +102,8 @@ async def _hold(port: Port, ledger: Ledger, run: str) -> Ledger:
     """Hold the sink for the run. When this returns, no other run can decide what is not decided in the ledger."""
     ledger = await port.read(ledger)
     while ledger.holder != run:
-        await port.append(may_claim(ledger, run))
-        ledger = await port.read(ledger)
+        offset = await port.append(may_claim(ledger, run))
+        ledger = await port.read(ledger, through=offset)
     return ledger
 
 
@@ -112,15 +111,13 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
     """Decide the batch and end its transactions. Raises `Superseded` where it was not decided."""
     decision = decide(done, batch)
     start = max(each.position for each in done)
-    await port.append(decision)
-    ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start))
+    offset = await port.append(decision)
+    ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start), through=offset)
     if ledger.decision != decision:
         raise Superseded(
             f"another run of query {decision.sink} has taken over ({ledger.holder}): batch {batch} is for it to commit"
         )
-    is_committed = await asyncio.gather(
-        *(port.complete(transaction, commit=True) for transaction in decision.transactions)
-    )
+    is_committed = await port.complete(decision.transactions, commit=True)
     if not all(is_committed):
         lost = [
             str(each) for each, is_so in zip(decision.transactions, is_committed, strict=True) if not is_so
@@ -131,7 +128,7 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
             " again: it will write these again. Let the broker grant transaction.two.phase.commit.enable, or raise its"
             " transaction.max.timeout.ms"
         )
-    is_repeated = any(not each.place.is_first_attempt for each in done)
+    is_repeated = any(each.place.attempt for each in done)
     if is_repeated or any(each.is_first_batch for each in done) or batch % TIDY_EVERY_BATCHES == 0:
         runs = frozenset().union(*(each.past_runs for each in done)) | {decision.run}
         await _tidy(port, decision.sink, runs, decision, prefix=prefix)
@@ -145,12 +142,12 @@ async def abort(port: Port, done: Sequence[Done], batch: int, *, prefix: str) ->
         return  # nobody knows anything; the next run finds what is open
     place = done[0].place
     start = max(each.position for each in done)
-    await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
-    ledger = await port.read(Ledger.held_by(place.sink, place.run, start))
+    offset = await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
+    ledger = await port.read(Ledger.held_by(place.sink, place.run, start), through=offset)
     if ledger.decision is not None and ledger.decision.batch >= batch:
         return  # by this run after all, or by one that took over and looks after what was left
     wrote = [each.wrote.transaction for each in done if each.wrote is not None]
-    await asyncio.gather(*(port.complete(each, commit=False) for each in wrote if each is not None))
+    await port.complete([each for each in wrote if each is not None], commit=False)
     await _tidy(port, place.sink, frozenset({place.run}), done[0].decided, prefix=prefix)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,15 +107,21 @@ class World:
 
     # -- what the protocol asks
 
-    async def append(self, entry: Entry) -> None:
-        await self.ask(lambda: self.log.append(to_json(entry)))
+    async def append(self, entry: Entry) -> int:
+        def append() -> int:
+            self.log.append(to_json(entry))
+            return len(self.log) - 1
 
-    async def read(self, ledger: Ledger) -> Ledger:
+        return int(await self.ask(append))
+
+    async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
         found = await self.ask(lambda: list(enumerate(self.log))[ledger.position :])
+        assert not found or through <= found[-1][0]
         return ledger.after_all((offset, of_json(value)) for offset, value in found)
 
-    async def complete(self, transaction: PreparedTransaction, *, commit: bool) -> bool:
-        return bool(await self.ask(lambda: self._complete(transaction, commit)))
+    async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
+        asked = [self.ask(functools.partial(self._complete, each, commit)) for each in transactions]
+        return list(await asyncio.gather(*asked))
 
     def _complete(self, prepared: PreparedTransaction, is_commit: bool) -> bool:
         current = self.transactions[prepared.transactional_id]
@@ -207,7 +214,7 @@ class Driver:
         while True:
             copies = 2 if self.world.rng.random() < self.speculation else 1
             attempts = [
-                self._spawn(self._attempt(Place(SINK, self.run, batch, partition, (0, attempt + copy)), rows))
+                self._spawn(self._attempt(Place(SINK, self.run, batch, partition, attempt + copy), rows))
                 for copy in range(copies)
             ]
             attempt += copies

@@ -1,0 +1,140 @@
+"""The topic `__penstock_spark`, where sinks note who holds them and what was decided. Compacted, one partition.
+
+An entry is appended with acks=all and read back from the partition's leader, so what is acknowledged is read by
+everyone who asks later. It is asked as an Admin asks: again, until its time is up, where an error may pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from dataclasses import replace
+from typing import Any
+
+from penstock.client import errors
+from penstock.client.admin.calls import AdminCalls, Call, Newest
+from penstock.client.cluster import TopicPartition
+from penstock.protocol.apis import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.records.kernel import build_batch, iterate_records, read_headers
+from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, of_json, to_json
+
+TOPIC = "__penstock_spark"
+PARTITION = TopicPartition(TOPIC, 0)
+REPLICAS_MAX = 3
+CONFIG = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    # A segment is compacted after it is full: the log is read from its start by whoever begins.
+    "segment.bytes": str(4 * 2**20),
+}
+FETCH_BYTES = 8 * 2**20
+ALL_REPLICAS = -1
+PATIENCE_S = 180.0  # a broker that goes away for a minute comes back within it
+LOOK_AGAIN_S = 0.01
+
+# The last versions that name topics by name; ids would have to be asked for.
+BY_NAME = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
+
+
+class DecisionsAdmin(AdminCalls):
+    """The calls of an Admin that are about the log of decisions."""
+
+    async def append(self, entry: Entry) -> int:
+        call = self._begin(f"write to {TOPIC}", PATIENCE_S)
+        record = (int(time.time() * 1000), entry.key.encode(), to_json(entry), ())
+        data = PartitionProduceData(index=PARTITION.partition, records=build_batch([record]))
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=ALL_REPLICAS,
+            timeout_ms=call.request_ms(),
+            topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+        )
+
+        async def attempt() -> int:
+            response = await self._ask_leader(call, request, ApiKey.PRODUCE)
+            told = response.responses[0].partition_responses[0]
+            _check(told.error_code)
+            return int(told.base_offset)
+
+        return await call.repeat(attempt)
+
+    async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
+        call = self._begin(f"read {TOPIC}", PATIENCE_S)
+        end: int | None = None
+        while True:
+            told = await call.repeat(functools.partial(self._fetch, call, ledger.position))
+            if end is None:
+                end = max(told.high_watermark, through + 1)
+            before = ledger.position
+            ledger = _after(ledger, memoryview(told.records or b""))
+            if ledger.position >= end:
+                return ledger
+            if (
+                ledger.position == before
+            ):  # acknowledged, but a leader that has just begun may not tell of it yet
+                if call.left_ms() == 0:
+                    raise errors.TimedOut(f"{PARTITION} does not come to offset {end}")
+                await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _fetch(self, call: Call, position: int) -> Any:
+        """What the leader tells of the partition from there on."""
+        partition = FetchPartition(
+            partition=PARTITION.partition, fetch_offset=position, partition_max_bytes=FETCH_BYTES
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=FETCH_BYTES,
+            isolation_level=0,
+            topics=[FetchTopic(topic=TOPIC, partitions=[partition])],
+        )
+        try:
+            response = await self._ask_leader(call, request, ApiKey.FETCH)
+        except errors.UnknownTopicOrPartition:
+            await self._create(call)
+            response = await self._ask_leader(call, request, ApiKey.FETCH)
+        _check(response.error_code)
+        told = response.responses[0].partitions[0]
+        if told.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise SinkStopped(
+                f"{TOPIC} has no offset {position} any more: somebody deleted it, or records of it"
+            )
+        _check(told.error_code)
+        return told
+
+    async def _ask_leader(self, call: Call, request: Any, key: ApiKey) -> Any:
+        leader = (await call.find_leaders([PARTITION]))[PARTITION]
+        if isinstance(leader, errors.PenstockError):
+            raise leader
+        return await call.ask_node(leader, request, newest=Newest(key, BY_NAME[key]))
+
+    async def _create(self, call: Call) -> None:
+        replicas = min(REPLICAS_MAX, len(self._client.cluster.nodes) or 1)
+        with contextlib.suppress(errors.TopicAlreadyExists):
+            await self.create_topic(  # type: ignore[attr-defined]  # of TopicsAdmin, which stands beside this
+                TOPIC, partitions=1, replication_factor=replicas, config=CONFIG, timeout=call.left_s()
+            )
+
+
+def _check(code: ErrorCode) -> None:
+    if code is not ErrorCode.NONE:
+        raise errors.of(code, about=PARTITION)
+
+
+def _after(ledger: Ledger, records: memoryview) -> Ledger:
+    """With what was fetched. Entries of other sinks are not even parsed."""
+    own = f":{ledger.sink}:".encode()
+    at = 0
+    for header in read_headers(records):
+        for record in iterate_records(records, at):
+            is_own = record.key is not None and own in bytes(record.key)
+            if is_own and record.offset >= ledger.position and record.value is not None:
+                ledger = ledger.after(record.offset, of_json(bytes(record.value)))
+        at += header.size_bytes
+        ledger = replace(ledger, position=max(ledger.position, header.last_offset + 1))
+    return ledger

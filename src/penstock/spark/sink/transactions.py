@@ -1,0 +1,151 @@
+"""A sink's way to its cluster: the log of decisions, the ends of transactions, and producers for tasks.
+
+`SinkAdmin` is the port of `protocol`. In a task it lives on a thread of its own and is kept for the next one, with what
+it has read of the log; a commit runs in a process that Spark starts for it alone, so there everything happens on one
+loop, over as few connections as there can be (`run`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from penstock.client import errors
+from penstock.client.admin.aio import Admin
+from penstock.client.admin.configs import ConfigResource
+from penstock.client.admin.transactions import TransactionState
+from penstock.client.background import Background
+from penstock.client.cluster_client import CoordinatorKind
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.sync import Producer
+from penstock.client.settings import AdminSettings, ProducerSettings
+from penstock.runtime import loop
+from penstock.spark.clients import known
+from penstock.spark.sink.decision import Ledger, Place
+from penstock.spark.sink.decisions import PATIENCE_S, DecisionsAdmin
+from penstock.spark.sink.protocol import Assignment, assign
+
+T = TypeVar("T")
+
+Settings = Mapping[str, object]
+
+PATIENCE = {"max.block.ms": "180000", "delivery.timeout.ms": "180000"}
+"""What the producers of a sink have in place of a minute, so that a broker may be away for that long."""
+TIMEOUT = "transaction.timeout.ms"
+TWO_PHASE = "transaction.two.phase.commit.enable"
+
+
+class SinkAdmin(DecisionsAdmin, Admin):
+    """An Admin that can do what a sink asks for."""
+
+    async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
+        ids = [each.transactional_id for each in transactions if not each.is_empty]
+        if ids:  # all at once, where one by one each would ask for its own coordinator
+            deadline_ms = self._client.deadline(round(PATIENCE_S * 1000))
+            await self._client.coordinators(CoordinatorKind.TRANSACTION, ids, deadline_ms=deadline_ms)
+        return await asyncio.gather(*(self._complete(each, commit=commit) for each in transactions))
+
+    async def _complete(self, transaction: PreparedTransaction, *, commit: bool) -> bool:
+        try:
+            await self.complete_transaction(transaction, commit=commit, timeout=PATIENCE_S)
+        except (errors.TransactionNotCommitted, errors.TransactionNotAborted):
+            return False
+        return True
+
+    async def open_ids(self, prefix: str) -> list[str]:
+        listed = await self.list_transactions(states=[TransactionState.ONGOING], timeout=PATIENCE_S)
+        return [each.transactional_id for each in listed if each.transactional_id.startswith(prefix)]
+
+    async def fence(self, transactional_id: str) -> None:
+        await self.fence_producer(transactional_id, timeout=PATIENCE_S)
+
+    async def longest_timeout_ms(self) -> str:
+        """How long the brokers let a transaction be open that is not of two phases."""
+        cluster = await self.describe_cluster(timeout=PATIENCE_S)
+        broker = ConfigResource.broker(cluster.brokers[0].id)
+        described = await self.describe_configs(
+            [broker], names=["transaction.max.timeout.ms"], timeout=PATIENCE_S
+        )
+        return str(described[broker]["transaction.max.timeout.ms"].value)
+
+
+def run(settings: Settings, work: Callable[[SinkAdmin], Awaitable[T]]) -> T:
+    """Do it with an admin that is made for it."""
+
+    async def main() -> T:
+        async with SinkAdmin.of(_admin_settings(settings)) as admin:
+            return await work(admin)
+
+    return loop.run(main())
+
+
+class SinkConnection:
+    """What a worker process keeps of one cluster between tasks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = dict(settings)
+        self._background = Background("penstock-sink")
+        self._admin = SinkAdmin.of(_admin_settings(settings))
+        self._ledgers: dict[str, Ledger] = {}
+        self._has_two_phases = True
+        """Until the broker says otherwise."""
+        self._longest_ms: str | None = None
+
+    def assign(self, place: Place) -> Assignment:
+        ledger = self._ledgers.get(place.sink, Ledger(place.sink))
+        assignment = self._background.call(assign(self._admin, ledger, place))
+        self._ledgers[place.sink] = assignment.ledger
+        return assignment
+
+    def begin(self, transactional_id: str, *, is_two_phase: bool) -> Producer:
+        """A producer in a transaction that may stay open: without limit, where the broker leaves its end to others and
+        somebody is sure to come; else for as long as the broker allows."""
+        if TIMEOUT in self._settings:
+            return self._begin(transactional_id, {})
+        if is_two_phase and self._has_two_phases:
+            try:
+                return self._begin(transactional_id, {TWO_PHASE: "true"})
+            except errors.TwoPhaseCommitUnavailable:
+                self._has_two_phases = False
+        if self._longest_ms is None:
+            self._longest_ms = self._background.call(self._admin.longest_timeout_ms())
+        return self._begin(transactional_id, {TIMEOUT: self._longest_ms})
+
+    def _begin(self, transactional_id: str, settings: Settings) -> Producer:
+        own = PATIENCE | known(self._settings, ProducerSettings) | {"transactional.id": transactional_id}
+        producer = Producer(settings=own | dict(settings))
+        try:
+            producer.begin()
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def close(self) -> None:
+        if self._background.is_running and not self._background.is_left_behind:
+            self._background.call(self._admin.close())
+        self._background.close()
+
+
+def connection(settings: Settings) -> SinkConnection:
+    """That of this process to a cluster. Whoever meets an exception lets go of it by `forget`."""
+    key = os.getpid(), frozenset(settings.items())
+    found = _CONNECTIONS.get(key)
+    if found is None:
+        found = _CONNECTIONS[key] = SinkConnection(settings)
+    return found
+
+
+def forget(settings: Settings) -> None:
+    found = _CONNECTIONS.pop((os.getpid(), frozenset(settings.items())), None)
+    if found is not None:
+        found.close()
+
+
+_CONNECTIONS: dict[tuple[int, frozenset[tuple[str, object]]], SinkConnection] = {}
+
+
+def _admin_settings(settings: Settings) -> AdminSettings:
+    return AdminSettings.of(None, known(settings, AdminSettings), {})

@@ -1,0 +1,279 @@
+"""What Spark calls to write: a writer of batches and one of streams, each at least once or exactly once.
+
+Spark pickles a writer to its tasks and commits on another object in another process, so a writer knows only what it was
+made of; the rest travels in messages. Which query, run and batch a task works for stands in properties of Spark whose
+names are internal: a test holds them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.sync import Producer
+from penstock.spark import clients
+from penstock.spark.errors import BadOption, SparkError
+from penstock.spark.options import Options
+from penstock.spark.sink import protocol, transactions
+from penstock.spark.sink.decision import Done, Place, ids_of
+from penstock.spark.sink.rows import check_schema, records_of
+
+EXACTLY_ONCE = "exactly-once"
+AT_LEAST_ONCE = "at-least-once"
+PREFIX = "penstock"
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"  # of a stream's jobs, the id of the run
+
+
+def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    if overwrite:
+        raise BadOption("a topic is not overwritten: rows are only ever added; write with mode append")
+    rows = RowWriter.of(options, schema)
+    if (options.get("guarantee") or AT_LEAST_ONCE) == EXACTLY_ONCE:
+        return TransactionalBatchWriter(rows, uuid.uuid4().hex)
+    return BatchWriter(rows)
+
+
+def stream_writer(options: Options, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    """Also where `overwrite` is set, as in output mode complete: the rows of every batch are added, as the connector
+    does it."""
+    rows = RowWriter.of(options, schema)
+    if (options.get("guarantee") or EXACTLY_ONCE) == EXACTLY_ONCE:
+        return ExactlyOnceWriter(rows)
+    return StreamWriter(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWriter:
+    """Rows into records: what all writers have in common."""
+
+    settings: dict[str, str]
+    topic: str | None
+    columns: tuple[str, ...]
+    prefix: str
+
+    @classmethod
+    def of(cls, options: Options, schema: StructType) -> RowWriter:
+        topic = options.get("topic")
+        prefix = options.get("transactionalIdPrefix") or PREFIX
+        return cls(options.settings, topic, check_schema(schema, topic), prefix)
+
+    def send(self, producer: Producer, batch: pa.RecordBatch) -> None:
+        send_arrow(producer, records_of(batch, self.columns), topic=self.topic)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
+        """At least once; how many rows there were."""
+        rows = 0
+        with clients.producer(transactions.PATIENCE | self.settings) as producer:
+            for batch in iterator:
+                self.send(producer, batch)
+                rows += batch.num_rows
+            producer.flush()
+        return rows
+
+    def write_transaction(
+        self, iterator: Iterator[pa.RecordBatch], transactional_id: str, *, is_two_phase: bool
+    ) -> tuple[PreparedTransaction | None, int]:
+        """Into a transaction that stays open for somebody else to end; none where there are no rows."""
+        connection = transactions.connection(self.settings)
+        producer: Producer | None = None
+        rows = 0
+        try:
+            for batch in iterator:
+                if batch.num_rows:
+                    if producer is None:
+                        producer = connection.begin(transactional_id, is_two_phase=is_two_phase)
+                    self.send(producer, batch)
+                    rows += batch.num_rows
+            return None if producer is None else producer.prepare_transaction(), rows
+        finally:
+            if producer is not None:
+                producer.close()  # which aborts what was not prepared
+
+
+@dataclass
+class RowsWritten(WriterCommitMessage):
+    rows: int
+
+
+@dataclass
+class Prepared(WriterCommitMessage):
+    rows: int
+    transaction: PreparedTransaction | None
+
+
+@dataclass
+class TaskDone(WriterCommitMessage):
+    done: Done
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """At least once: what a task wrote before it failed stays, and is written again."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return RowsWritten(self._rows.write(iterator))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """At least once: a batch that is replayed is written again."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return RowsWritten(self._rows.write(iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing is left to do."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """What is written stays."""
+
+
+class TransactionalBatchWriter(DataSourceArrowWriter):
+    """All rows of a job, or none: one transaction for each task, committed at the end. Nobody runs a job again after
+    its driver has died, so there is nothing to remember, and transactions that nobody ended must not stay for ever."""
+
+    def __init__(self, rows: RowWriter, job: str) -> None:
+        self._rows = rows
+        self._job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = _context()
+        place = Place(self._job, "batch", 0, context.partitionId(), context.attemptNumber())
+        transactional_id = place.transactional_id(self._rows.prefix)
+        transaction, rows = self._rows.write_transaction(iterator, transactional_id, is_two_phase=False)
+        return Prepared(rows, transaction)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        prepared = _prepared(messages)
+
+        async def commit(admin: transactions.SinkAdmin) -> None:
+            if not all(await admin.complete(prepared, commit=True)):
+                raise SparkError(
+                    "a part of the rows was not committed: its transaction was open for longer than the broker allows;"
+                    " raise kafka.transaction.timeout.ms, and the broker's transaction.max.timeout.ms with it"
+                )
+            await self._tidy(admin)
+
+        transactions.run(self._rows.settings, commit)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        prepared = _prepared(messages)
+
+        async def abort(admin: transactions.SinkAdmin) -> None:
+            await admin.complete(prepared, commit=False)
+            await self._tidy(admin)
+
+        transactions.run(self._rows.settings, abort)
+
+    async def _tidy(self, admin: transactions.SinkAdmin) -> None:
+        """What attempts that were killed have left open."""
+        for each in await admin.open_ids(ids_of(self._rows.prefix, self._job)):
+            await admin.fence(each)
+
+
+class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+    """A micro-batch as a whole, once, whatever is killed: see `protocol`."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        place = _place(_context())
+        settings = self._rows.settings
+        try:
+            assignment = transactions.connection(settings).assign(place)
+            if assignment.is_written:
+                rows = sum(batch.num_rows for batch in iterator)
+                return TaskDone(assignment.done(None, rows))
+            transaction, rows = self._rows.write_transaction(
+                iterator, place.transactional_id(self._rows.prefix), is_two_phase=True
+            )
+            return TaskDone(assignment.done(transaction, rows))
+        except BaseException:
+            transactions.forget(settings)
+            raise
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        done = _done(messages)
+        prefix = self._rows.prefix
+        transactions.run(
+            self._rows.settings, lambda admin: protocol.commit(admin, done, batchId, prefix=prefix)
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        done = _done(messages)
+        prefix = self._rows.prefix
+        transactions.run(
+            self._rows.settings, lambda admin: protocol.abort(admin, done, batchId, prefix=prefix)
+        )
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "write() runs in a task"
+    return context
+
+
+def _place(context: TaskContext) -> Place:
+    found = {name: context.getLocalProperty(name) for name in (QUERY_ID, RUN_ID, BATCH_ID)}
+    for name, value in found.items():
+        if value is None:
+            raise SparkError(
+                f"this Spark does not tell tasks {name}, without which a batch cannot be written exactly once; set the"
+                f" option guarantee to {AT_LEAST_ONCE}"
+            )
+    query, run, batch = map(str, found.values())
+    return Place(query, run, int(batch), context.partitionId(), context.attemptNumber())
+
+
+def _done(messages: Sequence[WriterCommitMessage | None]) -> list[Done]:
+    return [message.done for message in messages if isinstance(message, TaskDone)]
+
+
+def _prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTransaction]:
+    return [
+        message.transaction
+        for message in messages
+        if isinstance(message, Prepared) and message.transaction is not None
+    ]
+
+
+def send_arrow(producer: Producer, batch: pa.RecordBatch, *, topic: str | None) -> None:
+    """Row by row, until the producer takes batches."""
+    names = batch.schema.names
+    columns = {
+        name: batch.column(index).to_pylist() for index, name in enumerate(names) if name != "timestamp"
+    }
+    if "timestamp" in names:
+        times = batch.column(names.index("timestamp")).cast(pa.timestamp("ms", tz="UTC"), safe=False)
+        columns["timestamp"] = times.cast(pa.int64()).to_pylist()
+    for row in range(batch.num_rows):
+        headers = columns["headers"][row] if "headers" in columns else None
+        producer.send(
+            topic or columns["topic"][row],
+            columns["value"][row],
+            key=columns["key"][row] if "key" in columns else None,
+            headers=[(each["key"], each["value"]) for each in headers] if headers else None,
+            partition=columns["partition"][row] if "partition" in columns else None,
+            timestamp_ms=columns["timestamp"][row] if "timestamp" in columns else None,
+        )
