@@ -16,6 +16,7 @@ NAMES = (
     "_fetched",
     "_appender",
     "_intake",
+    "_rows",
 )
 
 modules = [

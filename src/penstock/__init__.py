@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
     from penstock.client.producer.prepared import PreparedTransaction
+    from penstock.client.producer.rows import RowsReceipt
     from penstock.client.producer.sync import Producer, Transaction
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
@@ -52,6 +53,7 @@ __all__ = [
     "Reading",
     "RebalanceListener",
     "Receipt",
+    "RowsReceipt",
     "TopicPartition",
     "Transaction",
     "admin",
@@ -81,6 +83,7 @@ _HOMES = {
     "Reading": "penstock.client.consumer.reading",
     "RebalanceListener": "penstock.client.consumer.arguments",
     "Receipt": "penstock.records.producing",
+    "RowsReceipt": "penstock.client.producer.rows",
     "TopicPartition": "penstock.client.cluster",
     "Transaction": "penstock.client.producer.sync",
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
     from penstock.client.producer.prepared import PreparedTransaction
+    from penstock.client.producer.rows import RowsReceipt
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
     from penstock.records.producing import Receipt
@@ -39,6 +40,7 @@ __all__ = [
     "Reading",
     "RebalanceListener",
     "Receipt",
+    "RowsReceipt",
     "TopicPartition",
     "Transaction",
 ]
@@ -64,6 +66,7 @@ if not TYPE_CHECKING:
             "Reading": "penstock.client.consumer.reading:AsyncReading",
             "RebalanceListener": "penstock.client.consumer.arguments",
             "Receipt": "penstock.records.producing",
+            "RowsReceipt": "penstock.client.producer.rows",
             "TopicPartition": "penstock.client.cluster",
             "Transaction": "penstock.client.producer.aio",
         },

@@ -41,6 +41,11 @@ cdef class ProducerBatch:
         self, int64_t timestamp, Py_ssize_t key_size, bint has_key, Py_ssize_t value_size, bint has_value,
         Py_ssize_t header_count, Py_ssize_t headers_bytes
     ) noexcept
+    cdef uint8_t* begin_record(
+        self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
+        Py_ssize_t value_size, Py_ssize_t limit
+    ) except NULL
+    cdef void end_record(self, uint8_t* at) noexcept
     cdef int put(
         self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
         Py_ssize_t value_size, list headers, Py_ssize_t limit

@@ -112,7 +112,23 @@ cdef class ProducerBatch:
         self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
         Py_ssize_t value_size, list headers, Py_ssize_t limit
     ) except -1:
-        """Write a record of this `record_size`. The buffer doubles where it is full, up to the limit where that does."""
+        """Write a record of this `record_size`."""
+        cdef uint8_t* at = self.begin_record(size, timestamp, key, key_size, value, value_size, limit)
+        if headers is None:
+            at[0] = 0
+            at += 1
+        else:
+            at = write_varint(at, len(headers))
+            at = write_headers(at, headers)
+        self.end_record(at)
+        return 0
+
+    cdef uint8_t* begin_record(
+        self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
+        Py_ssize_t value_size, Py_ssize_t limit
+    ) except NULL:
+        """Write all of a record but its headers; where they go. The buffer doubles where it is full, up to the limit
+        where that does."""
         cdef Py_ssize_t wanted = self.used + 5 + size
         cdef Py_ssize_t capacity
         cdef uint8_t* at
@@ -135,16 +151,12 @@ cdef class ProducerBatch:
         at = write_varint(at + 1, <int64_t>(<uint64_t>timestamp - <uint64_t>self.base_timestamp))
         at = write_varint(at, self.count)
         at = write_field(at, key, key_size)
-        at = write_field(at, value, value_size)
-        if headers is None:
-            at[0] = 0
-            at += 1
-        else:
-            at = write_varint(at, len(headers))
-            at = write_headers(at, headers)
+        return write_field(at, value, value_size)
+
+    cdef void end_record(self, uint8_t* at) noexcept:
+        """The record is whole, and ends there."""
         self.used = at - self.start
         self.count += 1
-        return 0
 
     def append(self, int64_t timestamp, key, value, headers=()):
         """Add a record of bytes or None and pairs; the receipt of it."""
@@ -262,6 +274,42 @@ cdef class ProducerBatch:
                 self.event.set()
         return self.event
 
+    def parts_of(self, int32_t first, int32_t count):
+        """Where these records stand now, as batches with a first index and a count: here, or in the parts of it."""
+        cdef ProducerBatch part
+        cdef int32_t start = 0, begin, end
+        if self.parts is None:
+            return [(self, first, count)]
+        found = []
+        for part in self.parts:
+            begin, end = max(first, start), min(first + count, start + part.count)
+            if begin < end:
+                found += part.parts_of(begin - start, end - begin)
+            start += part.count
+        return found
+
+    def ask(self, int32_t count):
+        """The application asks for so many of its records."""
+        self.asked_count += count
+
+    def error_of(self, int32_t index):
+        """Why a record was not written; None where it was."""
+        if self.error is None or self.record_errors is None:
+            return self.error
+        return self.record_errors.get(index, self.error)
+
+    @property
+    def odd_records(self):
+        """Indexes of records that were refused for a reason of their own."""
+        return sorted(self.record_errors or ())
+
+    def watch(self, callback):
+        """Have `callback(receipt)` called, with a receipt of its last record, when it is done; at once where it is."""
+        cdef Receipt receipt = Receipt.__new__(Receipt)
+        receipt.batch = self
+        receipt.index = self.count - 1
+        receipt.watch(callback)
+
     @property
     def has_unasked_failure(self):
         """Whether it failed and there is a record whose receipt nobody asked."""
@@ -313,10 +361,7 @@ cdef class Receipt:
         return 0
 
     cdef object failure(self):
-        if self.batch.error is None:
-            return None
-        errors = self.batch.record_errors
-        return self.batch.error if errors is None else errors.get(self.index, self.batch.error)
+        return self.batch.error_of(self.index)
 
     cdef object delivery(self):
         error = self.failure()
@@ -386,6 +431,12 @@ cdef class Receipt:
     def __repr__(self):
         state = "pending" if not self.done() else "failed" if self.failure() is not None else "written"
         return f"<Receipt of {self.batch.topic}-{self.batch.partition}, {state}>"
+
+
+def place_of(Receipt receipt):
+    """The batch that has a receipt's record now, and the record's index there."""
+    receipt.settle()
+    return receipt.batch, receipt.index
 
 
 def _resolve(future):

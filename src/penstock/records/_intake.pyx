@@ -42,16 +42,12 @@ cdef enum:
     ODD = 1
 
 
+cdef class Span:
+    """Rows of one table that stand behind one another in a batch."""
+
+
 cdef class PartitionQueue:
     """The batches of one partition that have not been sent: one that is open, behind those that are closed."""
-
-    cdef readonly str topic
-    cdef readonly int32_t partition
-    cdef readonly ProducerBatch open
-    cdef readonly object closed
-    cdef public object line
-    cdef bint is_told
-    cdef Py_ssize_t usual_bytes
 
     def __init__(self, topic, partition):
         self.topic = topic
@@ -91,13 +87,6 @@ cdef class PartitionQueue:
 cdef class TopicQueues:
     """The partitions of one topic, and the one that records without a key go to at present."""
 
-    cdef readonly str name
-    cdef readonly list queues
-    cdef public PartitionQueue sticky
-    cdef public object serialize_key
-    cdef public object serialize_value
-    cdef Py_ssize_t sticky_bytes
-
     def __init__(self, name, count, serialize_key=None, serialize_value=None):
         self.name = name
         self.queues = []
@@ -112,19 +101,6 @@ cdef class TopicQueues:
 
 
 cdef class Intake:
-    cdef readonly dict topics
-    cdef public bint is_plain
-    cdef public bint is_open
-    cdef readonly Py_ssize_t room_bytes
-    cdef readonly Py_ssize_t batch_bytes_max
-    cdef readonly Py_ssize_t record_bytes_max
-    cdef object host
-    cdef object now_ms
-    cdef object wall_ms
-    cdef bint ignores_keys
-    cdef list news
-    cdef list spare_buffers
-
     def __init__(
         self, host, *, batch_bytes_max, buffer_bytes, record_bytes_max, now_ms=None, wall_ms=None, ignores_keys=False
     ):
@@ -317,13 +293,13 @@ cdef class Intake:
             queue.open = batch
         return 0
 
-    cdef inline Py_ssize_t largest_size(
+    cdef Py_ssize_t largest_size(
         self, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
     ) noexcept:
         """What a record takes at most, wherever in a batch it stands."""
         return RECORD_OVERHEAD + key_size + value_size + headers_bytes + varint_size(header_count)
 
-    cdef inline int64_t wall(self) except? -1:
+    cdef int64_t wall(self) except? -1:
         return clock_ms(CLOCK_REALTIME) if self.wall_ms is None else self.wall_ms()
 
     cdef object serialized(self, TopicQueues topic, object serialize, object value, bint is_key):

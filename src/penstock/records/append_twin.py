@@ -193,6 +193,33 @@ class ProducerBatch:
                     self._event.set()
             return self._event
 
+    def parts_of(self, first: int, count: int) -> list[tuple[ProducerBatch, int, int]]:
+        """Where these records stand now, as batches with a first index and a count: here, or in the parts of it."""
+        if self._parts is None:
+            return [(self, first, count)]
+        found = []
+        start = 0
+        for part in self._parts:
+            begin, end = max(first, start), min(first + count, start + part.record_count)
+            if begin < end:
+                found += part.parts_of(begin - start, end - begin)
+            start += part.record_count
+        return found
+
+    def ask(self, count: int) -> None:
+        """The application asks for so many of its records."""
+        with _lock:
+            self.asked_count += count
+
+    @property
+    def odd_records(self) -> list[int]:
+        """Indexes of records that were refused for a reason of their own."""
+        return sorted(self._record_errors or ())
+
+    def watch(self, callback: Callable[[Receipt], object]) -> None:
+        """Have `callback(receipt)` called, with a receipt of its last record, when it is done; at once where it is."""
+        Receipt(self, self.record_count - 1, self._max_timestamp).watch(callback)
+
     @property
     def has_unasked_failure(self) -> bool:
         """Whether it failed and there is a record whose receipt nobody asked."""
@@ -210,6 +237,7 @@ class ProducerBatch:
         return batch, index
 
     def error_of(self, index: int) -> Exception | None:
+        """Why a record was not written; None where it was."""
         if self.error is None or self._record_errors is None:
             return self.error
         return self._record_errors.get(index, self.error)
@@ -326,6 +354,12 @@ class Receipt:
             batch.base_offset + self._index if batch.base_offset >= 0 else -1,
             batch.append_time_ms if batch.append_time_ms >= 0 else self._timestamp,
         )
+
+
+def place_of(receipt: Receipt) -> tuple[ProducerBatch, int]:
+    """The batch that has a receipt's record now, and the record's index there."""
+    batch = receipt.settle()
+    return batch, receipt._index
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

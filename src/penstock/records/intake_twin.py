@@ -138,7 +138,7 @@ class Intake:
         self._host = host
         self._now_ms = now_ms or (lambda: time.monotonic_ns() // 1_000_000)
         self._wall_ms = wall_ms or (lambda: time.time_ns() // 1_000_000)
-        self._ignores_keys = ignores_keys
+        self.ignores_keys = ignores_keys
         self._news: list[PartitionQueue] = []
         self._lock = threading.RLock()
 
@@ -167,7 +167,7 @@ class Intake:
             if type(partition) is not int or not 0 <= partition < len(queues.queues):
                 return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)
             queue = queues.queues[partition]
-        elif key_bytes is not None and not self._ignores_keys:
+        elif key_bytes is not None and not self.ignores_keys:
             queue = queues.queues[(murmur2(key_bytes) & 0x7FFF_FFFF) % len(queues.queues)]
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63):
             return host.send_otherwise(topic, value, key, headers, partition, timestamp_ms)

@@ -18,6 +18,7 @@ from penstock import (
     Producer,
     ProducerInterceptor,
     Receipt,
+    RowsReceipt,
     TopicPartition,
     Transaction,
     errors,
@@ -81,6 +82,15 @@ def send(producer: Producer) -> None:
     counts: dict[str, int] = producer.metrics()
     print(producer.settings.get("linger.ms"), counts)
     producer.close(timeout=5)
+
+
+def send_table(producer: Producer, table: object) -> None:
+    producer.send_arrow(table)
+    receipt: RowsReceipt = producer.send_arrow(table, topic="orders")
+    counts: dict[TopicPartition, int] = receipt.result(timeout=10)
+    error: Exception | None = receipt.exception(10)
+    is_done: bool = receipt.done()
+    print(counts, error, is_done, receipt.count, receipt.result())
 
 
 def ask(receipt: Receipt) -> None:

@@ -19,6 +19,7 @@ from penstock.aio import (
     Producer,
     ProducerInterceptor,
     Receipt,
+    RowsReceipt,
     TopicPartition,
     Transaction,
 )
@@ -81,6 +82,15 @@ async def send(producer: Producer) -> None:
     counts: dict[str, int] = producer.metrics()
     print(producer.settings.get("linger.ms"), counts)
     await producer.close(timeout=5)
+
+
+async def send_table(producer: Producer, table: object) -> None:
+    await producer.send_arrow(table)
+    receipt: RowsReceipt = await producer.send_arrow(table, topic="orders")
+    counts: dict[TopicPartition, int] = await receipt
+    error: Exception | None = receipt.exception(10)
+    is_done: bool = receipt.done()
+    print(counts, error, is_done, receipt.count, receipt.result())
 
 
 async def ask(receipt: Receipt) -> None:

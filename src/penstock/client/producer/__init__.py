@@ -3,6 +3,8 @@
     sync.py, aio.py        what a program holds
     core.py                what both are faces of
     preparing.py           a record as bytes with a place, where the compiled way does not do
+    rows.py                a table's rows on their way into batches, and the receipt of all of them
+    arrow_rows.py          columns of Arrow as the kernel reads them
     sender.py              the driver: requests out, answers in, timers
     transactor.py          the driver of transactions
     produce_requests.py    requests and answers in words of the protocol

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from penstock.client import errors
 from penstock.client.cluster import PartitionInfo
@@ -24,11 +24,15 @@ from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.rows import RowSending, RowsReceipt
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.delivery import AnyHeaders
 from penstock.records.producing import ProducerBatch, Receipt
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
+
+if TYPE_CHECKING:
+    from penstock.client.producer.arrow_rows import AnyTable
 
 CLOSE_TIMEOUT_S = 60.0
 
@@ -144,6 +148,26 @@ class Producer:
             await core.wait_for_room(prepared.size_bytes_max, deadline_ms=deadline_ms)
             core.check_send()
         return receipt
+
+    async def send_arrow(self, table: AnyTable, *, topic: str | None = None) -> RowsReceipt:
+        """Send the rows of a RecordBatch or Table of pyarrow, with no Python for a row; one receipt for all of them,
+        which can be awaited.
+
+        Columns: `value`, and where there are `key`, `headers`, `topic`, `partition`, `timestamp`. Bytes and text are
+        sent as they are, without serializers; `topic` goes before the column. Waits while the buffer is full, for
+        `max.block.ms` each time. A row that cannot be sent is named, and then none is.
+        """
+        core = self._core
+        core.check_send()
+        sending = RowSending(core, table, topic, stops_when_filled=True)
+        for name in sending.unknown_topics():
+            await core.make_known(name, deadline_ms=self._deadline())
+        while (wanted := sending.advance()) is not None:
+            if wanted:
+                await core.wait_for_room(wanted, deadline_ms=self._deadline())
+            else:
+                await asyncio.sleep(0)
+        return sending.receipt
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody

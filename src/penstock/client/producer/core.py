@@ -64,6 +64,7 @@ class ProducerCore:
         self._preparer = Preparer(settings, lambda: self.client.cluster)
         self._sticky = Sticky(is_adaptive=settings.get("partitioner.adaptive.partitioning.enable"))
         self.buffer_bytes: int = settings.get("buffer.memory")
+        self.record_bytes_max = min(settings.get("max.request.size"), self.buffer_bytes)
         self.intake = Intake(
             host,
             batch_bytes_max=settings.get("batch.size"),
@@ -153,14 +154,19 @@ class ProducerCore:
     def intercept(self, record: OutgoingRecord) -> OutgoingRecord:
         return self.interceptors.on_send(record) if self.interceptors else record
 
-    def prepare(self, record: OutgoingRecord) -> Prepared | None:
+    @property
+    def takes_rows(self) -> bool:
+        """Whether nobody has to see each record of a table."""
+        return not self.interceptors and self._preparer.partitioner is None
+
+    def prepare(self, record: OutgoingRecord, *, is_serialized: bool = False) -> Prepared | None:
         """The record as bytes with its place; None where its topic is not known yet."""
         if not isinstance(record.topic, str):
             raise errors.BadArgument(
                 f"a topic is text, and {record.topic!r} is {type(record.topic).__name__}"
             )
         topic = self.intake.topics.get(record.topic)
-        return None if topic is None else self._preparer.prepare(record, topic)
+        return None if topic is None else self._preparer.prepare(record, topic, is_serialized=is_serialized)
 
     def append(self, prepared: Prepared) -> Receipt | None:
         """The record's receipt; None where there is no room."""

@@ -50,7 +50,7 @@ class Preparer:
         """The application's own, or None for the compiled way."""
         self.ignores_keys: bool = is_keyless or settings.get("partitioner.ignore.keys")
 
-    def prepare(self, record: OutgoingRecord, topic: TopicQueues) -> Prepared:
+    def prepare(self, record: OutgoingRecord, topic: TopicQueues, *, is_serialized: bool = False) -> Prepared:
         if record.timestamp_ms is not None and (
             not isinstance(record.timestamp_ms, int) or record.timestamp_ms not in TIMESTAMPS
         ):
@@ -59,8 +59,10 @@ class Preparer:
             headers = [] if record.headers is None else plain_headers(record.headers)
         except TypeError as error:
             raise errors.BadArgument(str(error), about=record.topic) from error
-        key = _bytes(topic.serialize_key, record.key, topic.name, is_key=True)
-        value = _bytes(topic.serialize_value, record.value, topic.name, is_key=False)
+        key = _bytes(None if is_serialized else topic.serialize_key, record.key, topic.name, is_key=True)
+        value = _bytes(
+            None if is_serialized else topic.serialize_value, record.value, topic.name, is_key=False
+        )
         partition = self._partition(topic, record.partition, key, value)
         prepared = Prepared(topic, partition, record.timestamp_ms, key, value, headers)
         self._check_size(prepared)

@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from penstock.client import errors
 from penstock.client.background import Background
@@ -31,8 +31,12 @@ from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.rows import RowSending, RowsReceipt
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.producing import ProducerBatch, Receipt, Sending
+
+if TYPE_CHECKING:
+    from penstock.client.producer.arrow_rows import AnyTable
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +166,23 @@ class Producer(Sending):
     def metrics(self) -> dict[str, int]:
         """Counts of what was done so far, and the state of the buffer, by Kafka's names."""
         return self._core.metrics()
+
+    def send_arrow(self, table: AnyTable, *, topic: str | None = None) -> RowsReceipt:
+        """Send the rows of a RecordBatch or Table of pyarrow, with no Python for a row; one receipt for all of them.
+
+        Columns: `value`, and where there are `key`, `headers`, `topic`, `partition`, `timestamp`. Bytes and text are
+        sent as they are, without serializers; `topic` goes before the column. Waits while the buffer is full, for
+        `max.block.ms` each time. A row that cannot be sent is named, and then none is.
+        """
+        core = self._core
+        core.check_send()
+        sending = RowSending(core, table, topic)
+        for name in sending.unknown_topics():
+            self._blocking(lambda deadline_ms, name=name: core.make_known(name, deadline_ms=deadline_ms))
+        while (wanted := sending.advance()) is not None:
+            self._blocking(lambda deadline_ms, size=wanted: core.wait_for_room(size, deadline_ms=deadline_ms))
+        core.check_open()  # closed meanwhile: whether all was still sent is not known
+        return sending.receipt
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
