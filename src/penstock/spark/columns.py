@@ -68,13 +68,13 @@ def chosen(names: Collection[str] | None, *, with_headers: bool) -> tuple[str, .
     return tuple(dict.fromkeys(known[name.lower()] for name in names))
 
 
-def of_schema(schema: StructType) -> tuple[str, ...]:
+def of_schema(schema: StructType, fields: StructType = FIELDS) -> tuple[str, ...]:
     """The columns that a schema names, which may be the user's: some of ours, in any order, with our types."""
     for each in schema.fields:
-        if each.name not in FIELDS.names:
-            raise BadOption(f"the schema has a column {each.name}; there are {', '.join(FIELDS.names)}")
-        if each.dataType != FIELDS[each.name].dataType:
-            ours = FIELDS[each.name].dataType.simpleString()
+        if each.name not in fields.names:
+            raise BadOption(f"the schema has a column {each.name}; there are {', '.join(fields.names)}")
+        if each.dataType != fields[each.name].dataType:
+            ours = fields[each.name].dataType.simpleString()
             raise BadOption(f"the schema says {each.name} {each.dataType.simpleString()}; it is {ours}")
     return tuple(schema.names)
 

@@ -13,3 +13,7 @@ class BadOption(SparkError, ValueError):
 
 class DataLost(SparkError):
     """Something that a query was to read is not there any more. Named are topic, partition and offsets."""
+
+
+class PoisonRecord(SparkError):
+    """A record whose key or value is not what its format and schema say. Named are topic, partition and offset."""

@@ -1,6 +1,7 @@
 """The class that Spark knows as `penstock`: it reads options and hands over to readers and writers.
 
-Spark makes and pickles it in processes of its own, for every query anew; nothing is kept in it.
+Spark makes and pickles it in processes of its own, for every query anew. Kept in it is only how keys and values are
+decoded: it is settled when Spark asks for the schema, and must not change afterwards, whatever a registry learns.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.columns import FIELDS, chosen, of_schema
+from penstock.spark.decoding.poison import Decoders, Decoding, decoders_of, fields_of
 from penstock.spark.options import Options, Use
 from penstock.spark.reading import RangeReader
 from penstock.spark.transforms import OPTION, unpack
@@ -32,6 +34,7 @@ class PenstockDataSource(DataSource):
 
     cores: int | None = None
     """How many tasks the session runs at a time; None where it is not known."""
+    _decoders: Decoders | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -40,13 +43,14 @@ class PenstockDataSource(DataSource):
     def schema(self) -> StructType:
         options = Options.read(self.options, Use.READ)
         names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
-        return StructType([FIELDS[name] for name in names])
+        self._decoders = decoders_of(options)
+        return fields_of(names, self._decoders)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.batch import FilteringReader, PenstockReader
 
         options = Options.read(self.options, Use.BATCH_READ)
-        reader = range_reader(options, schema)
+        reader = range_reader(options, schema, self._decoders)
         if not _is_told_filters():
             return PenstockReader(options, reader, cores=self._cores())
         own = () if options.is_set(OPTION) else schema.names
@@ -56,7 +60,9 @@ class PenstockDataSource(DataSource):
         from penstock.spark.stream import PenstockStreamReader
 
         options = Options.read(self.options, Use.STREAM_READ)
-        return PenstockStreamReader(options, range_reader(options, schema), cores=self._cores())
+        return PenstockStreamReader(
+            options, range_reader(options, schema, self._decoders), cores=self._cores()
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from penstock.spark.sink.writer import batch_writer
@@ -72,12 +78,19 @@ class PenstockDataSource(DataSource):
         return self.cores or os.cpu_count() or 1
 
 
-def range_reader(options: Options, schema: StructType) -> RangeReader:
+def range_reader(options: Options, schema: StructType, decoders: Decoders | None) -> RangeReader:
     """What tasks do, for a schema that is the source's or the user's own choice of its columns."""
+    if decoders is None:  # the schema is the user's
+        decoders = decoders_of(options, schema)
     if options.is_set(OPTION):
         names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
-        return RangeReader(options, names, unpack(options.get(OPTION)))
-    return RangeReader(options, of_schema(schema))
+        then = [unpack(options.get(OPTION))]
+    else:
+        names, then = of_schema(schema, fields_of(tuple(FIELDS.names), decoders)), []
+    if not decoders:
+        return RangeReader(options, names, *then)
+    decoding = Decoding(options, names, decoders)
+    return RangeReader(options, decoding.needs, decoding, *then)
 
 
 def _is_told_filters() -> bool:

@@ -1,0 +1,150 @@
+"""What becomes of records that cannot be decoded: they stop the query, are null, are dropped, or become dead letters.
+
+`Decoding` runs in the reading task, as a transform of Arrow batches: columns that have a decoder are replaced, and bad
+rows are dealt with by the option `poison`. Without a bad row it costs nothing beyond the decoding.
+
+Dead letters are delivered before the task ends, and so before Spark may count its records as read: a record is in the
+query's output, in the dead letter topic, or will be read again. What a repeated read does is told in `dead_letters.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import numpy
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from penstock.client.cluster import TopicPartition
+from penstock.spark.columns import FIELDS
+from penstock.spark.decoding.base import Bad, Decoder
+from penstock.spark.decoding.choosing import decoder_of
+from penstock.spark.decoding.dead_letters import DeadLetters, Letter, letters_of
+from penstock.spark.errors import BadOption, PoisonRecord
+from penstock.spark.options import Options
+
+DECODED = ("key", "value")
+TO_NAME_A_RECORD = ("topic", "partition", "offset")
+TO_SEND_A_RECORD = (*TO_NAME_A_RECORD, "key", "value", "timestamp", "headers")
+
+Decoders = Mapping[str, Decoder]
+
+
+class Fault(NamedTuple):
+    """A bad key or value, in a batch."""
+
+    column: str
+    bad: Bad
+
+
+def decoders_of(options: Options, schema: StructType | None = None) -> dict[str, Decoder]:
+    """By the names of their columns. What a registry knows is asked for here."""
+    check(options)
+    found = {column: decoder_of(options, schema, column=column) for column in DECODED}
+    return {column: decoder for column, decoder in found.items() if decoder is not None}
+
+
+def check(options: Options) -> None:
+    """Refuse what does not go together."""
+    topic = options.get("deadLetterTopic")
+    policy = options.get("poison")
+    if topic is None and policy == "deadLetter":
+        raise BadOption("option poison is deadLetter: say deadLetterTopic")
+    if topic is not None and options.is_set("poison") and policy != "deadLetter":
+        raise BadOption(f"option poison is {policy}, and deadLetterTopic says that there are dead letters")
+    if topic is not None and topic in (options.get("subscribe") or ()):
+        raise BadOption(
+            f"option deadLetterTopic: {topic} is read by the query, which would read its own dead letters"
+        )
+
+
+class Decoding:
+    """Batches of records as they were read -> batches with the columns `names`, keys and values decoded.
+
+    Made on the driver, pickled to the tasks.
+    """
+
+    def __init__(self, options: Options, names: tuple[str, ...], decoders: Decoders) -> None:
+        self._names = names
+        self._decoders = {name: decoder for name, decoder in decoders.items() if name in names}
+        self._topic: str | None = options.get("deadLetterTopic")
+        self._policy: str = "deadLetter" if self._topic is not None else options.get("poison")
+        self._settings = options.settings
+        self._query: str | None = options.get("groupId")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns to be read: also those that tell where a bad record stands."""
+        more = () if not self._decoders else TO_SEND_A_RECORD if self._topic is not None else TO_NAME_A_RECORD
+        return tuple(dict.fromkeys((*self._names, *more)))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        letters = None
+        if self._topic is not None:
+            letters = DeadLetters(self._topic, self._settings, self._query)
+        with letters or nullcontext():
+            for batch in batches:
+                yield self._decode(batch, letters)
+
+    def _decode(self, batch: pa.RecordBatch, letters: DeadLetters | None) -> pa.RecordBatch:
+        faults: list[Fault] = []
+        columns = []
+        fields = []
+        for name in self._names:
+            column, field = batch.column(name), batch.schema.field(name)
+            decoder = self._decoders.get(name)
+            if decoder is not None:
+                column, bad = decoder.decode(column)
+                field = pa.field(name, decoder.arrow_type)
+                faults += [Fault(name, each) for each in bad]
+            columns.append(column)
+            fields.append(field)
+        decoded = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+        return self._settle(batch, decoded, faults, letters) if faults else decoded
+
+    def _settle(
+        self, batch: pa.RecordBatch, decoded: pa.RecordBatch, faults: list[Fault], letters: DeadLetters | None
+    ) -> pa.RecordBatch:
+        if self._policy == "fail":
+            raise PoisonRecord(self._words(batch, min(faults, key=lambda fault: fault.bad.row), len(faults)))
+        if self._policy == "null":
+            return decoded
+        if letters is not None:
+            letters.send(self._letters(batch, faults))
+        kept = numpy.ones(batch.num_rows, bool)
+        kept[[fault.bad.row for fault in faults]] = False
+        return decoded.filter(pa.array(kept))
+
+    def _words(self, batch: pa.RecordBatch, fault: Fault, count: int) -> str:
+        topic, partition, offset = (batch.column(name)[fault.bad.row].as_py() for name in TO_NAME_A_RECORD)
+        decoder = type(self._decoders[fault.column]).__name__
+        more = f", and {count - 1} more of the same batch are bad" if count > 1 else ""
+        return (
+            f"the {fault.column} at offset {offset} of {TopicPartition(topic, partition)} cannot be decoded"
+            f" ({decoder}): {fault.bad.reason}{more}. Options deadLetterTopic and poison tell how to go on"
+        )
+
+    def _letters(self, batch: pa.RecordBatch, faults: list[Fault]) -> list[Letter]:
+        by_row: dict[int, list[Fault]] = {}
+        for fault in faults:
+            by_row.setdefault(fault.bad.row, []).append(fault)
+        rows = sorted(by_row)
+        records = batch.select(TO_SEND_A_RECORD).take(pa.array(rows)).to_pylist()
+        return letters_of(
+            records,
+            [
+                [(column, _class_name(self._decoders[column]), bad) for column, bad in by_row[row]]
+                for row in rows
+            ],
+        )
+
+
+def fields_of(names: tuple[str, ...], decoders: Decoders) -> StructType:
+    """The schema of the source with its decoded columns."""
+    return StructType([decoders[name].field(name) if name in decoders else FIELDS[name] for name in names])
+
+
+def _class_name(decoder: Decoder) -> str:
+    return f"{type(decoder).__module__}.{type(decoder).__qualname__}"
