@@ -1,0 +1,290 @@
+"""Operators without state over whole columns: what a reading task does with each batch before Spark sees it.
+
+`Chain` walks the operators of one place. Each takes `Columns` and gives `Columns`; what leaves the place (to a topic,
+through the shuffle, to an internal topic) is given to an `Outlet`. A function that Arrow knows runs as its kernel; any
+other is called for each record, once, and an error of it tells which record that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy
+import pyarrow
+
+from penstock.streams.compile.columns import Column, Columns, Rows, as_list
+from penstock.streams.compile.cut import Crossing, Entry, Place
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.compile.kernels import flattening_kernel, mapping_kernel
+from penstock.streams.functions import Function, itself
+from penstock.streams.nouns import Record
+from penstock.streams.topology import (
+    Branch,
+    Filter,
+    FlatMap,
+    GlobalJoin,
+    Map,
+    Merge,
+    Node,
+    Peek,
+    Repartition,
+    Sink,
+    Split,
+    ToStream,
+)
+
+
+class Outlet(Protocol):
+    """Where records leave a place."""
+
+    def to_sink(self, node: Sink, records: Columns) -> None: ...
+
+    def to_domain(self, entry: Entry, records: Columns) -> None: ...
+
+    def to_internal(self, crossing: Crossing, records: Columns) -> None: ...
+
+
+class GlobalTables(Protocol):
+    """Tables that every worker holds."""
+
+    def rows(self, node: Node) -> dict[Any, Any]: ...
+
+
+Failing = Callable[[OperatorFailed, int], None]
+"""What is done about a record that failed: (the failure, the row it came from). It raises, or the record is left out."""
+
+
+class Chain:
+    """The operators of one reading place, for one task."""
+
+    def __init__(self, place: Place, outlet: Outlet, tables: GlobalTables, failing: Failing) -> None:
+        self._place = place
+        self._outlet = outlet
+        self._tables = tables
+        self._failing = failing
+
+    def feed(self, node: Node, records: Columns) -> None:
+        """What `node` gives goes to all that follow it here."""
+        if not len(records):
+            return
+        for entry in self._place.entries.get(node, ()):
+            self._outlet.to_domain(entry, records)
+        for crossing in self._place.crossings.get(node, ()):
+            self._outlet.to_internal(crossing, records)
+        for child, _ in self._place.children.get(node, ()):
+            self._run(child, records)
+
+    def _run(self, node: Node, records: Columns) -> None:
+        match node:
+            case Sink():
+                self._outlet.to_sink(node, records)
+            case Filter():
+                self.feed(node, self._filter(node, records))
+            case Map():
+                self.feed(node, self._map(node, records))
+            case FlatMap():
+                self.feed(node, self._flat_map(node, records))
+            case Peek():
+                kept, _ = self._called(node, node.function, records)
+                self.feed(node, _kept(records, kept))
+            case Split():
+                self._split(node, records)
+            case GlobalJoin():
+                self.feed(node, self._global_join(node, records))
+            case ToStream():
+                self.feed(node, self._to_stream(node, records))
+            case Merge() | Repartition():
+                self.feed(node, records)
+            case _:
+                raise AssertionError(f"{node} has state and cannot run here")
+
+    def _filter(self, node: Filter, records: Columns) -> Columns:
+        kernel = _kernel(node.function, records.values)
+        answers = kernel(records.values) if kernel is not None else None
+        if answers is not None and pyarrow.types.is_boolean(answers.type) and not answers.null_count:
+            wanted = numpy.asarray(answers)
+        else:
+            kept, results = self._called(node, node.function, records)
+            records = _kept(records, kept)
+            wanted = numpy.fromiter(map(bool, results), bool, len(results))
+        return records.take(numpy.flatnonzero(wanted != node.negated))
+
+    def _map(self, node: Map, records: Columns) -> Columns:
+        if node.result == "key" and node.function.call is itself:
+            return records.with_keys(records.values)
+        if node.result in ("key", "value"):
+            kernel = _kernel(node.function, records.values)
+            made = kernel(records.values) if kernel is not None else None
+            if made is not None:
+                return records.with_keys(made) if node.result == "key" else records.with_values(made)
+        if node.result == "record":
+            return self._map_records(node, records)
+        kept, results = self._called(node, node.function, records)
+        records = _kept(records, kept)
+        if node.result == "key":
+            return records.with_keys(results)
+        if node.result == "value":
+            return records.with_values(results)
+        keys, values = _pairs(node, results)
+        return records.with_keys(keys).with_values(values)
+
+    def _map_records(self, node: Map, records: Columns) -> Columns:
+        kept, results = self._called_with_records(node, records)
+        return _of_records(_kept(records, kept), numpy.arange(len(results)), results)
+
+    def _flat_map(self, node: FlatMap, records: Columns) -> Columns:
+        if node.result == "value" and not node.function.takes_key and _is_plain(records.values):
+            kernel = flattening_kernel(node.function.call, records.values.type)
+            if kernel is not None:
+                flattened = kernel(records.values)
+                return records.take(flattened.rows, values=flattened.values)
+        if node.result == "record":
+            kept, lists = self._called_with_records(node, records)
+        else:
+            kept, lists = self._called(node, node.function, records, wrap=list)
+        records = _kept(records, kept)
+        places = numpy.repeat(numpy.arange(len(lists)), [len(items) for items in lists])
+        items = [item for found in lists for item in found]
+        if node.result == "record":
+            return _of_records(records, places, items)
+        if node.result == "value":
+            return records.take(places, values=items)
+        keys, values = _pairs(node, items)
+        return records.take(places, keys=keys, values=values)
+
+    def _split(self, node: Split, records: Columns) -> None:
+        keys, values = as_list(records.keys), as_list(records.values)
+        groups: list[list[int]] = [[] for _ in node.predicates]
+        rest: list[int] = []
+        for at, (key, value) in enumerate(zip(keys, values, strict=True)):
+            try:
+                index = next((i for i, holds in enumerate(node.predicates) if holds(key, value)), None)
+            except Exception as error:
+                self._failing(OperatorFailed(node.name, error), int(records.rows[at]))
+                continue
+            (rest if index is None else groups[index]).append(at)
+        for child, _ in self._place.children.get(node, ()):
+            assert isinstance(child, Branch)
+            places = rest if child.index is None else groups[child.index]
+            self.feed(child, records.take(numpy.array(places, numpy.int64)))
+
+    def _global_join(self, node: GlobalJoin, records: Columns) -> Columns:
+        table = self._tables.rows(node.parents[1])
+        places: list[int] = []
+        results: list[Any] = []
+        for at, (key, value) in enumerate(zip(as_list(records.keys), as_list(records.values), strict=True)):
+            if value is None:
+                continue
+            try:
+                wanted = node.selector(key, value)
+                other = None if wanted is None else table.get(wanted)
+                if other is None and node.kind == "inner":
+                    continue
+                results.append(node.joiner(key, value, other))
+                places.append(at)
+            except Exception as error:
+                self._failing(OperatorFailed(node.name, error), int(records.rows[at]))
+        return records.take(numpy.array(places, numpy.int64), values=results)
+
+    def _to_stream(self, node: ToStream, records: Columns) -> Columns:
+        """Behind a table whose rows come as they are now."""
+        if node.selector is None:
+            return records
+        kept, keys = self._called(node, node.selector, records)
+        return _kept(records, kept).with_keys(keys)
+
+    def _called(
+        self, node: Node, function: Function, records: Columns, wrap: Callable[[Any], Any] | None = None
+    ) -> tuple[Rows | None, list[Any]]:
+        """Results of a user's function for each record, and the places of those that did not fail; None for all."""
+        values = as_list(records.values)
+        call = function.call
+        if function.takes_key:
+            pairs = zip(as_list(records.keys), values, strict=True)
+            calls = ((lambda key=key, value=value: call(key, value)) for key, value in pairs)
+            return self._each(node, calls, records, wrap)
+        results: list[Any] = []
+        try:
+            if wrap is None:
+                for value in values:
+                    results.append(call(value))
+            else:
+                for value in values:
+                    results.append(wrap(call(value)))
+            return None, results
+        except Exception as error:
+            failed = len(results)
+            self._failing(OperatorFailed(node.name, error), int(records.rows[failed]))
+        rest = ((lambda value=value: call(value)) for value in values[failed + 1 :])
+        return self._each(node, rest, records, wrap, results, failed + 1)
+
+    def _called_with_records(self, node: Map | FlatMap, records: Columns) -> tuple[Rows | None, list[Any]]:
+        made = (
+            Record(key, value, time, headers)
+            for key, value, time, headers in zip(
+                as_list(records.keys),
+                as_list(records.values),
+                records.times.tolist(),
+                records.header_list(),
+                strict=True,
+            )
+        )
+        call = node.function.call
+        wrap = list if isinstance(node, FlatMap) else None
+        return self._each(node, ((lambda record=record: call(record)) for record in made), records, wrap)
+
+    def _each(
+        self,
+        node: Node,
+        calls: Any,
+        records: Columns,
+        wrap: Callable[[Any], Any] | None = None,
+        results: list[Any] | None = None,
+        start: int = 0,
+    ) -> tuple[Rows | None, list[Any]]:
+        results = [] if results is None else results
+        places = list(range(len(results)))
+        for at, call in enumerate(calls, start):
+            try:
+                result = call()
+                results.append(result if wrap is None else wrap(result))
+                places.append(at)
+            except Exception as error:
+                self._failing(OperatorFailed(node.name, error), int(records.rows[at]))
+        return (None if len(places) == len(records) else numpy.array(places, numpy.int64)), results
+
+
+def _kept(records: Columns, places: Rows | None) -> Columns:
+    return records if places is None else records.take(places)
+
+
+def _is_plain(column: Column) -> bool:
+    """A column that kernels can take: a user's function may mind a None, and kernels do not."""
+    return not isinstance(column, list) and not column.null_count
+
+
+def _kernel(function: Function, column: Column) -> Callable[[Any], Any] | None:
+    if function.takes_key or not _is_plain(column):
+        return None
+    assert not isinstance(column, list)
+    return mapping_kernel(function.call, column.type)
+
+
+def _pairs(node: Node, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    try:
+        return [key for key, _ in results], [value for _, value in results]
+    except (TypeError, ValueError) as error:
+        raise OperatorFailed(node.name, TypeError("its function must give (key, value)")) from error
+
+
+def _of_records(records: Columns, places: Rows, made: Sequence[Record[Any, Any]]) -> Columns:
+    """Records that a user made out of those at `places`."""
+    has_headers = any(record.headers for record in made)
+    return Columns(
+        [record.key for record in made],
+        [record.value for record in made],
+        records.rows[places],
+        numpy.fromiter((record.timestamp_ms for record in made), numpy.int64, len(made)),
+        [record.headers for record in made] if has_headers else None,
+    )

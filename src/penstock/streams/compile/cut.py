@@ -1,0 +1,295 @@
+"""Where a topology is cut: which operators run together, and what travels between them. Sans-IO.
+
+An operator runs in a **place**. Operators without state run where their records are: in the tasks that read a topic
+(`Reading`, one place for each source), or behind a stateful operator. Operators with state run in a **domain**: a part
+of the topology whose records have been brought together by key, so that any number of operators in a row share one
+shuffle as long as the key stays as it was. Kafka Streams calls the same thing a sub-topology.
+
+    reading place --(shuffle by key)--> domain --(internal topic)--> reading place --(shuffle)--> domain ...
+
+Spark offers one shuffle before state in a query, and it is free of topics; so an internal topic is needed only where a
+key changes *behind* state. Places that are connected by shuffles are one **stage**: one query of Spark. A merge has no
+place of its own: what follows it runs in each place that records come from.
+
+Invariant: all inputs of a stateful operator end in one domain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.streams.topology import (
+    STATEFUL,
+    Aggregate,
+    FlatMap,
+    ForeignKeyJoin,
+    GlobalTable,
+    Map,
+    Node,
+    Process,
+    Repartition,
+    Source,
+    TableAggregate,
+    Topology,
+    ToStream,
+)
+
+
+@dataclass(eq=False)
+class Place:
+    """Where operators run: the reading tasks of a source (or of an internal topic), or a domain."""
+
+    name: str
+    root: Node | None
+    """What is read here; None of a domain."""
+    children: dict[Node, list[tuple[Node, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What follows a node in this same place: the operator, and which of its inputs."""
+    entries: dict[Node, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    """What of a node's records is shuffled to a domain."""
+    crossings: dict[Node, list[Crossing]] = field(default_factory=lambda: defaultdict(list))
+    """What of a node's records is written to an internal topic."""
+
+    @property
+    def is_domain(self) -> bool:
+        return self.root is None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Operators that run here, in no other order than that of the first mention."""
+        return list(dict.fromkeys(child for found in self.children.values() for child, _ in found))
+
+    def __repr__(self) -> str:
+        return f"<{'domain' if self.is_domain else 'reading'} {self.name}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """An edge through the shuffle: records of `parent` become input number `position` of `child` in `domain`."""
+
+    parent: Node
+    child: Node
+    position: int
+    domain: Place
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """An edge through an internal topic: `topic` is without the application's name."""
+
+    topic: str
+    parent: Node
+    kind: str
+    """`stream`: records as they are. `group`: additions to and removals from groups of a table (TableAggregate).
+    `subscribe`, `reference`, `answer`: the three ways of a foreign key join."""
+    child: Node | None = None
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One query: what it reads, and the places that belong to it."""
+
+    name: str
+    reading: tuple[Place, ...]
+    domains: tuple[Place, ...]
+
+    @property
+    def is_stateful(self) -> bool:
+        return bool(self.domains)
+
+    @property
+    def sources(self) -> list[Source]:
+        return [place.root for place in self.reading if isinstance(place.root, Source)]
+
+    @property
+    def internal_topics(self) -> list[str]:
+        """Those that it reads, without the application's name."""
+        return [place.name for place in self.reading if not isinstance(place.root, Source)]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return self.reading + self.domains
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The whole: stages in order of dependence, and all crossings between and within them."""
+
+    stages: tuple[Stage, ...]
+    crossings: tuple[Crossing, ...]
+
+
+def cut(topology: Topology) -> Cut:
+    return _Cutting(topology).run()
+
+
+class _Cutting:
+    """The walk over a topology, parents before children."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.places: dict[Node, dict[Place, bool]] = {}
+        """Where records of a node are, and whether there they still have the key that brought them."""
+        self.reading: list[Place] = []
+        self.domains: list[Place] = []
+        self.crossings: dict[tuple[Node, str], tuple[Crossing, Place]] = {}
+        self.same: dict[Place, Place] = {}
+        """A domain that has become part of another one."""
+
+    def run(self) -> Cut:
+        for node in self.topology.nodes:
+            match node:
+                case Source():
+                    self.places[node] = {self._read(node.name, node): False}
+                case GlobalTable():
+                    self.places[node] = {}
+                case Repartition():
+                    place = self._cross_all(node.parents[0], node, "stream", partitions=node.partitions)
+                    place.children[node.parents[0]].append((node, 0))
+                    self.places[node] = {place: False}
+                case TableAggregate():
+                    place = self._cross_all(node.parents[0], node, "group")
+                    self._enter(node, [(0, node.parents[0], place)], direct=[])
+                case ForeignKeyJoin():
+                    self._foreign_key_join(node)
+                case _ if isinstance(node, STATEFUL):
+                    self._stateful(node)
+                case _:
+                    self._stateless(node)
+        return Cut(tuple(self._stages()), tuple(crossing for crossing, _ in self.crossings.values()))
+
+    def _stateless(self, node: Node) -> None:
+        changes_key = _changes_key(node)
+        here: dict[Place, bool] = {}
+        for position, parent in enumerate(node.parents):
+            for place, intact in self.places[parent].items():
+                place = self._now(place)
+                place.children[parent].append((node, position))
+                here[place] = here.get(place, True) and intact and not changes_key
+        self.places[node] = here
+
+    def _stateful(self, node: Node) -> None:
+        direct: list[tuple[int, Node, Place]] = []
+        shuffled: list[tuple[int, Node, Place]] = []
+        for position, parent in enumerate(node.parents):
+            for place, intact in self.places[parent].items():
+                place = self._now(place)
+                # A processor takes records where they are, as in Kafka Streams: it does not ask for their key.
+                if place.is_domain and (intact or isinstance(node, Process)):
+                    direct.append((position, parent, place))
+                elif place.is_domain:
+                    shuffled.append((position, parent, self._cross(parent, place, node, "stream")))
+                else:
+                    shuffled.append((position, parent, place))
+        self._enter(node, shuffled, direct)
+
+    def _enter(
+        self, node: Node, shuffled: Iterable[tuple[int, Node, Place]], direct: list[tuple[int, Node, Place]]
+    ) -> Place:
+        """Give the node its domain: that of its direct parents, which becomes one, or a new one."""
+        if direct:
+            domain = self._now(direct[0][2])
+            for _, _, other in direct[1:]:
+                domain = self._merge(domain, self._now(other))
+        else:
+            domain = Place(node.name, None)
+            self.domains.append(domain)
+        for position, parent, _ in direct:
+            domain.children[parent].append((node, position))
+        for position, parent, place in shuffled:
+            place.entries[parent].append(Entry(parent, node, position, domain))
+            domain.children.setdefault(parent, [])
+        keeps_key = not isinstance(node, Process) or node.keeps_key
+        self.places[node] = {domain: keeps_key}
+        return domain
+
+    def _foreign_key_join(self, node: ForeignKeyJoin) -> None:
+        """Left rows travel to the place of the row that they refer to, and the result travels back, where the left row
+        is, so that of two results for one left row the later one stays."""
+        left, right = node.parents
+        subscriptions = self._cross_all(left, node, "subscribe")
+        references = self._cross_all(right, node, "reference")
+        domain = self._enter(node, [(0, left, subscriptions), (1, right, references)], direct=[])
+        answers = self._cross(node, domain, node, "answer")
+        self._enter(node, [(2, node, answers)], direct=[])
+
+    def _cross_all(self, parent: Node, child: Node, kind: str, *, partitions: int | None = None) -> Place:
+        place: Place | None = None
+        for origin in self.places[parent]:
+            place = self._cross(parent, self._now(origin), child, kind, partitions=partitions)
+        assert place is not None, f"{parent} is nowhere"
+        return place
+
+    def _cross(
+        self, parent: Node, origin: Place, child: Node, kind: str, *, partitions: int | None = None
+    ) -> Place:
+        """Write what `parent` gives in `origin` to an internal topic; the place where it is read. Records that several
+        operators need go through one topic."""
+        by = parent if kind == "stream" and not isinstance(child, Repartition) else child
+        found = self.crossings.get((by, kind))
+        if found is None:
+            suffix = {"stream": "", "group": "", "answer": "-answer"}.get(kind, f"-{kind}")
+            topic = f"{child.name}{suffix}-repartition"
+            crossing = Crossing(topic, parent, kind, child if kind != "stream" else None, partitions)
+            found = crossing, self._read(topic, parent)
+            self.crossings[by, kind] = found
+        crossing, place = found
+        if crossing not in origin.crossings[parent]:
+            origin.crossings[parent].append(crossing)
+        return place
+
+    def _read(self, name: str, root: Node) -> Place:
+        place = Place(name, root)
+        self.reading.append(place)
+        return place
+
+    def _merge(self, kept: Place, other: Place) -> Place:
+        if other is kept:
+            return kept
+        for node, children in other.children.items():
+            kept.children[node].extend(child for child in children if child not in kept.children[node])
+        for node, crossings in other.crossings.items():
+            kept.crossings[node].extend(crossings)
+        self.same[other] = kept
+        self.domains.remove(other)
+        for place in self.reading:
+            for node, entries in place.entries.items():
+                place.entries[node] = [
+                    Entry(entry.parent, entry.child, entry.position, kept) if entry.domain is other else entry
+                    for entry in entries
+                ]
+        return kept
+
+    def _now(self, place: Place) -> Place:
+        while place in self.same:
+            place = self.same[place]
+        return place
+
+    def _stages(self) -> Iterable[Stage]:
+        """Places that shuffles connect, in the order in which they were made."""
+        group: dict[Place, int] = {place: index for index, place in enumerate([*self.reading, *self.domains])}
+        for place in self.reading:
+            for entries in place.entries.values():
+                for entry in entries:
+                    old, new = group[entry.domain], group[place]
+                    if old != new:
+                        first = min(old, new)
+                        group = {each: first if at in (old, new) else at for each, at in group.items()}
+        for index in sorted(set(group.values())):
+            reading = tuple(place for place in self.reading if group[place] == index)
+            domains = tuple(place for place in self.domains if group[place] == index)
+            yield Stage(domains[0].name if domains else reading[0].name, reading, domains)
+
+
+def _changes_key(node: Node) -> bool:
+    match node:
+        case Map(result=result) | FlatMap(result=result):
+            return result != "value"
+        case ToStream(selector=selector):
+            return selector is not None
+        case Aggregate():
+            return False
+        case _:
+            return False

@@ -1,0 +1,223 @@
+"""Records on their way out: Arrow batches in the columns of the sink, which travel through Spark as single binary cells.
+
+Spark looks at nothing that a topology writes, so it is given nothing to look at: a cell holds a whole batch, the JVM
+moves cells instead of rows, and the sink's task takes them apart again (`unpacked`, the sink's `penstock.transform`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.streams.compile.columns import Column, Columns, as_list
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.nouns import Headers
+from penstock.streams.serdes import Serde, natural_bytes
+from penstock.streams.topology import Sink
+
+HEADERS = pyarrow.list_(
+    pyarrow.field("element", pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+)
+SCHEMA = pyarrow.schema(
+    [
+        ("topic", pyarrow.string()),
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+        ("headers", HEADERS),
+        ("timestamp", pyarrow.timestamp("us", tz="UTC")),
+        ("partition", pyarrow.int32()),
+    ]
+)
+SPARK_SCHEMA = (
+    "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, "
+    "timestamp timestamp, partition int"
+)
+
+PartitionCount = Callable[[str], int]
+
+
+class Output:
+    """What one task writes, in the order in which it comes."""
+
+    def __init__(self, partition_count: PartitionCount) -> None:
+        self._partition_count = partition_count
+        self._batches: list[pyarrow.RecordBatch] = []
+        self._rows: list[tuple[str, bytes | None, bytes | None, Headers, int, int | None]] = []
+
+    def add(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        time_ms: int,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        self._rows.append((topic, key, value, headers, time_ms, partition))
+
+    def add_columns(
+        self,
+        topic: str | Sequence[str],
+        keys: pyarrow.Array,
+        values: pyarrow.Array,
+        times: Any,
+        headers: Sequence[Headers] | None = None,
+        partitions: Sequence[int] | None = None,
+    ) -> None:
+        """Columns of bytes; `times` in ms."""
+        self._close_rows()
+        count = len(keys)
+        topics = (
+            pyarrow.repeat(topic, count) if isinstance(topic, str) else pyarrow.array(topic, pyarrow.string())
+        )
+        self._batches.append(
+            pyarrow.RecordBatch.from_arrays(
+                [
+                    topics,
+                    keys,
+                    values,
+                    _headers(headers, count),
+                    _times(times),
+                    _partitions(partitions, count),
+                ],
+                schema=SCHEMA,
+            )
+        )
+
+    def add_sink(self, node: Sink, records: Columns) -> None:
+        """What a sink writes of these records."""
+        keys = encoded(node.key, records.keys, node.name)
+        values = encoded(node.value, records.values, node.name)
+        topics: str | list[str]
+        partitions: list[int] | None = None
+        if isinstance(node.topic, str):
+            topics = node.topic
+        else:
+            topics = [
+                sink_topic(node, key, value)
+                for key, value in zip(as_list(records.keys), as_list(records.values), strict=True)
+            ]
+        if node.partition is not None:
+            partitions = [
+                self.sink_partition(node, topics if isinstance(topics, str) else topics[at], key, value)
+                for at, (key, value) in enumerate(
+                    zip(as_list(records.keys), as_list(records.values), strict=True)
+                )
+            ]
+        self.add_columns(topics, keys, values, records.times, records.headers, partitions)
+
+    def add_sink_record(self, node: Sink, key: Any, value: Any, time_ms: int, headers: Headers) -> None:
+        """The same of one record."""
+        topic = node.topic if isinstance(node.topic, str) else sink_topic(node, key, value)
+        partition = None if node.partition is None else self.sink_partition(node, topic, key, value)
+        self.add(
+            topic,
+            encoded_one(node.key, key, node.name),
+            encoded_one(node.value, value, node.name),
+            time_ms,
+            headers,
+            partition,
+        )
+
+    def sink_partition(self, node: Sink, topic: str, key: Any, value: Any) -> int:
+        assert node.partition is not None
+        try:
+            return int(node.partition(key, value, self._partition_count(topic)))
+        except Exception as error:
+            raise OperatorFailed(node.name, error) from error
+
+    def taken(self) -> list[pyarrow.RecordBatch]:
+        """All that was added since it was last taken."""
+        self._close_rows()
+        batches, self._batches = self._batches, []
+        return batches
+
+    def _close_rows(self) -> None:
+        if not self._rows:
+            return
+        topics, keys, values, headers, times, partitions = zip(*self._rows, strict=True)
+        self._rows = []
+        batch = pyarrow.RecordBatch.from_arrays(
+            [
+                pyarrow.array(topics, pyarrow.string()),
+                pyarrow.array(keys, pyarrow.binary()),
+                pyarrow.array(values, pyarrow.binary()),
+                _headers(headers, len(topics)),
+                _times(numpy.array(times, numpy.int64)),
+                pyarrow.array(partitions, pyarrow.int32()),
+            ],
+            schema=SCHEMA,
+        )
+        self._batches.append(batch)
+
+
+def sink_topic(node: Sink, key: Any, value: Any) -> str:
+    assert not isinstance(node.topic, str)
+    try:
+        return str(node.topic(key, value))
+    except Exception as error:
+        raise OperatorFailed(node.name, error) from error
+
+
+def encoded(serde: Serde[Any] | None, column: Column, operator: str) -> pyarrow.Array:
+    """Bytes of a column; by their nature where nobody named a type."""
+    try:
+        if serde is not None:
+            return serde.encode_column(column)
+        if not isinstance(column, list) and (
+            pyarrow.types.is_binary(column.type) or pyarrow.types.is_string(column.type)
+        ):
+            return column.cast(pyarrow.binary())
+        return pyarrow.array([natural_bytes(value) for value in as_list(column)], pyarrow.binary())
+    except OperatorFailed:
+        raise
+    except Exception as error:
+        raise OperatorFailed(operator, error) from error
+
+
+def encoded_one(serde: Serde[Any] | None, value: Any, operator: str) -> bytes | None:
+    try:
+        return natural_bytes(value) if serde is None else serde.encode(value)
+    except Exception as error:
+        raise OperatorFailed(operator, error) from error
+
+
+def cell_of(batches: Iterable[pyarrow.RecordBatch]) -> bytes:
+    """Batches as one cell."""
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, SCHEMA) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def batches_of(cell: bytes) -> Iterator[pyarrow.RecordBatch]:
+    with pyarrow.ipc.open_stream(cell) as reader:
+        yield from reader
+
+
+def unpacked(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Cells back into rows: runs in the sink's tasks."""
+    for batch in batches:
+        for cell in batch.column("cell"):
+            yield from batches_of(cell.as_buffer())
+
+
+def _headers(headers: Sequence[Headers] | None, count: int) -> pyarrow.Array:
+    if headers is None or not any(headers):
+        return pyarrow.nulls(count, HEADERS)
+    rows = [[{"key": name, "value": value} for name, value in found] if found else None for found in headers]
+    return pyarrow.array(rows, HEADERS)
+
+
+def _times(times_ms: Any) -> pyarrow.Array:
+    return pyarrow.array(numpy.asarray(times_ms, numpy.int64) * 1000).cast(pyarrow.timestamp("us", tz="UTC"))
+
+
+def _partitions(partitions: Sequence[int] | None, count: int) -> pyarrow.Array:
+    if partitions is None:
+        return pyarrow.nulls(count, pyarrow.int32())
+    return pyarrow.array(partitions, pyarrow.int32())

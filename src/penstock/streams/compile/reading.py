@@ -1,0 +1,94 @@
+"""What a source gives: rows of the data source as records of a topology, decoded by the serdes of their topic.
+
+A record whose bytes cannot be read is a failure of the source, told with its topic, partition and offset; the
+application's `deserialization.exception.handler` says whether that stops everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pyarrow
+import pyarrow.compute as pc
+
+from penstock.streams.compile.columns import Column, Columns, Rows, as_list
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.nouns import Headers
+from penstock.streams.serdes import Serde
+from penstock.streams.topology import Node, Source
+
+Failing = Callable[[OperatorFailed, int], None]
+
+NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+"""The columns that are asked of the data source."""
+
+
+def records_of(batch: pyarrow.RecordBatch, node: Node, topic: str, failing: Failing) -> Columns:
+    """Records of one batch, which is of one partition. `node` has the serdes: a source, or the owner of an internal
+    topic."""
+    times = pc.divide(batch.column("timestamp").cast(pyarrow.int64()), 1000)
+    rows = numpy.arange(batch.num_rows, dtype=numpy.int64)
+    kept = numpy.ones(batch.num_rows, bool)
+    keys = _decoded(batch.column("key"), node.key, topic, node.name, failing, kept, is_key=True)
+    values = _decoded(batch.column("value"), node.value, topic, node.name, failing, kept, is_key=False)
+    records = Columns(keys, values, rows, numpy.asarray(times), _headers(batch.column("headers")))
+    if not kept.all():
+        records = records.take(numpy.flatnonzero(kept))
+    if isinstance(node, Source) and node.timestamp is not None:
+        records = _timed(records, node, failing)
+    if len(records) and int(records.times.min()) < 0:
+        records = records.take(numpy.flatnonzero(records.times >= 0))
+    return records
+
+
+def _decoded(
+    column: pyarrow.Array,
+    serde: Serde[Any] | None,
+    topic: str,
+    operator: str,
+    failing: Failing,
+    kept: Rows,
+    *,
+    is_key: bool,
+) -> Column:
+    if serde is None:
+        return column
+    serde = serde.for_topic(topic, is_key=is_key)
+    try:
+        return serde.decode_column(column)
+    except Exception:
+        # One of them cannot be read: look at each, to tell which.
+        found: list[Any] = []
+        for row, data in enumerate(column.to_pylist()):
+            try:
+                found.append(serde.decode(data))
+            except Exception as error:
+                failing(OperatorFailed(operator, error), row)
+                kept[row] = False
+                found.append(None)
+        return found
+
+
+def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
+    assert node.timestamp is not None
+    times: list[int] = []
+    places: list[int] = []
+    for at, (key, value) in enumerate(zip(as_list(records.keys), as_list(records.values), strict=True)):
+        try:
+            times.append(int(node.timestamp(key, value)))
+            places.append(at)
+        except Exception as error:
+            failing(OperatorFailed(node.name, error), int(records.rows[at]))
+    taken = records.take(numpy.array(places, numpy.int64))
+    return Columns(taken.keys, taken.values, taken.rows, numpy.array(times, numpy.int64), taken.headers)
+
+
+def _headers(column: pyarrow.Array) -> list[Headers] | None:
+    if column.null_count == len(column) or len(column.values) == 0:
+        return None
+    return [
+        () if found is None else tuple((header["key"], header["value"]) for header in found)
+        for found in column.to_pylist()
+    ]

@@ -1,0 +1,68 @@
+"""Global tables, as each worker process holds them: a topic read to its end before a task begins, and kept.
+
+A process keeps what it has read and reads on from there with the next task, so that a small batch costs one look at the
+topic's end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client.cluster import TopicPartition
+from penstock.spark import clients
+from penstock.streams.topology import GlobalTable, Node
+
+
+class WorkerTables:
+    """The global tables of one task."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self._settings = settings
+        self._fresh: dict[str, dict[Any, Any]] = {}
+
+    def rows(self, node: Node) -> dict[Any, Any]:
+        assert isinstance(node, GlobalTable)
+        found = self._fresh.get(node.name)
+        if found is None:
+            found = self._fresh[node.name] = _held(node, self._settings)
+        return found
+
+
+class _Held:
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.rows: dict[Any, Any] = {}
+
+
+_HELD: dict[tuple[int, str, str], _Held] = {}
+
+
+def _held(node: GlobalTable, settings: Mapping[str, object]) -> dict[Any, Any]:
+    place = os.getpid(), str(settings.get("bootstrap.servers")), f"{node.topic}/{node.name}"
+    held = _HELD.setdefault(place, _Held())
+    assert node.key is not None and node.value is not None
+    key_serde = node.key.for_topic(node.topic, is_key=True)
+    value_serde = node.value.for_topic(node.topic, is_key=False)
+    own = {**settings, "isolation.level": "read_committed"}
+    with clients.consumer(own) as consumer:
+        partitions = [
+            TopicPartition(node.topic, index) for index in range(len(consumer.partitions_for(node.topic)))
+        ]
+        consumer.assign(partitions)
+        begins = consumer.beginning_offsets(partitions)
+        for partition in partitions:
+            consumer.seek(partition, max(begins[partition], held.positions.get(partition, 0)))
+        ends = consumer.end_offsets(partitions)
+        for batch in consumer.read(ends):
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            for key, value in zip(keys, values, strict=True):
+                if key is None:
+                    continue
+                if value is None:
+                    held.rows.pop(key_serde.decode(key), None)
+                else:
+                    held.rows[key_serde.decode(key)] = value_serde.decode(value)
+        held.positions = {partition: ends[partition] for partition in partitions}
+    return held.rows

@@ -1,0 +1,167 @@
+"""What runs in the tasks that read: the `penstock.transform` of a stage's source.
+
+A task reads one range of one partition. `ReadingTask` finds the operators of its topic, runs them over each batch, and
+hands on what leaves: `cell`s of output for a stage without state, partial results for one that Spark aggregates, packs of
+records by bucket for one whose state is in Python (`shuffle`).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+
+from penstock.spark import clients
+from penstock.streams.compile import names
+from penstock.streams.compile.chain import Chain
+from penstock.streams.compile.columns import Columns
+from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.compile.outputs import Output, cell_of, encoded
+from penstock.streams.compile.reading import records_of
+from penstock.streams.compile.tables import WorkerTables
+from penstock.streams.nouns import Headers
+from penstock.streams.topology import Sink, Source
+
+CELLS = pyarrow.schema([("cell", pyarrow.binary())])
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every task of an application has to know of it."""
+
+    application_id: str
+    client: Mapping[str, object]
+    skips_unreadable: bool = False
+    skips_failed: bool = False
+    dead_letters: str | None = None
+    caches: bool = True
+    """Whether of several updates of a key in one batch only the last one is passed on."""
+    topics: Mapping[str, int] = field(default_factory=dict)
+    """Partitions of topics that were looked up when it started."""
+
+    def partition_count(self, topic: str) -> int:
+        if topic in self.topics:
+            return self.topics[topic]
+        with clients.consumer(self.client) as consumer:
+            return len(consumer.partitions_for(topic))
+
+
+class Origin:
+    """The batch at hand: where it was read, and what its rows were before anybody looked at them."""
+
+    def __init__(self, batch: pyarrow.RecordBatch) -> None:
+        self.batch = batch
+        self.topic: str = batch.column("topic")[0].as_py()
+        self.partition: int = batch.column("partition")[0].as_py()
+
+    def offset(self, row: int) -> int:
+        offset: int = self.batch.column("offset")[row].as_py()
+        return offset
+
+
+class ReadingTask(ABC):
+    """The operators of a stage's reading places. Pickled on the driver, called once in each task."""
+
+    def __init__(self, program: Program, stage: Stage) -> None:
+        self.program = program
+        self.stage = stage
+
+    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        self.output = Output(self.program.partition_count)
+        tables = WorkerTables(self.program.client)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            self.origin = Origin(batch)
+            for place in self._places(self.origin.topic):
+                assert place.root is not None
+                records = records_of(batch, place.root, self.origin.topic, self._unreadable)
+                try:
+                    Chain(place, self, tables, self._failed).feed(place.root, records)
+                except OperatorFailed as failure:
+                    raise failure.at(self.origin.topic, self.origin.partition, None) from failure
+            yield from self.results()
+        yield from self.finish()
+
+    @abstractmethod
+    def results(self) -> Iterator[pyarrow.RecordBatch]:
+        """What of the last batch goes on."""
+
+    def finish(self) -> Iterator[pyarrow.RecordBatch]:
+        """What goes on at the end of the range."""
+        yield from ()
+
+    # Where records leave the place: see `chain.Outlet`.
+
+    def to_sink(self, node: Sink, records: Columns) -> None:
+        self.output.add_sink(node, records)
+
+    def to_internal(self, crossing: Crossing, records: Columns) -> None:
+        node = crossing.parent
+        self.output.add_columns(
+            names.internal(self.program.application_id, crossing.topic),
+            encoded(node.key, records.keys, node.name),
+            encoded(node.value, records.values, node.name),
+            records.times,
+            records.headers,
+        )
+
+    def to_domain(self, entry: Entry, records: Columns) -> None:
+        raise AssertionError(f"{entry} leads to state, and this stage has none")
+
+    def _places(self, topic: str) -> list[Place]:
+        return [place for place in self.stage.reading if reads(place, topic, self.program.application_id)]
+
+    def _unreadable(self, failure: OperatorFailed, row: int) -> None:
+        self._handle(failure, row, skips=self.program.skips_unreadable)
+
+    def _failed(self, failure: OperatorFailed, row: int) -> None:
+        self._handle(failure, row, skips=self.program.skips_failed)
+
+    def _handle(self, failure: OperatorFailed, row: int, *, skips: bool) -> None:
+        origin = self.origin
+        failure = failure.at(origin.topic, origin.partition, origin.offset(row))
+        if not skips:
+            raise failure from failure.reason
+        if self.program.dead_letters is not None:
+            found = {name: origin.batch.column(name)[row].as_py() for name in ("key", "value", "timestamp")}
+            time_ms = int(found["timestamp"].timestamp() * 1000)
+            headers = dead_letter_headers(failure, origin.topic, origin.partition, origin.offset(row))
+            self.output.add(self.program.dead_letters, found["key"], found["value"], time_ms, headers)
+
+
+class StatelessTask(ReadingTask):
+    """All that is read is written somewhere, or nowhere; nothing is remembered."""
+
+    def results(self) -> Iterator[pyarrow.RecordBatch]:
+        taken = self.output.taken()
+        if taken:
+            yield pyarrow.RecordBatch.from_pydict({"cell": [cell_of(taken)]}, schema=CELLS)
+
+
+def reads(place: Place, topic: str, application_id: str) -> bool:
+    """Whether records of a topic belong to a reading place."""
+    root = place.root
+    if isinstance(root, Source) and place.name == root.name:
+        if root.pattern is not None:
+            return re.fullmatch(root.pattern, topic) is not None
+        return topic in root.topics
+    return names.internal(application_id, place.name) == topic
+
+
+def dead_letter_headers(failure: OperatorFailed, topic: str, partition: int, offset: int) -> Headers:
+    """Kafka Streams' names (KIP-1034)."""
+    told: dict[str, Any] = {
+        "__streams.errors.exception": type(failure.reason).__name__,
+        "__streams.errors.message": str(failure.reason),
+        "__streams.errors.topic": topic,
+        "__streams.errors.partition": partition,
+        "__streams.errors.offset": offset,
+        "__streams.errors.operator": failure.operator,
+    }
+    return tuple((name, str(value).encode()) for name, value in told.items())

@@ -1,0 +1,150 @@
+"""The topics of an application: those that it reads must be there, those that are its own are made.
+
+Changelogs are compacted (those of windows also forget), topics between stages delete what is old. What is there already
+is left as it is, and must have the partitions that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock import errors
+from penstock.admin import NewTopic
+from penstock.spark import clients
+from penstock.streams.compile import names
+from penstock.streams.compile.cut import Cut
+from penstock.streams.nouns import TopologyError
+from penstock.streams.settings import AppSettings
+from penstock.streams.topology import (
+    Aggregate,
+    Node,
+    Process,
+    Source,
+    Topology,
+    ToTable,
+)
+from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
+
+
+@dataclass(frozen=True)
+class OwnTopic:
+    """One that the application makes."""
+
+    name: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = None
+    """None for as many as the widest of the topics that the application reads."""
+
+
+def read_topics(topology: Topology) -> list[str]:
+    """Topics of others that are read, by name."""
+    streams = [topic for source in topology.sources for topic in source.topics]
+    return list(dict.fromkeys([*streams, *(table.topic for table in topology.global_tables)]))
+
+
+def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnTopic]:
+    """Changelogs, and what stands between stages."""
+    application_id = settings.application_id
+    found = [
+        OwnTopic(
+            names.internal(application_id, crossing.topic),
+            {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "CreateTime"},
+            crossing.partitions,
+        )
+        for crossing in cut.crossings
+    ]
+    for name, node in logged_stores(topology):
+        found.append(OwnTopic(names.changelog(application_id, name), _changelog_config(node, settings)))
+    return found
+
+
+def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
+    """Stores whose changes are written to a topic of their own, with the node that has them."""
+    for name, node in topology.stores.items():
+        if isinstance(node, Process):
+            if any(store.name == name and store.logged for store in node.stores):
+                yield name, node
+        elif not is_own_changelog(node) and node not in topology.global_tables:
+            yield name, node
+
+
+def is_own_changelog(node: Node) -> bool:
+    """A table of one topic has its changelog already."""
+    if not isinstance(node, ToTable):
+        return False
+    parent = node.parents[0]
+    return isinstance(parent, Source) and len(parent.topics) == 1 and parent.timestamp is None
+
+
+def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
+    if not isinstance(node, Aggregate) or node.windows is None:
+        return {"cleanup.policy": "compact"}
+    windows = node.windows
+    match windows:
+        case TimeWindows():
+            length_ms = windows.size_ms
+        case SlidingWindows():
+            length_ms = windows.difference_ms
+        case SessionWindows():
+            length_ms = windows.gap_ms
+    longer_ms = settings.get("windowstore.changelog.additional.retention.ms")
+    return {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": str(length_ms + windows.grace_ms + longer_ms),
+    }
+
+
+def prepare(topology: Topology, cut: Cut, settings: AppSettings) -> dict[str, int]:
+    """Make what is missing; the number of partitions of every topic that the application knows by name."""
+    wanted = read_topics(topology)
+    with clients.admin(settings.client) as admin:
+        counts = _counts(admin, wanted)
+        if missing := [topic for topic in wanted if topic not in counts]:
+            raise TopologyError(
+                f"topics that {settings.application_id} reads are not there: {', '.join(missing)}"
+            )
+        width = max(counts.values(), default=1)
+        own = own_topics(topology, cut, settings)
+        counts |= _counts(admin, [topic.name for topic in own])
+        replicas = settings.get("replication.factor")
+        new = [
+            NewTopic(
+                name=topic.name,
+                partitions=topic.partitions or width,
+                replication_factor=None if replicas == -1 else replicas,
+                config={**topic.config, **settings.topics},
+            )
+            for topic in own
+            if topic.name not in counts
+        ]
+        if new:
+            _create(admin, new)
+            counts |= {topic.name: int(topic.partitions or 1) for topic in new}
+        sinks = [sink.topic for sink in topology.sinks if isinstance(sink.topic, str)]
+        counts |= _counts(admin, [topic for topic in sinks if topic not in counts])
+    return counts
+
+
+def _counts(admin: object, wanted: Iterable[str]) -> dict[str, int]:
+    """Partitions of those that exist."""
+    wanted = list(wanted)
+    if not wanted:
+        return {}
+    try:
+        found = admin.describe_topics(wanted)  # type: ignore[attr-defined]
+    except errors.ItemsFailed as failed:
+        for error in failed.failures.values():
+            if not isinstance(error, errors.UnknownTopicOrPartition):
+                raise
+        found = failed.results
+    return {name: len(described.partitions) for name, described in found.items()}
+
+
+def _create(admin: object, new: list[NewTopic]) -> None:
+    try:
+        admin.create_topics(new)  # type: ignore[attr-defined]
+    except errors.ItemsFailed as failed:
+        for error in failed.failures.values():
+            if not isinstance(error, errors.TopicAlreadyExists):  # by another instance, in between
+                raise

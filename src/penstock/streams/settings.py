@@ -1,0 +1,173 @@
+"""What an application was told: settings by Kafka's names.
+
+    AppSettings.of("word-count", "localhost:9092", {"commit.interval.ms": 500}, {"replication_factor": 3})
+
+Streams' own settings are declared in `config.tables.streams`. Whatever else a client knows is passed on to the
+clients inside the application: by its plain name, or for one kind of them as `consumer.`, `producer.` or `admin.`
+and the name; `topic.` and a topic's setting is for internal topics. A name that nobody knows is refused with the
+nearest one. Settings never change once they are made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from penstock.client.errors import BadConfiguration
+from penstock.client.setting_values import default_of, take_value
+from penstock.config.errors import BadSetting, unknown_setting
+from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
+from penstock.config.tables.streams import EXACTLY_ONCE, STREAMS
+from penstock.config.tables.topic import SETTINGS as TOPIC_SETTINGS
+
+TOPIC: Final = {setting.name for setting in TOPIC_SETTINGS}
+CLIENTS: Final = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
+_PREFIXES: Final = {
+    "main.consumer.": "consumer",
+    "restore.consumer.": "consumer",
+    "global.consumer.": "consumer",
+    **{f"{kind}.": kind for kind in CLIENTS},
+}
+_JAVA_HANDLERS: Final = {
+    "org.apache.kafka.streams.errors.LogAndFailExceptionHandler": "fail",
+    "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler": "continue",
+    "org.apache.kafka.streams.errors.LogAndFailProcessingExceptionHandler": "fail",
+    "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler": "continue",
+}
+
+
+class AppSettings:
+    """All of them; made by `of`."""
+
+    def __init__(
+        self, values: Mapping[str, Any], clients: Mapping[str, Any], topics: Mapping[str, str]
+    ) -> None:
+        self._said = dict(values)
+        self.clients = dict(clients)
+        """What the clients of the application are told, by name, without `bootstrap.servers` and `client.id`."""
+        self.topics = dict(topics)
+        """What internal topics are created with."""
+
+    @classmethod
+    def of(
+        cls,
+        application_id: str | None = None,
+        brokers: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Take settings with dots and options with underscores, or refuse them as `BadConfiguration`."""
+        given: dict[str, tuple[str, object]] = {}
+
+        def take(name: str, key: str, value: object) -> None:
+            if value is None:
+                return
+            if name in given:
+                raise BadSetting(key, None, f"said twice, here and as {given[name][0]}")
+            given[name] = key, value
+
+        try:
+            take("application.id", "the name of the app", application_id)
+            take("bootstrap.servers", "brokers", brokers)
+            for key, value in (settings or {}).items():
+                take(key, f'settings["{key}"]', value)
+            for key, value in (options or {}).items():
+                take(key.replace("_", "."), key, value)
+            return cls._taken(given)
+        except BadSetting as refusal:
+            raise BadConfiguration(str(refusal)) from None
+
+    @classmethod
+    def _taken(cls, given: Mapping[str, tuple[str, object]]) -> Self:
+        own: dict[str, Any] = {}
+        clients: dict[str, Any] = {}
+        topics: dict[str, str] = {}
+        for name, (key, value) in given.items():
+            if name in STREAMS:
+                own[name] = _handler(name, take_value(STREAMS[name], value))
+            elif name.startswith("topic.") and name.removeprefix("topic.") in TOPIC:
+                topics[name.removeprefix("topic.")] = str(value)
+            else:
+                plain, table = _of_client(name)
+                if table is None:
+                    known = [*STREAMS, *CONSUMER, *PRODUCER]
+                    raise unknown_setting(key, known, where="a streams application")
+                clients[plain] = take_value(table[plain], value)
+        if own.get("application.id") is None:
+            raise BadSetting("application.id", None, "an application has a name")
+        _check_name(own["application.id"])
+        return cls(own, clients, topics)
+
+    def get(self, name: str, /) -> Any:
+        """The value of a declared setting, of its declared type."""
+        return self._said[name] if name in self._said else default_of(STREAMS[name])
+
+    @property
+    def application_id(self) -> str:
+        name: str = self.get("application.id")
+        return name
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """What any client inside the application is told."""
+        name = self.get("client.id") or self.application_id
+        servers = ",".join(self.get("bootstrap.servers"))
+        return {"bootstrap.servers": servers, "client.id": name, **self.clients}
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.get("processing.guarantee") in EXACTLY_ONCE
+
+    @property
+    def deserialization_handler(self) -> str:
+        """`fail` or `continue`."""
+        older = self.get("default.deserialization.exception.handler")
+        said = self.get("deserialization.exception.handler")
+        return str(older if older is not None and said == "fail" else said)
+
+    @property
+    def state_folder(self) -> str:
+        """Where this application keeps its own; a path or the address of a folder that Spark can read."""
+        folder = self.get("state.dir") or str(default_state_folder(os.environ))
+        return f"{folder.rstrip('/')}/{self.application_id}"
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value}" for name, value in {**self._said, **self.clients}.items())
+        return f"{type(self).__name__}({said})"
+
+
+def default_state_folder(environment: Mapping[str, str]) -> Path:
+    state = environment.get("XDG_STATE_HOME", "")
+    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return base / "penstock" / "streams"
+
+
+def _of_client(name: str) -> tuple[str, Mapping[str, Any] | None]:
+    """The client's own name for a setting and the table where it stands."""
+    for prefix, kind in _PREFIXES.items():
+        if name.startswith(prefix) and (plain := name.removeprefix(prefix)) in CLIENTS[kind]:
+            return plain, CLIENTS[kind]
+    for table in CLIENTS.values():
+        if name in table:
+            return name, table
+    return name, None
+
+
+def _handler(name: str, value: Any) -> Any:
+    """Handlers are two words here; Kafka's own classes stand for them."""
+    if not name.endswith("exception.handler") or not isinstance(value, str):
+        return value
+    word = _JAVA_HANDLERS.get(value, value)
+    if word not in ("fail", "continue"):
+        raise BadSetting(name, value, "must be fail or continue")
+    return word
+
+
+def _check_name(name: str) -> None:
+    """It begins the names of topics."""
+    if len(name) > 200 or not all(letter.isalnum() or letter in "._-" for letter in name):
+        raise BadSetting(
+            "application.id", name, "must be letters, digits, `.`, `_` and `-`, for it begins names of topics"
+        )
