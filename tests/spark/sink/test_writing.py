@@ -1,0 +1,113 @@
+"""Rows into topics: columns, guarantees, replays. One session, small data."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock import Message
+from penstock.testing.broker import Broker
+
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+
+
+def committed(broker: Broker, topic: str = "out") -> list[Message]:
+    with broker.consumer(topic, isolation_level="read_committed") as consumer:
+        return list(consumer.read(until="end").to_messages())
+
+
+def to(frame: DataFrame, broker: Broker, **options: str) -> None:
+    writer = frame.write.format("penstock").mode("append")
+    writer.options(**{"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "out", **options}).save()
+
+
+def stream_to(frame: DataFrame, broker: Broker, checkpoint: Path, **options: str) -> DataStreamWriter:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "out", **options}
+    writer = frame.writeStream.format("penstock").options(**given)
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+
+
+def source(spark: SparkSession, broker: Broker, topic: str = "in", **options: str) -> DataFrame:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, **options}
+    return spark.readStream.format("penstock").options(startingOffsets="earliest", **given).load()
+
+
+def fill(broker: Broker, count: int, *, start: int = 0, topic: str = "in") -> None:
+    with broker.producer() as producer:
+        for number in range(start, start + count):
+            producer.send(topic, str(number), partition=number % 2)
+
+
+def test_every_column_of_a_record_is_written(spark: SparkSession, penstock: Broker) -> None:
+    penstock.admin().create_topic("out", partitions=3)
+    time = datetime.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=datetime.UTC)
+    rows = spark.createDataFrame(
+        [("k", "v", 2, time, [("trace", b"1"), ("none", None)]), (None, None, 1, time, None)],
+        "key string, value string, partition int, timestamp timestamp,"
+        " headers array<struct<key:string,value:binary>>",
+    )
+
+    to(rows, penstock)
+
+    found = {(m.partition, m.key, m.value, m.timestamp_ms, tuple(m.headers)) for m in committed(penstock)}
+    ms = round(time.timestamp() * 1000)
+    assert found == {(2, b"k", b"v", ms, (("trace", b"1"), ("none", None))), (1, None, None, ms, ())}
+
+
+def test_rows_go_to_the_topic_that_they_name(spark: SparkSession, penstock: Broker) -> None:
+    rows = spark.createDataFrame([("one", b"1"), ("two", b"2")], "topic string, value binary")
+    writer = rows.write.format("penstock").mode("append")
+
+    writer.option("kafka.bootstrap.servers", penstock.bootstrap_servers).save()
+
+    assert [m.value for m in committed(penstock, "one")] == [b"1"]
+    assert [m.value for m in committed(penstock, "two")] == [b"2"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("key string", "no column value"),
+        ("value int", "value must be string or binary, not int"),
+        ("value string, headers array<string>", "headers must be array<struct<key:string,value:binary>>"),
+        ("value string, partition bigint", "partition must be int, not bigint"),
+        ("value string, timestamp string", "timestamp must be timestamp, not string"),
+    ],
+)
+def test_columns_of_a_wrong_type_are_refused(spark: SparkSession, schema: str, words: str) -> None:
+    writer = spark.createDataFrame([], schema).write.format("penstock").mode("append")
+
+    with pytest.raises(AnalysisException, match=words.replace("<", "[<]")):
+        writer.options(**{"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}).save()
+
+
+def test_a_batch_is_written_as_one_transaction_where_that_is_asked_for(
+    spark: SparkSession, penstock: Broker
+) -> None:
+    to(spark.range(100).selectExpr("string(id) as value").repartition(3), penstock, guarantee="exactly-once")
+
+    assert sorted(int(m.value) for m in committed(penstock)) == list(range(100))
+    assert not penstock.admin().list_transactions(states=["Ongoing"])
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
+def test_a_stream_is_written_once_and_goes_on_where_it_was(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    penstock.admin().create_topic("in", partitions=2)
+    penstock.admin().create_topic("out", partitions=2)
+    frame = source(spark, penstock, maxOffsetsPerTrigger="20").select("value")
+    for start in (0, 50):
+        fill(penstock, 50, start=start)
+        query = stream_to(frame, penstock, tmp_path / "checkpoint").start()
+        query.awaitTermination()
+
+    assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(100))
+    assert not penstock.admin().list_transactions(states=["Ongoing"])
