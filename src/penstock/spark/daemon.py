@@ -31,6 +31,7 @@ MODULES = (
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "penstock.spark.source",
+    "penstock.spark.decoding.poison",
     "penstock.spark.sink.writer",
 )
 

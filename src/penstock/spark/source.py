@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,14 +21,22 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.columns import FIELDS, chosen, of_schema
-from penstock.spark.decoding.poison import Decoders, Decoding, decoders_of, fields_of
 from penstock.spark.options import Options, Use
 from penstock.spark.reading import RangeReader
 from penstock.spark.transforms import OPTION, unpack
 
+if TYPE_CHECKING:
+    from penstock.spark.decoding import Decoder
+
 PLANS_WITH_FILTERS = (
     "data_source_pushdown_filters"  # the module of Spark that asks for a reader and tells it filters
 )
+
+
+# What asks for decoding. Its modules are loaded only then: most queries read bytes, and a task should start at once.
+DECODING = ("keyFormat", "valueFormat", "keySchema", "valueSchema", "poison", "deadLetterTopic")
+
+Decoders = Mapping[str, "Decoder"]
 
 
 class PenstockDataSource(DataSource):
@@ -86,11 +96,26 @@ def range_reader(options: Options, schema: StructType, decoders: Decoders | None
         names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
         then = [unpack(options.get(OPTION))]
     else:
-        names, then = of_schema(schema, fields_of(tuple(FIELDS.names), decoders)), []
+        names, then = of_schema(schema, fields_of(FIELDS.names, decoders)), []
     if not decoders:
         return RangeReader(options, names, *then)
+    from penstock.spark.decoding.poison import Decoding
+
     decoding = Decoding(options, names, decoders)
     return RangeReader(options, decoding.needs, decoding, *then)
+
+
+def decoders_of(options: Options, schema: StructType | None = None) -> Decoders:
+    """How keys and values are decoded, by the names of their columns; nothing where they stay bytes."""
+    if not any(map(options.is_set, DECODING)):
+        return {}
+    from penstock.spark.decoding import poison
+
+    return poison.decoders_of(options, schema)
+
+
+def fields_of(names: Iterable[str], decoders: Decoders) -> StructType:
+    return StructType([decoders[name].field(name) if name in decoders else FIELDS[name] for name in names])
 
 
 def _is_told_filters() -> bool:

@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from penstock.client.cluster import TopicPartition
-from penstock.spark.columns import FIELDS
 from penstock.spark.decoding.base import Bad, Decoder
 from penstock.spark.decoding.choosing import decoder_of
 from penstock.spark.decoding.dead_letters import DeadLetters, Letter, letters_of
@@ -42,8 +41,15 @@ class Fault(NamedTuple):
 def decoders_of(options: Options, schema: StructType | None = None) -> dict[str, Decoder]:
     """By the names of their columns. What a registry knows is asked for here."""
     check(options)
-    found = {column: decoder_of(options, schema, column=column) for column in DECODED}
-    return {column: decoder for column, decoder in found.items() if decoder is not None}
+    given = {column: decoder_of(options, schema, column=column) for column in DECODED}
+    found = {column: decoder for column, decoder in given.items() if decoder is not None}
+    if not found:
+        for name in ("poison", "deadLetterTopic"):
+            if options.is_set(name):
+                raise BadOption(
+                    f"option {name} has no meaning while keys and values stay bytes: say valueFormat"
+                )
+    return found
 
 
 def check(options: Options) -> None:
@@ -139,11 +145,6 @@ class Decoding:
                 for row in rows
             ],
         )
-
-
-def fields_of(names: tuple[str, ...], decoders: Decoders) -> StructType:
-    """The schema of the source with its decoded columns."""
-    return StructType([decoders[name].field(name) if name in decoders else FIELDS[name] for name in names])
 
 
 def _class_name(decoder: Decoder) -> str:
