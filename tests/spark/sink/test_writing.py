@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import Message
@@ -47,7 +46,7 @@ def fill(broker: Broker, count: int, *, start: int = 0, topic: str = "in") -> No
 
 def test_every_column_of_a_record_is_written(spark: SparkSession, penstock: Broker) -> None:
     penstock.admin().create_topic("out", partitions=3)
-    time = datetime.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=datetime.UTC)
+    time = datetime.datetime.now(datetime.UTC).replace(microsecond=123000)
     rows = spark.createDataFrame(
         [("k", "v", 2, time, [("trace", b"1"), ("none", None)]), (None, None, 1, time, None)],
         "key string, value string, partition int, timestamp timestamp,"
