@@ -226,6 +226,8 @@ class TableAggregate(Node):
     gives: ClassVar[Gives] = "table"
     kind: Literal["count", "reduce", "aggregate"]
     selector: Function
+    selected: Serde[Any] | None = None
+    """Of the values that the selector gives: they travel to their group."""
     store: str
     initial: Callable[[], Any] | None = None
     adder: Function | None = None

@@ -331,6 +331,7 @@ class GroupedTable(Generic[K, V]):
             value=value,
             kind=kind,
             selector=self._selector,
+            selected=self._value,
             store=made,
             initial=initial,
             adder=None if adder is None else function_of(adder, "adder", values=2),

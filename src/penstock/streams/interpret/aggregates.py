@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import TableOperator, Tables
-from penstock.streams.nouns import Change, Record, Windowed
+from penstock.streams.nouns import Change, Headers, Record, Windowed
 from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
 
 Changed = Iterator[Record[Any, Change[Any]]]
@@ -67,7 +67,16 @@ class AggregateWindows(AggregateRecords):
             else:
                 self._wait(change)
         if self.node.emit == "close":
-            yield from self._closed(record)
+            yield from self._closed(record.headers)
+
+    def advance(self, stream_time_ms: int) -> Changed:
+        self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
+        yield from self._closed(())
+
+    def waits_until_ms(self) -> int | None:
+        assert self.node.windows is not None
+        end_ms = min((window.end_ms for window in self._waiting.values()), default=None)
+        return None if end_ms is None else end_ms + self.node.windows.grace_ms
 
     def _update(self, record: Record[Any, Any], parent: int) -> Changed:
         raise TypeError("each kind of windows says how a record changes them")
@@ -82,7 +91,7 @@ class AggregateWindows(AggregateRecords):
         else:
             self._waiting[place] = change.key
 
-    def _closed(self, record: Record[Any, Any]) -> Changed:
+    def _closed(self, headers: Headers) -> Changed:
         """Windows that have closed since, by where they begin (sessions: end), then by key; each is given once."""
         closed = [(place, window) for place, window in self._waiting.items() if self._is_closed(window)]
         by_end = isinstance(self.node.windows, SessionWindows)
@@ -91,7 +100,7 @@ class AggregateWindows(AggregateRecords):
         ):
             del self._waiting[place]
             value, timestamp_ms = self.state.with_timestamp(window)
-            yield Record(window, Change(value, None), timestamp_ms, record.headers)
+            yield Record(window, Change(value, None), timestamp_ms, headers)
 
 
 class AggregateTimeWindows(AggregateWindows):

@@ -47,6 +47,12 @@ _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
 }
 
 
+def operator_for(node: t.Node, tables: Tables) -> Operator[Any] | None:
+    """What works for a node that is no processor; None for sources, sinks and global tables."""
+    made = _OPERATORS.get(type(node))
+    return None if made is None else made(node, tables)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """A record that was written: its bytes, and the sink that wrote it."""
@@ -90,8 +96,8 @@ class Interpreter:
         for node in topology.nodes:
             if isinstance(node, t.Process):
                 self._operators[node] = ProcessRecords(node, self)
-            elif type(node) in _OPERATORS:
-                self._operators[node] = _OPERATORS[type(node)](node, self)
+            elif (operator := operator_for(node, self)) is not None:
+                self._operators[node] = operator
 
     def feed(
         self,

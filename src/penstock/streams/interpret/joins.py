@@ -66,6 +66,22 @@ class JoinStreams(Operator[t.StreamJoin]):
         line.append(kept)
         line.sort(key=lambda waiting: waiting.timestamp_ms)
 
+    def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
+        self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
+        yield from self._unmet(())
+
+    def waits_until_ms(self) -> int | None:
+        """Those that have met others wait too: to make room."""
+        within = self.node.within
+        keeps_ms = within.before_ms + within.after_ms
+        ends = (
+            waiting.timestamp_ms + (keeps_ms if waiting.met else self._reach(side)[1]) + within.grace_ms
+            for side, places in enumerate(self._waiting)
+            for line in places.values()
+            for waiting in line
+        )
+        return min(ends, default=None)
+
     def _unmet(self, headers: Headers) -> Iterator[Record[Any, Any]]:
         """Records that no other can meet any more, and which have met none; and room for those that come."""
         alone = []
@@ -82,8 +98,10 @@ class JoinStreams(Operator[t.StreamJoin]):
         within = self.node.within
         keeps_ms = within.before_ms + within.after_ms + within.grace_ms
         for places in self._waiting:
-            for line in places.values():
+            for place, line in list(places.items()):
                 line[:] = [found for found in line if found.timestamp_ms + keeps_ms >= self.stream_time_ms]
+                if not line:
+                    del places[place]
 
     def _gives_alone(self, side: int) -> bool:
         return self.node.kind == "outer" or (self.node.kind == "left" and side == LEFT)

@@ -33,6 +33,15 @@ class Operator(Generic[N]):
         """What comes of a record from the parent with this index."""
         raise TypeError(f"{self.node!r} receives nothing")
 
+    def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
+        """What comes of time alone: records of other keys have shown that it is this late. Here one operator sees all
+        keys and hears of it by `receive`; where keys are spread over many, it has to be told."""
+        return iter(())
+
+    def waits_until_ms(self) -> int | None:
+        """The stream time beyond which `advance` may give something; None where nothing waits."""
+        return None
+
 
 class TableOperator(Operator[N]):
     """An operator that gives a table, and holds it."""

@@ -26,6 +26,17 @@ class SuppressChanges(TableOperator[t.Suppress]):
         if place in self._waiting:
             since_ms = self._waiting[place][0]
         self._waiting[place] = (since_ms, record)
+        yield from self._due()
+
+    def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
+        self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
+        yield from self._due()
+
+    def waits_until_ms(self) -> int | None:
+        since_ms = min((since_ms for since_ms, _ in self._waiting.values()), default=None)
+        return None if since_ms is None else since_ms + self.node.limit_ms
+
+    def _due(self) -> Iterator[Record[Any, Any]]:
         while self._waiting:
             first = min(self._waiting, key=lambda place: (self._waiting[place][0], place))
             if self._waiting[first][0] > self.stream_time_ms - self.node.limit_ms and not self._is_full():
