@@ -8,8 +8,9 @@ loop, over as few connections as there can be (`run`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.client import errors
@@ -129,19 +130,19 @@ class SinkConnection:
         self._background.close()
 
 
-def connection(settings: Settings) -> SinkConnection:
-    """That of this process to a cluster. Whoever meets an exception lets go of it by `forget`."""
-    key = os.getpid(), frozenset(settings.items())
-    found = _CONNECTIONS.get(key)
-    if found is None:
-        found = _CONNECTIONS[key] = SinkConnection(settings)
-    return found
-
-
-def forget(settings: Settings) -> None:
-    found = _CONNECTIONS.pop((os.getpid(), frozenset(settings.items())), None)
-    if found is not None:
-        found.close()
+@contextlib.contextmanager
+def connection_of(settings: Settings) -> Iterator[SinkConnection]:
+    """That of this process to a cluster; thrown away where the block ends with an exception. A process of Spark's runs
+    one task at a time."""
+    key = os.getpid(), frozenset(settings.items())  # what a parent had before a fork is its own
+    connection = _CONNECTIONS.pop(key, None) or SinkConnection(settings)
+    try:
+        yield connection
+    except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong is on its way already
+            connection.close()
+        raise
+    _CONNECTIONS[key] = connection
 
 
 _CONNECTIONS: dict[tuple[int, frozenset[tuple[str, object]]], SinkConnection] = {}

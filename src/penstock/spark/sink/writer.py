@@ -27,9 +27,10 @@ from penstock.client.producer.sync import Producer
 from penstock.spark import clients
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
-from penstock.spark.sink import protocol, transactions
+from penstock.spark.sink import protocol
 from penstock.spark.sink.decision import Done, Place, ids_of
 from penstock.spark.sink.rows import check_schema, records_of
+from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of, run
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -79,7 +80,7 @@ class RowWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
         """At least once; how many rows there were."""
         rows = 0
-        with clients.producer(transactions.PATIENCE | self.settings) as producer:
+        with clients.producer(PATIENCE | self.settings) as producer:
             for batch in iterator:
                 self.send(producer, batch)
                 rows += batch.num_rows
@@ -87,17 +88,20 @@ class RowWriter:
         return rows
 
     def write_transaction(
-        self, iterator: Iterator[pa.RecordBatch], transactional_id: str, *, is_two_phase: bool
+        self,
+        iterator: Iterator[pa.RecordBatch],
+        transactional_id: str,
+        connection: SinkConnection,
+        *,
+        is_two_phase: bool,
     ) -> tuple[PreparedTransaction | None, int]:
         """Into a transaction that stays open for somebody else to end; none where there are no rows."""
-        connection = transactions.connection(self.settings)
         producer: Producer | None = None
         rows = 0
         try:
             for batch in iterator:
                 if batch.num_rows:
-                    if producer is None:
-                        producer = connection.begin(transactional_id, is_two_phase=is_two_phase)
+                    producer = producer or connection.begin(transactional_id, is_two_phase=is_two_phase)
                     self.send(producer, batch)
                     rows += batch.num_rows
             return None if producer is None else producer.prepare_transaction(), rows
@@ -160,13 +164,16 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
         context = _context()
         place = Place(self._job, "batch", 0, context.partitionId(), context.attemptNumber())
         transactional_id = place.transactional_id(self._rows.prefix)
-        transaction, rows = self._rows.write_transaction(iterator, transactional_id, is_two_phase=False)
+        with connection_of(self._rows.settings) as connection:
+            transaction, rows = self._rows.write_transaction(
+                iterator, transactional_id, connection, is_two_phase=False
+            )
         return Prepared(rows, transaction)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         prepared = _prepared(messages)
 
-        async def commit(admin: transactions.SinkAdmin) -> None:
+        async def commit(admin: SinkAdmin) -> None:
             if not all(await admin.complete(prepared, commit=True)):
                 raise SparkError(
                     "a part of the rows was not committed: its transaction was open for longer than the broker allows;"
@@ -174,18 +181,18 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
                 )
             await self._tidy(admin)
 
-        transactions.run(self._rows.settings, commit)
+        run(self._rows.settings, commit)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         prepared = _prepared(messages)
 
-        async def abort(admin: transactions.SinkAdmin) -> None:
+        async def abort(admin: SinkAdmin) -> None:
             await admin.complete(prepared, commit=False)
             await self._tidy(admin)
 
-        transactions.run(self._rows.settings, abort)
+        run(self._rows.settings, abort)
 
-    async def _tidy(self, admin: transactions.SinkAdmin) -> None:
+    async def _tidy(self, admin: SinkAdmin) -> None:
         """What attempts that were killed have left open."""
         for each in await admin.open_ids(ids_of(self._rows.prefix, self._job)):
             await admin.fence(each)
@@ -199,33 +206,24 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         place = _place(_context())
-        settings = self._rows.settings
-        try:
-            assignment = transactions.connection(settings).assign(place)
+        with connection_of(self._rows.settings) as connection:
+            assignment = connection.assign(place)
             if assignment.is_written:
-                rows = sum(batch.num_rows for batch in iterator)
-                return TaskDone(assignment.done(None, rows))
+                return TaskDone(assignment.done(None, sum(batch.num_rows for batch in iterator)))
             transaction, rows = self._rows.write_transaction(
-                iterator, place.transactional_id(self._rows.prefix), is_two_phase=True
+                iterator, place.transactional_id(self._rows.prefix), connection, is_two_phase=True
             )
             return TaskDone(assignment.done(transaction, rows))
-        except BaseException:
-            transactions.forget(settings)
-            raise
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         done = _done(messages)
         prefix = self._rows.prefix
-        transactions.run(
-            self._rows.settings, lambda admin: protocol.commit(admin, done, batchId, prefix=prefix)
-        )
+        run(self._rows.settings, lambda admin: protocol.commit(admin, done, batchId, prefix=prefix))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         done = _done(messages)
         prefix = self._rows.prefix
-        transactions.run(
-            self._rows.settings, lambda admin: protocol.abort(admin, done, batchId, prefix=prefix)
-        )
+        run(self._rows.settings, lambda admin: protocol.abort(admin, done, batchId, prefix=prefix))
 
 
 def _context() -> TaskContext:

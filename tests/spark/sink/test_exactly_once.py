@@ -1,0 +1,250 @@
+"""The sink's protocol against a real broker, step by step and without Spark: what a crash between two steps leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from penstock.admin import ConfigResource
+from penstock.spark.sink import protocol
+from penstock.spark.sink.decision import Done, Place, SinkStopped, Superseded
+from penstock.spark.sink.decisions import TOPIC
+from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, run
+from penstock.spark.sink.writer import RowWriter
+from penstock.testing.broker import Broker
+
+PREFIX = "penstock"
+TWO_PHASE = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable": "true"})
+
+
+class Sink:
+    """One run of a query: its worker process, and its driver."""
+
+    def __init__(self, broker: Broker, run: str, query: str = "q") -> None:
+        self.settings = {"bootstrap.servers": broker.bootstrap_servers}
+        self.rows = RowWriter(self.settings, "out", ("value",), PREFIX)
+        self.run, self.query = run, query
+
+    def write(self, batch: int, *tasks: Sequence[str], attempt: int = 0) -> list[Done]:
+        return [
+            self.task(Place(self.query, self.run, batch, k, attempt), rows) for k, rows in enumerate(tasks)
+        ]
+
+    def task(self, place: Place, rows: Sequence[str]) -> Done:
+        connection = SinkConnection(self.settings)
+        try:
+            assignment = connection.assign(place)
+            if assignment.is_written:
+                return assignment.done(None, len(rows))
+            batches = iter([pa.RecordBatch.from_pydict({"value": [row.encode() for row in rows]})])
+            prepared = self.rows.write_transaction(
+                batches, place.transactional_id(PREFIX), connection, is_two_phase=True
+            )
+            return assignment.done(*prepared)
+        finally:
+            connection.close()
+
+    def commit(self, done: Sequence[Done], batch: int) -> None:
+        run(self.settings, lambda admin: protocol.commit(admin, done, batch, prefix=PREFIX))
+
+    def decide(self, done: Sequence[Done], batch: int, *, ended: int) -> None:
+        """A commit that dies after the decision and so many ends."""
+
+        class Dying(SinkAdmin):
+            async def complete(self, transactions: Sequence[object], *, commit: bool) -> list[bool]:
+                await super().complete(transactions[:ended], commit=commit)  # type: ignore[arg-type]
+                raise KeyboardInterrupt
+
+        async def die() -> None:
+            async with Dying(self.settings["bootstrap.servers"]) as admin:
+                await protocol.commit(admin, done, batch, prefix=PREFIX)
+
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(die())
+
+    def abort(self, done: Sequence[Done], batch: int) -> None:
+        run(self.settings, lambda admin: protocol.abort(admin, done, batch, prefix=PREFIX))
+
+
+@pytest.fixture
+def broker(penstock: Broker) -> Broker:
+    with penstock.admin() as admin:
+        admin.create_topic("out", partitions=1)
+    return penstock
+
+
+def committed(broker: Broker) -> list[str]:
+    with broker.consumer("out", isolation_level="read_committed") as consumer:
+        return sorted(message.value.decode() for message in consumer.read(until="end").to_messages())
+
+
+def open_ids(broker: Broker) -> list[str]:
+    with broker.admin() as admin:
+        return [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
+
+
+@TWO_PHASE
+def test_nothing_is_seen_before_the_commit_and_all_after_it(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    done = sink.write(0, ["a", "b"], [], ["c"])
+    assert committed(broker) == []
+    assert open_ids(broker) == ["penstock-q-run-0", "penstock-q-run-2"]
+
+    sink.commit(done, 0)
+
+    assert committed(broker) == ["a", "b", "c"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_driver_that_dies_after_the_decision_is_finished_by_the_next_run(
+    broker: Broker, ended: int
+) -> None:
+    sink = Sink(broker, "first")
+    sink.decide(sink.write(7, ["a"], ["b"]), 7, ended=ended)
+
+    again = Sink(broker, "second")
+    done = again.write(7, ["a", "b"])  # in one task now
+    again.commit(done, 7)
+
+    assert committed(broker) == ["a", "b"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+def test_a_driver_that_dies_before_the_decision_leaves_nothing_behind(broker: Broker) -> None:
+    Sink(broker, "first").write(0, ["a"], ["b"], ["c"], ["d"])
+
+    again = Sink(broker, "second")
+    again.commit(again.write(0, ["a", "b", "c", "d"]), 0)
+
+    assert committed(broker) == ["a", "b", "c", "d"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
+    old, new = Sink(broker, "old"), Sink(broker, "new")
+    late = old.write(0, ["a"])
+    done = new.write(0, ["a"])
+
+    with pytest.raises(Superseded, match="new"):
+        old.commit(late, 0)
+    old.abort(late, 0)
+    with pytest.raises(Superseded, match="checkpoint"):
+        old.write(1, ["b"])
+    new.commit(done, 0)
+
+    assert committed(broker) == ["a"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    sink.commit(sink.write(0, ["a"]), 0)
+    sink.write(1, ["b"])  # its message is lost
+
+    sink.commit(sink.write(1, ["b"], attempt=1), 1)
+
+    assert committed(broker) == ["a", "b"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    decided = sink.write(0, ["a"])
+    sink.decide(decided, 0, ended=0)
+    sink.abort(decided, 0)
+    assert open_ids(broker) == ["penstock-q-run-0"]
+
+    next_run = Sink(broker, "next")
+    next_run.commit(next_run.write(0, ["a"]), 0)
+    next_run.abort(next_run.write(1, ["b"]), 1)
+
+    assert committed(broker) == ["a"]
+    assert open_ids(broker) == []
+
+
+@TWO_PHASE
+def test_a_checkpoint_that_is_older_than_the_output_is_refused(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    sink.commit(sink.write(5, ["a"]), 5)
+
+    with pytest.raises(SinkStopped, match=r"batch 4 .*batch 5 was written already"):
+        Sink(broker, "restored").write(4, ["z"])
+
+
+@TWO_PHASE
+def test_sinks_of_one_cluster_do_not_disturb_each_other(broker: Broker) -> None:
+    one, other = Sink(broker, "run", "one"), Sink(broker, "run", "other")
+    of_one, of_other = one.write(3, ["a"]), other.write(0, ["b"])
+
+    one.commit(of_one, 3)
+    other.commit(of_other, 0)
+
+    assert committed(broker) == ["a", "b"]
+
+
+@TWO_PHASE
+def test_a_broker_that_is_killed_and_comes_back_changes_nothing(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    done = sink.write(0, ["a"], ["b"])
+    broker.kill()
+    broker.start()
+    sink.decide(done, 0, ended=1)
+    broker.kill()
+    broker.start()
+
+    again = Sink(broker, "again")
+    again.commit(again.write(0, ["a"], ["b"]), 0)
+
+    assert committed(broker) == ["a", "b"]
+    assert open_ids(broker) == []
+
+
+def test_a_transaction_that_timed_out_after_the_decision_is_written_again(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    done = sink.write(0, ["a"], ["b"])
+    sink.decide(done, 0, ended=1)
+    with broker.admin() as admin:
+        admin.terminate_transaction("penstock-q-run-1")  # as its time-out does
+
+    again = Sink(broker, "again")
+    with pytest.raises(SinkStopped, match=r"1 rows .* now there are 2 rows"):
+        again.write(0, ["a"], ["b", "x"])
+    again.commit(again.write(0, ["a"], ["b"]), 0)
+
+    assert committed(broker) == ["a", "b"]
+    assert open_ids(broker) == []
+
+
+def test_a_transaction_that_timed_out_before_the_commit_stops_the_query_and_a_restart_cures_it(
+    broker: Broker,
+) -> None:
+    sink = Sink(broker, "run")
+    done = sink.write(0, ["a"], ["b"])
+    with broker.admin() as admin:
+        admin.terminate_transaction("penstock-q-run-1")
+
+    with pytest.raises(SinkStopped, match=r"penstock-q-run-1 .*Start the query again"):
+        sink.commit(done, 0)
+    sink.abort(done, 0)
+    again = Sink(broker, "again")
+    again.commit(again.write(0, ["a"], ["b"]), 0)
+
+    assert committed(broker) == ["a", "b"]
+
+
+def test_the_log_of_decisions_is_compacted_and_has_one_partition(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    sink.commit(sink.write(0, ["a"]), 0)
+
+    with broker.admin() as admin:
+        assert len(admin.describe_topic(TOPIC).partitions) == 1
+        assert admin.describe_config(ConfigResource.topic(TOPIC))["cleanup.policy"].value == "compact"
