@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from penstock.records import append_twin, column_twin, intake_twin, message_twin, twin
+from penstock.records import append_twin, column_twin, intake_twin, message_twin, rows_twin, twin
 from penstock.records.batch import (
     CRC_AT,
     CRC_START,
@@ -155,6 +155,14 @@ def producing_modules() -> tuple[ModuleType, ModuleType]:
         if os.environ.get("CI"):
             raise
         return append_twin, intake_twin
+
+
+def rows_modules() -> tuple[ModuleType, ModuleType]:
+    """The compiled intake and appender of rows, or their twins where there is no compiler."""
+    intake = producing_modules()[1]
+    if intake is intake_twin:
+        return intake_twin, rows_twin
+    return intake, importlib.import_module("penstock.records._rows")
 
 
 def collect(*modules: ModuleType) -> SimpleNamespace:

@@ -11,6 +11,7 @@ row's span, so that of a batch that fails the row can be named.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from penstock.records.batch import HEADER_BYTES, Buffer
 from penstock.records.intake_twin import Intake, TopicQueues, largest_size
 
 NO_PARTITION = -1
+
+Header = tuple[str | None, bytes | None]
 
 _INT32 = Struct("<i")
 _INT64 = Struct("<q")
@@ -67,6 +70,22 @@ class Rows(NamedTuple):
     timestamps_per_ms: int = 1
 
 
+class Row(NamedTuple):
+    """One row by names; None for what it does not have."""
+
+    topic: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header] | None
+    partition: int | None
+    timestamp_ms: int | None
+
+
+def iterate_rows(rows: Rows) -> Iterator[Row]:
+    """Every row, in Python."""
+    return (row_at(rows, row) for row in range(rows.row_count))
+
+
 class Fault(IntEnum):
     """Why a row cannot be sent."""
 
@@ -111,38 +130,32 @@ class RowAppender:
 
     def fault(self) -> tuple[int, Fault] | None:
         """The first row that cannot be sent, and why; to be asked before any is appended."""
-        for row in range(self._rows.row_count):
+        for number, row in enumerate(iterate_rows(self._rows)):
             found = self._fault_of(row)
             if found is not None:
-                return row, found
+                return number, found
         return None
 
     def size_of(self, row: int) -> int:
         """What a row takes at most, in a batch of its own."""
-        key, value, headers = self._fields(row)
-        return HEADER_BYTES + largest_size(key, value, [(name or "", content) for name, content in headers])
+        return _size_of(row_at(self._rows, row))
 
     def append(self) -> bool:
         """Append as many rows as there is room for; True when all have been. Where one stops when a batch is full,
         nothing is wanted but the same call again."""
         while self.next_row < self._rows.row_count:
-            row = self.next_row
-            key, value, headers = self._fields(row)
-            topic = self._topics[self._topic(row)]
-            plain = [(name or "", content) for name, content in headers]
-            timestamp = self._number(self._rows.timestamp, row, _INT64)
-            if timestamp is not None:
-                timestamp //= self._rows.timestamps_per_ms
-            before = self._closed_counts()
+            row = row_at(self._rows, self.next_row)
+            topic = self._topics[row.topic or 0]
+            before = self._closed_count()
             receipt = self._intake.append(
-                topic, self._partition(row, topic, key), timestamp, key, value, plain
+                topic, self._partition(row, topic), row.timestamp_ms, row.key, row.value, _plain(row.headers)
             )
             if receipt is None:
-                self.wanted_bytes = self.size_of(row)
+                self.wanted_bytes = _size_of(row)
                 return False
-            self._note(row, *place_of(receipt))
+            self._note(self.next_row, *place_of(receipt))
             self.next_row += 1
-            if self._stops_when_filled and self._closed_counts() != before:
+            if self._stops_when_filled and self._closed_count() != before:
                 self.wanted_bytes = 0
                 return self.next_row == self._rows.row_count
         return True
@@ -157,58 +170,65 @@ class RowAppender:
             self.spans.append(span)
         self.span_of_row[row] = span.number
 
-    def _closed_counts(self) -> int:
+    def _closed_count(self) -> int:
         return sum(len(queue.closed) for topic in self._topics for queue in topic.queues)
 
-    def _fault_of(self, row: int) -> Fault | None:
-        index = self._topic(row)
-        if index < 0:
+    def _fault_of(self, row: Row) -> Fault | None:
+        if row.topic is None and self._rows.topic is not None:
             return Fault.NO_TOPIC
-        partition = self._number(self._rows.partition, row, _INT32)
-        if partition is not None and not 0 <= partition < len(self._topics[index].queues):
+        partition_count = len(self._topics[row.topic or 0].queues)
+        if row.partition is not None and not 0 <= row.partition < partition_count:
             return Fault.NO_SUCH_PARTITION
-        timestamp = self._number(self._rows.timestamp, row, _INT64)
-        if timestamp is not None and timestamp < 0:
+        if row.timestamp_ms is not None and row.timestamp_ms < 0:
             return Fault.TOO_EARLY
-        if any(name is None for name, _ in self._fields(row)[2]):
+        if any(name is None for name, _ in row.headers or ()):
             return Fault.NAMELESS_HEADER
-        return Fault.TOO_LARGE if self.size_of(row) > self._record_bytes_max else None
+        return Fault.TOO_LARGE if _size_of(row) > self._record_bytes_max else None
 
-    def _topic(self, row: int) -> int:
-        if self._rows.topic is None:
-            return 0
-        index = self._number(self._rows.topic, row, _INT32)
-        return -1 if index is None else index
-
-    def _partition(self, row: int, topic: TopicQueues, key: bytes | None) -> int:
-        partition = self._number(self._rows.partition, row, _INT32)
-        if partition is not None:
-            return partition
-        if key is None or self._intake.ignores_keys:
+    def _partition(self, row: Row, topic: TopicQueues) -> int:
+        if row.partition is not None:
+            return row.partition
+        if row.key is None or self._intake.ignores_keys:
             return NO_PARTITION
-        return (murmur2(key) & 0x7FFF_FFFF) % len(topic.queues)
+        return (murmur2(row.key) & 0x7FFF_FFFF) % len(topic.queues)
 
-    def _fields(self, row: int) -> tuple[bytes | None, bytes | None, list[tuple[str | None, bytes | None]]]:
-        key = None if self._rows.key is None else _bytes_at(self._rows.key, row)
-        value = None if self._rows.value is None else _bytes_at(self._rows.value, row)
-        return key, value, self._headers(row)
 
-    def _headers(self, row: int) -> list[tuple[str | None, bytes | None]]:
-        column = self._rows.headers
-        if column is None or not _is_valid(column.validity, column.first + row):
-            return []
-        start, end = _pair(_INT32, column.offsets, column.first + row)
-        pairs = []
-        for index in range(start, end):
-            name = _bytes_at(column.names, index)
-            pairs.append((None if name is None else name.decode(), _bytes_at(column.values, index)))
-        return pairs
+def _size_of(row: Row) -> int:
+    return HEADER_BYTES + largest_size(row.key, row.value, _plain(row.headers))
 
-    def _number(self, column: NumberRows | None, row: int, form: Struct) -> int | None:
-        if column is None or not _is_valid(column.validity, column.first + row):
-            return None
-        number: int = form.unpack_from(column.data, (column.first + row) * form.size)[0]
-        return number
+
+def _plain(headers: list[Header] | None) -> list[tuple[str, bytes | None]]:
+    return [(name or "", content) for name, content in headers or ()]
+
+
+def row_at(rows: Rows, row: int) -> Row:
+    timestamp = _number_at(rows.timestamp, row, _INT64)
+    return Row(
+        topic=_number_at(rows.topic, row, _INT32),
+        key=None if rows.key is None else _bytes_at(rows.key, row),
+        value=None if rows.value is None else _bytes_at(rows.value, row),
+        headers=None if rows.headers is None else _headers_at(rows.headers, row),
+        partition=_number_at(rows.partition, row, _INT32),
+        timestamp_ms=None if timestamp is None else timestamp // rows.timestamps_per_ms,
+    )
+
+
+def _headers_at(column: HeaderRows, row: int) -> list[Header] | None:
+    at = column.first + row
+    if not _is_valid(column.validity, at):
+        return None
+    pairs = []
+    for index in range(*_pair(_INT32, column.offsets, at)):
+        name = _bytes_at(column.names, index)
+        pairs.append((None if name is None else name.decode(), _bytes_at(column.values, index)))
+    return pairs
+
+
+def _number_at(column: NumberRows | None, row: int, form: Struct) -> int | None:
+    if column is None or not _is_valid(column.validity, column.first + row):
+        return None
+    number: int = form.unpack_from(column.data, (column.first + row) * form.size)[0]
+    return number
 
 
 def _bytes_at(column: BytesRows, row: int) -> bytes | None:

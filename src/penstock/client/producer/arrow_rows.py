@@ -29,7 +29,6 @@ class TopicRows(NamedTuple):
 
     rows: Rows
     topics: list[str]
-    batch: pyarrow.RecordBatch
 
 
 def batches_of(table: Any) -> list[pyarrow.RecordBatch]:
@@ -86,7 +85,7 @@ def rows_of(batch: pyarrow.RecordBatch, topic: str | None) -> TopicRows:
         timestamp=None if timestamps is None else timestamps[0],
         timestamps_per_ms=1 if timestamps is None else timestamps[1],
     )
-    return TopicRows(rows, topics, batch)
+    return TopicRows(rows, topics)
 
 
 class _WrongType(Exception):

@@ -23,7 +23,7 @@ from penstock.client.deadlines import seconds
 from penstock.client.producer.arrow_rows import TopicRows, batches_of, rows_of
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.records.producing import ProducerBatch, RowAppender, place_of
-from penstock.records.rows_twin import Fault
+from penstock.records.rows_twin import Fault, iterate_rows
 
 if TYPE_CHECKING:
     from penstock.client.producer.core import ProducerCore
@@ -232,31 +232,11 @@ class RowSending:
 
 def _records(taken: TopicRows) -> Iterator[OutgoingRecord]:
     """The rows as an interceptor sees them."""
-    batch = taken.batch
-    columns = {
-        name: batch.column(name).to_pylist()
-        for name in ("topic", "key", "value", "headers", "partition")
-        if name in batch.schema.names
-    }
-    if taken.rows.topic is None:
-        columns["topic"] = taken.topics * batch.num_rows
-    if taken.rows.timestamp is not None:
-        import pyarrow as pa
-
-        numbers = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        factor = taken.rows.timestamps_per_ms
-        unit = getattr(batch.schema.field("timestamp").type, "unit", "ms")
-        columns["timestamp_ms"] = [
-            None if number is None else number * 1000 if unit == "s" else number // factor
-            for number in numbers
-        ]
-    for row in range(batch.num_rows):
-        fields = {name: column[row] for name, column in columns.items()}
-        headers = fields.pop("headers", None)
-        if headers is not None:
-            pairs = [(each["key"], each["value"]) if isinstance(each, dict) else each for each in headers]
-            fields["headers"] = pairs
-        yield OutgoingRecord(**fields)
+    for row in iterate_rows(taken.rows):
+        headers = None if row.headers is None else [(name or "", content) for name, content in row.headers]
+        yield OutgoingRecord(
+            taken.topics[row.topic or 0], row.value, row.key, headers, row.partition, row.timestamp_ms
+        )
 
 
 def _first_row(portion: Portion, wanted: Container[tuple[int, int]]) -> tuple[int, tuple[int, int]]:
