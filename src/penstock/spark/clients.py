@@ -15,15 +15,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
+
+if TYPE_CHECKING:  # each kind is loaded where it is used: the driver's process of a query must be up at once
+    from penstock import Admin, Consumer, Producer
+    from penstock.client.settings import ClientSettings
 
 IDLE_MAX = 8  # of a process, over all settings; the one that was used longest ago is closed
 
-Client = TypeVar("Client", Consumer, Producer, Admin)
+Client = TypeVar("Client", "Consumer", "Producer", "Admin")
 Settings = Mapping[str, object]
 _Key = tuple[str, frozenset[tuple[str, object]]]
 
@@ -96,28 +99,33 @@ def _begin_anew() -> None:
 def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.AbstractContextManager[Consumer]:
     """One without a group, which reads what it is told to and commits nothing; none of those that were kept, if it is
     to be new."""
-    own = known(settings, ConsumerSettings) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+    from penstock import Consumer
+
+    own = _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
     return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 
 
 def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:
-    own = known(settings, ProducerSettings)
+    from penstock import Producer
+
+    own = _of_table(settings, PRODUCER)
     return POOL.lend("producer", own, lambda: Producer(settings=own))
 
 
 def admin(settings: Settings) -> contextlib.AbstractContextManager[Admin]:
-    own = known(settings, AdminSettings)
+    from penstock import Admin
+
+    own = _of_table(settings, ADMIN)
     return POOL.lend("admin", own, lambda: Admin(settings=own))
 
 
-_KINDS = (ConsumerSettings, ProducerSettings, AdminSettings)
-
-
-def known(
-    settings: Settings, kind: type[ConsumerSettings | ProducerSettings | AdminSettings]
-) -> dict[str, object]:
+def known(settings: Settings, kind: type[ClientSettings]) -> dict[str, object]:
     """Without what only clients of another kind know: one set of options serves them all. What none of them knows
     is left, so that the client refuses it."""
-    others = {name for other in _KINDS for name in other.table()} - set(kind.table())
+    return _of_table(settings, kind.table())
+
+
+def _of_table(settings: Settings, own: Collection[str]) -> dict[str, object]:
+    others = {*ADMIN, *CONSUMER, *PRODUCER}.difference(own)
     return {name: value for name, value in settings.items() if name not in others}

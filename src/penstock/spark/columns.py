@@ -10,7 +10,6 @@ from collections.abc import Collection
 from functools import cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -109,7 +108,7 @@ class ArrowColumns:
         if name == "headers":
             return _headers(column)
         if name == "timestamp" and column.null_count:
-            return pc.fill_null(column, pa.scalar(NO_TIME_US, column.type))
+            return column.fill_null(pa.scalar(NO_TIME_US, column.type))
         return column
 
     def _same_in_all(self, name: str, rows: int) -> pa.Array:
@@ -121,6 +120,8 @@ class ArrowColumns:
 
 def _headers(column: pa.ListArray) -> pa.ListArray:
     """Null where a record has none, as the connector tells it."""
+    import pyarrow.compute as pc  # takes as long to load as all the rest
+
     kind = ARROW_TYPES["headers"]
     pairs = pa.StructArray.from_arrays(column.values.flatten(), fields=list(kind.value_type))
     has_none = pc.equal(pc.list_value_length(column), 0)

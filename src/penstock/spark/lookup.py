@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock import errors
-from penstock.admin import TopicDescription
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.offsets import EARLIEST, Offsets
 from penstock.spark.options import Options
+
+if TYPE_CHECKING:
+    from penstock.admin import TopicDescription
 
 T = TypeVar("T")
 

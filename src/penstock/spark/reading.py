@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from penstock import Consumer, errors
+from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
 from penstock.spark.options import Options
 from penstock.spark.plan import Range
 from penstock.spark.transforms import Transform
+
+if TYPE_CHECKING:
+    from penstock import Consumer
 
 ROWS_PER_BATCH = 20_000
 QUIET_S = 3.0  # after this without a record it is asked whether there are any
