@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from penstock.client import errors
@@ -164,6 +165,7 @@ class ReadPlan:
         return pa.RecordBatch.from_arrays([*place, *batch.columns], schema=self.schema)
 
 
+@cache
 def read_schema(*, with_headers: bool = True) -> pyarrow.Schema:
     """The columns of a read: topic, partition, offset, timestamp, key, value, and headers if wanted."""
     pa = need("pyarrow", extra="arrow")
