@@ -1,4 +1,4 @@
-"""One client doing one thing, in a process of its own: `python -m bench.client_runs produce aiokafka PORT TOPIC`.
+"""One client doing one thing, in a process of its own: `python -m bench.client_runs WHAT aiokafka PORT TOPIC`.
 
 Prints one figure. Every client has the settings that make it fastest here, with acks=all, five milliseconds to fill
 batches of up to a megabyte, and nobody who asks what became of a record; Penstock's has its defaults, which are
@@ -11,10 +11,12 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 VALUE = b"x" * 100
 SECONDS = 2.0  # about so long is measured, whatever the client makes of it
 WARMING_RECORDS = 20_000
+TABLE_ROWS = 10_000
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
 
@@ -52,6 +54,49 @@ def produce_penstock_aio(bootstrap: str, topic: str) -> float:
             return await rate_of_async(run)
 
     return uvloop.run(measure())
+
+
+def produce_penstock_table(bootstrap: str, topic: str) -> float:
+    """The defaults, from columns of Arrow."""
+    from penstock import Producer
+
+    table = arrow_table()
+    with Producer(bootstrap) as producer:
+
+        def run(count: int) -> None:
+            for _ in range(count // TABLE_ROWS):
+                producer.send_arrow(table, topic=topic)
+            producer.flush()
+
+        return rate(run)
+
+
+def produce_penstock_aio_table(bootstrap: str, topic: str) -> float:
+    """The defaults, from columns of Arrow, on uvloop."""
+    import uvloop
+
+    from penstock.aio import Producer
+
+    table = arrow_table()
+
+    async def measure() -> float:
+        async with Producer(bootstrap) as producer:
+
+            async def run(count: int) -> None:
+                for _ in range(count // TABLE_ROWS):
+                    await producer.send_arrow(table, topic=topic)
+                await producer.flush()
+
+            return await rate_of_async(run)
+
+    return uvloop.run(measure())
+
+
+def arrow_table() -> Any:
+    """As large as Spark gives them."""
+    import pyarrow
+
+    return pyarrow.table({"value": pyarrow.array([VALUE] * TABLE_ROWS, pyarrow.binary())})
 
 
 def produce_confluent(bootstrap: str, topic: str) -> float:
@@ -148,15 +193,18 @@ async def rate_of_async(run: Callable[[int], object]) -> float:
 
 
 def _count(warming_s: float) -> int:
-    return max(WARMING_RECORDS, min(4_000_000, int(WARMING_RECORDS * SECONDS / warming_s)))
+    count = max(WARMING_RECORDS, min(4_000_000, int(WARMING_RECORDS * SECONDS / warming_s)))
+    return count - count % TABLE_ROWS
 
 
 RUNS: dict[tuple[str, str], Callable[[str, str], float]] = {
-    ("produce", "penstock"): produce_penstock,
-    ("produce", "penstock.aio"): produce_penstock_aio,
-    ("produce", "confluent-kafka"): produce_confluent,
-    ("produce", "aiokafka"): produce_aiokafka,
-    ("produce", "kafka-python"): produce_kafka_python,
+    ("produce from objects", "penstock"): produce_penstock,
+    ("produce from objects", "penstock.aio"): produce_penstock_aio,
+    ("produce from objects", "confluent-kafka"): produce_confluent,
+    ("produce from objects", "aiokafka"): produce_aiokafka,
+    ("produce from objects", "kafka-python"): produce_kafka_python,
+    ("produce from Arrow", "penstock"): produce_penstock_table,
+    ("produce from Arrow", "penstock.aio"): produce_penstock_aio_table,
 }
 
 
