@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from penstock.streams.topology import (
     STATEFUL,
-    Aggregate,
     FlatMap,
     ForeignKeyJoin,
     GlobalTable,
@@ -36,6 +36,11 @@ from penstock.streams.topology import (
     ToStream,
 )
 
+CrossingKind = Literal["stream", "group", "subscribe", "answer"]
+
+# Inputs of a foreign key join, in the order of its parents first: see `references`.
+LEFT_CHANGED, RIGHT_CHANGED, ANSWERED, SUBSCRIBED = range(4)
+
 
 @dataclass(eq=False)
 class Place:
@@ -43,7 +48,9 @@ class Place:
 
     name: str
     root: Node | None
-    """What is read here; None of a domain."""
+    """Whose records are read here; None of a domain."""
+    crossing: Crossing | None = None
+    """The internal topic that is read; None where it is a source's topics, or of a domain."""
     children: dict[Node, list[tuple[Node, int]]] = field(default_factory=lambda: defaultdict(list))
     """What follows a node in this same place: the operator, and which of its inputs."""
     entries: dict[Node, list[Entry]] = field(default_factory=lambda: defaultdict(list))
@@ -80,9 +87,9 @@ class Crossing:
 
     topic: str
     parent: Node
-    kind: str
-    """`stream`: records as they are. `group`: additions to and removals from groups of a table (TableAggregate).
-    `subscribe`, `reference`, `answer`: the three ways of a foreign key join."""
+    kind: CrossingKind
+    """`stream`: records as they are. `group`: what leaves and enters the groups of a TableAggregate. `subscribe`: left
+    rows of a foreign key join, to where the row is that they refer to. `answer`: that row, back to them."""
     child: Node | None = None
     partitions: int | None = None
 
@@ -101,16 +108,19 @@ class Stage:
 
     @property
     def sources(self) -> list[Source]:
-        return [place.root for place in self.reading if isinstance(place.root, Source)]
+        return [
+            place.root for place in self.reading if isinstance(place.root, Source) and place.crossing is None
+        ]
 
     @property
     def internal_topics(self) -> list[str]:
         """Those that it reads, without the application's name."""
-        return [place.name for place in self.reading if not isinstance(place.root, Source)]
+        return [place.crossing.topic for place in self.reading if place.crossing is not None]
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        return self.reading + self.domains
+    def entries(self) -> list[Entry]:
+        """All of them; which number has which one stays the same while the topology does."""
+        return [entry for place in self.reading for found in place.entries.values() for entry in found]
 
 
 @dataclass(frozen=True)
@@ -210,12 +220,15 @@ class _Cutting:
         is, so that of two results for one left row the later one stays."""
         left, right = node.parents
         subscriptions = self._cross_all(left, node, "subscribe")
-        references = self._cross_all(right, node, "reference")
-        domain = self._enter(node, [(0, left, subscriptions), (1, right, references)], direct=[])
+        rights = [(RIGHT_CHANGED, right, self._now(place)) for place in self.places[right]]
+        domain = self._enter(node, [(SUBSCRIBED, left, subscriptions)], rights)
         answers = self._cross(node, domain, node, "answer")
-        self._enter(node, [(2, node, answers)], direct=[])
+        lefts = [(LEFT_CHANGED, left, self._now(place)) for place in self.places[left]]
+        self._enter(node, [(ANSWERED, node, answers)], lefts)
 
-    def _cross_all(self, parent: Node, child: Node, kind: str, *, partitions: int | None = None) -> Place:
+    def _cross_all(
+        self, parent: Node, child: Node, kind: CrossingKind, *, partitions: int | None = None
+    ) -> Place:
         place: Place | None = None
         for origin in self.places[parent]:
             place = self._cross(parent, self._now(origin), child, kind, partitions=partitions)
@@ -223,25 +236,25 @@ class _Cutting:
         return place
 
     def _cross(
-        self, parent: Node, origin: Place, child: Node, kind: str, *, partitions: int | None = None
+        self, parent: Node, origin: Place, child: Node, kind: CrossingKind, *, partitions: int | None = None
     ) -> Place:
         """Write what `parent` gives in `origin` to an internal topic; the place where it is read. Records that several
         operators need go through one topic."""
         by = parent if kind == "stream" and not isinstance(child, Repartition) else child
         found = self.crossings.get((by, kind))
         if found is None:
-            suffix = {"stream": "", "group": "", "answer": "-answer"}.get(kind, f"-{kind}")
+            suffix = f"-{kind}" if kind in ("subscribe", "answer") else ""
             topic = f"{child.name}{suffix}-repartition"
             crossing = Crossing(topic, parent, kind, child if kind != "stream" else None, partitions)
-            found = crossing, self._read(topic, parent)
+            found = crossing, self._read(topic, parent, crossing)
             self.crossings[by, kind] = found
         crossing, place = found
         if crossing not in origin.crossings[parent]:
             origin.crossings[parent].append(crossing)
         return place
 
-    def _read(self, name: str, root: Node) -> Place:
-        place = Place(name, root)
+    def _read(self, name: str, root: Node, crossing: Crossing | None = None) -> Place:
+        place = Place(name, root, crossing)
         self.reading.append(place)
         return place
 
@@ -289,7 +302,5 @@ def _changes_key(node: Node) -> bool:
             return result != "value"
         case ToStream(selector=selector):
             return selector is not None
-        case Aggregate():
-            return False
         case _:
             return False

@@ -25,18 +25,22 @@ NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """The columns that are asked of the data source."""
 
 
-def records_of(batch: pyarrow.RecordBatch, node: Node, topic: str, failing: Failing) -> Columns:
+def records_of(
+    batch: pyarrow.RecordBatch, node: Node, topic: str, failing: Failing, *, is_raw: bool = False
+) -> Columns:
     """Records of one batch, which is of one partition. `node` has the serdes: a source, or the owner of an internal
-    topic."""
+    topic; `is_raw` for what has none."""
     times = pc.divide(batch.column("timestamp").cast(pyarrow.int64()), 1000)
     rows = numpy.arange(batch.num_rows, dtype=numpy.int64)
     kept = numpy.ones(batch.num_rows, bool)
-    keys = _decoded(batch.column("key"), node.key, topic, node.name, failing, kept, is_key=True)
-    values = _decoded(batch.column("value"), node.value, topic, node.name, failing, kept, is_key=False)
+    keys, values = batch.column("key"), batch.column("value")
+    if not is_raw:
+        keys = _decoded(keys, node.key, topic, node.name, failing, kept, is_key=True)
+        values = _decoded(values, node.value, topic, node.name, failing, kept, is_key=False)
     records = Columns(keys, values, rows, numpy.asarray(times), _headers(batch.column("headers")))
     if not kept.all():
         records = records.take(numpy.flatnonzero(kept))
-    if isinstance(node, Source) and node.timestamp is not None:
+    if isinstance(node, Source) and node.timestamp is not None and topic in node.topics:
         records = _timed(records, node, failing)
     if len(records) and int(records.times.min()) < 0:
         records = records.take(numpy.flatnonzero(records.times >= 0))

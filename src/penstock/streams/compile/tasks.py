@@ -80,7 +80,8 @@ class ReadingTask(ABC):
             self.origin = Origin(batch)
             for place in self._places(self.origin.topic):
                 assert place.root is not None
-                records = records_of(batch, place.root, self.origin.topic, self._unreadable)
+                is_raw = place.crossing is not None and place.crossing.kind != "stream"
+                records = records_of(batch, place.root, self.origin.topic, self._unreadable, is_raw=is_raw)
                 try:
                     Chain(place, self, tables, self._failed).feed(place.root, records)
                 except OperatorFailed as failure:
@@ -147,7 +148,7 @@ class StatelessTask(ReadingTask):
 def reads(place: Place, topic: str, application_id: str) -> bool:
     """Whether records of a topic belong to a reading place."""
     root = place.root
-    if isinstance(root, Source) and place.name == root.name:
+    if isinstance(root, Source) and place.crossing is None:
         if root.pattern is not None:
             return re.fullmatch(root.pattern, topic) is not None
         return topic in root.topics

@@ -1,0 +1,408 @@
+"""The operators of a domain over one page of its keys: the interpreter's own, with their state in bytes between batches.
+
+So what a topology means is written once. What is different here: keys are spread over pages, of which none sees all
+records, so stream time is told (`advance`); updates of a table within a batch may be passed on as one (`caches`); and
+changes of tables are also written to their changelogs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from penstock.streams import topology as t
+from penstock.streams.compile import names
+from penstock.streams.compile.cut import RIGHT_CHANGED, SUBSCRIBED, Place
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.compile.outputs import Output, encoded_one
+from penstock.streams.compile.references import (
+    GroupOfTable,
+    JoinByReference,
+    group_messages,
+    subscription_messages,
+)
+from penstock.streams.compile.tables import WorkerTables
+from penstock.streams.compile.tasks import Program
+from penstock.streams.interpret.engine import operator_for
+from penstock.streams.interpret.operators import Operator, TableOperator
+from penstock.streams.interpret.processing import KeyValues, ProcessRecords, store_for
+from penstock.streams.interpret.state import State
+from penstock.streams.interpret.tables import AggregateTable
+from penstock.streams.nouns import Change, Record, Windowed
+from penstock.streams.stores import Store
+
+# What an operator is made of, rather than what it remembers.
+_NOT_STATE = frozenset({"node", "tables", "_serdes", "_places", "_right", "_rights", "_around", "_processor"})
+_TIMERS = "timers"
+
+Fail = Callable[[OperatorFailed], None]
+
+
+class OperatorPage:
+    """All operators of a domain, for some of its keys, during one batch."""
+
+    def __init__(
+        self,
+        program: Program,
+        domain: Place,
+        output: Output,
+        tables: WorkerTables,
+        logged: Mapping[str, bool],
+        operators: list[t.Node],
+        *,
+        wall_time_ms: int,
+    ) -> None:
+        self.application_id = program.application_id
+        self.wall_time_ms = wall_time_ms
+        self.stream_time_ms = -1
+        self.topic: str | None = None
+        self.partition: int | None = None
+        self.offset: int | None = None
+        self._program = program
+        self._domain = domain
+        self._output = output
+        self._global_tables = tables
+        self._logged = logged
+        self._stores: dict[str, Any] = {}
+        self._cached: dict[t.Node, dict[bytes, Record[Any, Change[Any]]]] = {}
+        self._operators: dict[t.Node, Operator[Any]] = {}
+        for node in operators:
+            self._operators[node] = self._made(node)
+
+    # What comes in.
+
+    def receive(self, node: t.Node, position: int, record: Record[Any, Any]) -> None:
+        """A record from another place, for one of the node's inputs."""
+        self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
+        self._run(node, position, record)
+        self._fire("stream", self.stream_time_ms)
+
+    def advance(self, stream_time_ms: int) -> None:
+        """Records elsewhere have shown that it is this late."""
+        if stream_time_ms <= self.stream_time_ms:
+            return
+        self.stream_time_ms = stream_time_ms
+        for node, operator in self._operators.items():
+            if hasattr(operator, "stream_time_ms") and not isinstance(operator, ProcessRecords):
+                for made in self._told(node, operator.advance(stream_time_ms)):
+                    self._send(node, made)
+        self._fire("stream", stream_time_ms)
+
+    def tick(self) -> None:
+        """The wall clock's timers."""
+        self._fire("wall", self.wall_time_ms)
+
+    def finish(self) -> None:
+        """Pass on what has been held back in the batch."""
+        while self._cached:
+            node = next(iter(self._cached))
+            for record in self._cached.pop(node).values():
+                self._send_on(node, record)
+
+    def waits_until_ms(self) -> int | None:
+        """The stream time beyond which something happens without a record."""
+        times = [operator.waits_until_ms() for operator in self._operators.values()]
+        times += [
+            timer.next_ms
+            for operator in self._operators.values()
+            if isinstance(operator, ProcessRecords)
+            for timer in operator.timers
+            if timer.clock == "stream" and not timer.is_cancelled
+        ]
+        return min((time for time in times if time is not None), default=None)
+
+    def wall_due_ms(self) -> int | None:
+        """The wall time at which a timer is due."""
+        times = (
+            timer.next_ms
+            for operator in self._operators.values()
+            if isinstance(operator, ProcessRecords)
+            for timer in operator.timers
+            if timer.clock == "wall" and not timer.is_cancelled
+        )
+        return min(times, default=None)
+
+    def close(self) -> None:
+        for operator in self._operators.values():
+            if isinstance(operator, ProcessRecords):
+                operator.close()
+
+    # What is kept between batches.
+
+    def remembered(self) -> bytes | None:
+        """All state as bytes; None where there is none."""
+        self._forget_windows()
+        found: dict[str, Any] = {}
+        for node, operator in self._operators.items():
+            memory = _memory(operator)
+            if memory:
+                found[node.name] = memory
+        for name, store in self._stores.items():
+            found[f"store {name}"] = {
+                part: _plain(value) for part, value in vars(store).items() if part in ("_state", "_latest_ms")
+            }
+        if not found and self.stream_time_ms < 0:
+            return None
+        return _dumped((self.stream_time_ms, found))
+
+    def remember(self, data: bytes) -> None:
+        self.stream_time_ms, found = pickle.loads(data)
+        for node, operator in self._operators.items():
+            for name, value in found.get(node.name, {}).items():
+                _put_back(operator, name, value)
+        for name, store in self._stores.items():
+            for part, value in found.get(f"store {name}", {}).items():
+                _put_back(store, part, value)
+
+    # What operators ask for: see `interpret.processing.Surroundings`.
+
+    def state_of(self, node: t.Node) -> State:
+        if isinstance(node, t.GlobalTable):
+            return _RowsAsState(self._global_tables.rows(node))
+        operator = self._operators[node]
+        assert isinstance(operator, TableOperator)
+        return operator.state
+
+    def stream_time_of(self, node: t.Node) -> int:
+        return self.stream_time_ms
+
+    def store_named(self, store: Store[Any, Any]) -> Any:
+        if store.name not in self._stores:
+            made = store_for(store)
+            self._stores[store.name] = made
+            if store.logged:
+                self._log_changes(store, made)
+        return self._stores[store.name]
+
+    def send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
+        self._send(node, record)
+
+    # What goes on.
+
+    def _run(self, node: t.Node, position: int, record: Record[Any, Any]) -> None:
+        operator = self._operators[node]
+        answers = isinstance(operator, JoinByReference) and position in (RIGHT_CHANGED, SUBSCRIBED)
+        for made in self._told(node, operator.receive(record, position)):
+            if answers:
+                self._answer(node, made)
+            else:
+                self._send(node, made)
+
+    def _told(self, node: t.Node, made: Iterator[Any]) -> Iterator[Any]:
+        """Errors of users' functions, with the name of the operator."""
+        while True:
+            try:
+                record = next(made, None)
+            except OperatorFailed:
+                raise
+            except Exception as error:
+                raise OperatorFailed(node.name, error) from error
+            if record is None:
+                return
+            yield record
+
+    def _send(self, node: t.Node, record: Record[Any, Any]) -> None:
+        if self._caches(node):
+            held = self._cached.setdefault(node, {})
+            operator = self._operators[node]
+            assert isinstance(operator, TableOperator)
+            place = operator.state.place(record.key)
+            if place in held:
+                first = held.pop(place).value.old
+                if first is None and record.value.new is None:
+                    return
+                record = record.with_value(Change(record.value.new, first))
+            held[place] = record
+            return
+        self._send_on(node, record)
+
+    def _caches(self, node: t.Node) -> bool:
+        if not self._program.caches:
+            return False
+        return isinstance(node, t.TableAggregate) or (isinstance(node, t.Aggregate) and node.emit == "update")
+
+    def _send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
+        self._log(node, record)
+        for crossing in self._domain.crossings.get(node, ()):
+            topic = names.internal(self.application_id, crossing.topic)
+            child = crossing.child
+            if crossing.kind == "group":
+                assert isinstance(child, t.TableAggregate)
+                sender = AggregateTable(child, self)
+                messages = list(self._told(child, group_messages(sender, record)))
+            elif crossing.kind == "subscribe":
+                assert isinstance(child, t.ForeignKeyJoin)
+                messages = list(self._told(child, subscription_messages(child, record)))
+            elif crossing.kind == "stream":
+                key = encoded_one(node.key, record.key, node.name)
+                messages = [(key, encoded_one(node.value, record.value, node.name))]
+            else:
+                continue
+            for key, value in messages:
+                self._output.add(topic, key, value, record.timestamp_ms, record.headers)
+        for child, position in self._domain.children.get(node, ()):
+            if isinstance(child, t.Sink):
+                self._output.add_sink_record(
+                    child, record.key, record.value, record.timestamp_ms, record.headers
+                )
+            else:
+                self._run(child, position, record)
+
+    def _answer(self, node: t.Node, record: Record[Any, Any]) -> None:
+        for crossing in self._domain.crossings.get(node, ()):
+            if crossing.kind == "answer":
+                topic = names.internal(self.application_id, crossing.topic)
+                self._output.add(topic, record.key, record.value, record.timestamp_ms, record.headers)
+
+    def _log(self, node: t.Node, record: Record[Any, Any]) -> None:
+        store = getattr(node, "store", None)
+        if store is None or not self._logged.get(store) or not isinstance(record.value, Change):
+            return
+        self._output.add(
+            names.changelog(self.application_id, store),
+            encoded_one(node.key, record.key, node.name),
+            encoded_one(node.value, record.value.new, node.name),
+            record.timestamp_ms,
+        )
+
+    def _log_changes(self, store: Store[Any, Any], made: Any) -> None:
+        """Write what a processor puts into its store to the changelog too."""
+        topic = names.changelog(self.application_id, store.name)
+        state: State = made._state
+        put = state.put
+
+        def logged(key: Any, value: Any, timestamp_ms: int) -> None:
+            put(key, value, timestamp_ms)
+            data = None if value is None else store.value.encode(value)
+            time_ms = max(0, self.stream_time_ms) if isinstance(made, KeyValues) else timestamp_ms
+            self._output.add(topic, state.place(key), data, time_ms)
+
+        state.put = logged  # type: ignore[method-assign]
+
+    def _fire(self, clock: Any, now_ms: int) -> None:
+        for node, operator in self._operators.items():
+            if isinstance(operator, ProcessRecords) and operator.timers:
+                before = self.topic, self.partition, self.offset
+                self.topic = self.partition = self.offset = None
+                try:
+                    operator.fire(clock, now_ms)
+                except OperatorFailed:
+                    raise
+                except Exception as error:
+                    raise OperatorFailed(node.name, error) from error
+                self.topic, self.partition, self.offset = before
+
+    def _made(self, node: t.Node) -> Operator[Any]:
+        if isinstance(node, t.Process):
+            return _ProcessRecords(node, self)
+        if isinstance(node, t.TableAggregate):
+            return GroupOfTable(node, self)
+        if isinstance(node, t.ForeignKeyJoin):
+            return JoinByReference(node, self)
+        operator = operator_for(node, self)
+        assert operator is not None, f"{node} cannot run behind state"
+        return operator
+
+    def _forget_windows(self) -> None:
+        """Windows that nothing can change any more: the interpreter keeps them for whoever asks, here they are in the
+        changelog."""
+        for node, operator in self._operators.items():
+            keeps_ms = _keeps_ms(node)
+            if keeps_ms is None or not isinstance(operator, TableOperator):
+                continue
+            rows = operator.state._rows
+            horizon_ms = self.stream_time_ms - keeps_ms
+            gone = [place for place, row in rows.items() if row[0].end_ms < horizon_ms]
+            waiting = getattr(operator, "_waiting", {})
+            for place in gone:
+                if place in waiting:
+                    continue
+                window = rows.pop(place)[0]
+                _forget(operator, window)
+
+
+class _ProcessRecords(ProcessRecords):
+    """A processor that also knows its partition."""
+
+    @property
+    def partition(self) -> int | None:
+        around: Any = self._around
+        found: int | None = around.partition
+        return found
+
+
+class _RowsAsState(State):
+    """A global table's rows, to be asked."""
+
+    def __init__(self, rows: dict[Any, Any]) -> None:
+        super().__init__(None, None)
+        self._found = rows
+
+    def with_timestamp(self, key: Any) -> tuple[Any, int]:
+        return self._found.get(key), -1
+
+
+def _keeps_ms(node: t.Node) -> int | None:
+    """How long a table keeps windows after their end; None where its keys are no windows."""
+    while True:
+        if isinstance(node, t.Aggregate):
+            windows = node.windows
+            if windows is None:
+                return None
+            gap_ms: int = getattr(windows, "gap_ms", 0) or getattr(windows, "difference_ms", 0)
+            return windows.grace_ms + gap_ms
+        if not isinstance(node, t.TableFilter | t.TableMap | t.Suppress | t.TableJoin):
+            return None
+        node = node.parents[0]
+
+
+def _forget(operator: Any, window: Windowed[Any]) -> None:
+    """What the interpreter remembers of a window beside its row."""
+    if hasattr(operator, "_starts"):
+        starts = operator._starts.get(operator._place(window.key))
+        if starts is not None:
+            starts.discard(window.start_ms)
+            if not starts:
+                del operator._starts[operator._place(window.key)]
+    if hasattr(operator, "_sessions"):
+        place = operator.state.place(Windowed(window.key, 0, 0))
+        sessions = operator._sessions.get(place)
+        if sessions is not None:
+            if window in sessions:
+                sessions.remove(window)
+            if not sessions:
+                del operator._sessions[place]
+
+
+def _memory(operator: Operator[Any]) -> dict[str, Any]:
+    """What an operator remembers, by attribute, without what is empty."""
+    if isinstance(operator, ProcessRecords):
+        return {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
+    found = {name: _plain(value) for name, value in vars(operator).items() if name not in _NOT_STATE}
+    return {name: value for name, value in found.items() if value not in ({}, [], -1, None, ({}, {}))}
+
+
+def _plain(value: Any) -> Any:
+    return value._rows if isinstance(value, State) else value
+
+
+def _put_back(owner: Any, name: str, value: Any) -> None:
+    if name == _TIMERS:
+        # Timers are set anew by `init`, in the same order; only when they are due is remembered.
+        for timer, next_ms in zip(owner.timers, value, strict=False):
+            timer.next_ms = next_ms
+    elif isinstance(getattr(owner, name, None), State):
+        getattr(owner, name)._rows = value
+    else:
+        setattr(owner, name, value)
+
+
+def _dumped(state: Any) -> bytes:
+    try:
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        from pyspark import cloudpickle  # for classes of a user's program, which have no module here
+
+        data: bytes = cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
+        return data

@@ -1,0 +1,115 @@
+"""Stages as queries of Spark: thin, for all that is computed stands elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark import transforms
+from penstock.streams.compile import names, outputs, shuffle
+from penstock.streams.compile.cut import Stage
+from penstock.streams.compile.reading import NAMES
+from penstock.streams.compile.tasks import Program, StatelessTask
+from penstock.streams.compile.topics import logged_stores
+from penstock.streams.settings import AppSettings
+from penstock.streams.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One stage, ready to be started."""
+
+    name: str
+    stage: Stage
+    writer: DataStreamWriter
+    """All is said but when it takes batches on."""
+
+
+def compile_stage(
+    spark: SparkSession, topology: Topology, stage: Stage, program: Program, settings: AppSettings
+) -> Compiled:
+    if not stage.is_stateful:
+        cells = _read(spark, stage, program, settings, StatelessTask(program, stage), "cell binary")
+    else:
+        from penstock.streams.compile.stateful import Domains, processed
+
+        logged = {name: True for name, _ in logged_stores(topology)}
+        task = shuffle.ShufflingTask(program, stage)
+        packs = _read(spark, stage, program, settings, task, shuffle.SPARK_SCHEMA)
+        cells = processed(packs, Domains(program, stage, topology.nodes, logged))
+    return Compiled(stage.name, stage, _write(cells, stage, program, settings))
+
+
+def _read(
+    spark: SparkSession, stage: Stage, program: Program, settings: AppSettings, task: Any, schema: str
+) -> DataFrame:
+    options = {f"kafka.{name}": _text(value) for name, value in settings.client.items()}
+    options |= {
+        "columns": ",".join(NAMES),
+        "includeHeaders": "true",
+        "groupId": program.application_id,
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": _start(stage, program, settings),
+        transforms.OPTION: transforms.pack(task),
+        **_topics(stage, program.application_id),
+    }
+    if most := settings.get("buffered.records.per.partition"):
+        counts = sum(program.topics.get(topic, 1) for topic in _names(stage, program.application_id))
+        options["maxOffsetsPerTrigger"] = str(most * max(1, counts))
+    return spark.readStream.format("penstock").options(**options).schema(schema).load()
+
+
+def _write(cells: DataFrame, stage: Stage, program: Program, settings: AppSettings) -> DataStreamWriter:
+    rows = cells.mapInArrow(outputs.unpacked, outputs.SPARK_SCHEMA)
+    options = {f"kafka.{name}": _text(value) for name, value in settings.client.items()}
+    options |= {
+        "includeHeaders": "true",
+        "guarantee": "exactly-once" if settings.is_exactly_once else "at-least-once",
+        "checkpointLocation": f"{settings.state_folder}/{stage.name}",
+    }
+    name = f"{program.application_id}-{stage.name}"
+    return rows.writeStream.format("penstock").outputMode("append").options(**options).queryName(name)
+
+
+def _names(stage: Stage, application_id: str) -> list[str]:
+    own = [names.internal(application_id, topic) for topic in stage.internal_topics]
+    return list(dict.fromkeys([*(topic for source in stage.sources for topic in source.topics), *own]))
+
+
+def _topics(stage: Stage, application_id: str) -> dict[str, str]:
+    patterns = [source.pattern for source in stage.sources if source.pattern is not None]
+    known = _names(stage, application_id)
+    if not patterns:
+        return {"subscribe": ",".join(known)}
+    return {"subscribePattern": "|".join([*(f"({p})" for p in patterns), *map(re.escape, known)])}
+
+
+def _start(stage: Stage, program: Program, settings: AppSettings) -> str:
+    """Where to begin; topics between stages are always read from their beginning."""
+    common = settings.get("auto.offset.reset")
+    resets = {source: source.reset or common for source in stage.sources}
+    own = stage.internal_topics
+    kinds = set(resets.values()) | ({"earliest"} if own else set())
+    if len(kinds) == 1:
+        return str(next(iter(kinds)))
+    places: dict[str, dict[str, int]] = {}
+    for source, reset in resets.items():
+        for topic in source.topics:
+            place = -2 if reset == "earliest" else -1
+            places[topic] = {str(index): place for index in range(program.topics[topic])}
+    for topic in own:
+        name = names.internal(program.application_id, topic)
+        places[name] = {str(index): -2 for index in range(program.topics[name])}
+    return json.dumps(places)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,270 @@
+"""From reading tasks to buckets: what travels through Spark's shuffle.
+
+A row is (domain, bucket, cell, at). A cell is a pack of records of one range that belong to one bucket, in their order;
+or, for a domain that is a fold, rows of partial results; or output that goes on as it is (domain `PASS`). So Spark moves
+some hundred cells for a batch, however many records there are.
+
+`at` is the greatest event time in the cell, for Spark's watermark; see `stateful`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow
+
+from penstock.streams.compile.columns import Columns, as_list
+from penstock.streams.compile.cut import Entry, Place, Stage
+from penstock.streams.compile.folds import (
+    Fold,
+    cell_of_rows,
+    fold_of,
+    fold_records,
+    fold_rows,
+    split_by_bucket,
+)
+from penstock.streams.compile.outputs import cell_of, encoded
+from penstock.streams.compile.pages import BUCKETS, places_of
+from penstock.streams.compile.tasks import Program, ReadingTask
+from penstock.streams.nouns import Headers, Record
+from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
+from penstock.streams.topology import Aggregate, Node
+
+SCHEMA = pyarrow.schema(
+    [
+        ("domain", pyarrow.int32()),
+        ("bucket", pyarrow.int32()),
+        ("cell", pyarrow.binary()),
+        ("at", pyarrow.timestamp("us", tz="UTC")),
+    ]
+)
+SPARK_SCHEMA = "domain int, bucket int, cell binary, at timestamp"
+
+PASS = -1
+
+# Event time is shifted by a century, and so is the watermark's delay: see `stateful`.
+SHIFT_MS = 36_500 * 24 * 3600 * 1000
+LATEST_MS = 6_000_000_000_000  # the year 2160: beyond, and shifted, a time would not fit into nanoseconds
+
+RECORDS_MAX = 200_000  # in packs of one task; then they are handed on, so that memory stays bounded
+FOLDED_KEYS_MAX = 1_000_000
+
+_PLAIN = (str, bytes, int, float, bool)
+
+
+class Packed(NamedTuple):
+    """A record in a pack. `place` is where its key lives, `entry` which input of which operator it is for."""
+
+    place: int
+    entry: int
+    offset: int
+    key: Any
+    value: Any
+    timestamp_ms: int
+    headers: Headers
+
+
+class Pack(NamedTuple):
+    """Records of one partition, in its order."""
+
+    topic: str
+    partition: int
+    records: list[Packed]
+
+
+def folds_of(stage: Stage, program: Program) -> dict[Place, tuple[Aggregate, Fold]]:
+    """The domains of a stage that are folds."""
+    found: dict[Place, tuple[Aggregate, Fold]] = {}
+    if program.caches:
+        for domain in stage.domains:
+            entered: set[Node] = {entry.child for entry in stage.entries if entry.domain is domain}
+            fold = fold_of(domain, entered)
+            if fold is not None:
+                found[domain] = fold
+    return found
+
+
+class ShufflingTask(ReadingTask):
+    """Reads, and packs what goes to domains."""
+
+    def __init__(self, program: Program, stage: Stage) -> None:
+        super().__init__(program, stage)
+        self._numbers = {entry: number for number, entry in enumerate(stage.entries)}
+        self._domains = {domain: number for number, domain in enumerate(stage.domains)}
+        self._folds = folds_of(stage, program)
+
+    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        self._packs: dict[tuple[int, int], list[Packed]] = defaultdict(list)
+        self._packed = 0
+        self._rows: dict[Place, list[pyarrow.RecordBatch]] = defaultdict(list)
+        self._folded = 0
+        return super().__call__(batches)
+
+    def to_domain(self, entry: Entry, records: Columns) -> None:
+        serde = None if self._is_raw(entry) else entry.parent.key
+        keys = encoded(placing_serde(serde), placing_keys(serde, records.keys), entry.child.name)
+        fold = self._folds.get(entry.domain)
+        if fold is None:
+            self._pack(entry, keys, records)
+            return
+        rows = fold_records(fold[1], keys, records)
+        self._rows[entry.domain].append(rows)
+        self._folded += rows.num_rows
+
+    def results(self) -> Iterator[pyarrow.RecordBatch]:
+        if self._packed > RECORDS_MAX:
+            yield from self._taken_packs()
+        if self._folded > FOLDED_KEYS_MAX:
+            yield from self._taken_rows()
+        taken = self.output.taken()
+        if taken:
+            yield _batch([(PASS, self.origin.partition % BUCKETS, cell_of(taken), 0)])
+
+    def finish(self) -> Iterator[pyarrow.RecordBatch]:
+        yield from self._taken_packs()
+        yield from self._taken_rows()
+
+    def _pack(self, entry: Entry, keys: pyarrow.Array, records: Columns) -> None:
+        number, domain = self._numbers[entry], self._domains[entry.domain]
+        is_raw = self._is_raw(entry)
+        offsets = self.origin.batch.column("offset").to_pylist()
+        placed = zip(
+            places_of(keys.to_pylist()),
+            records.rows.tolist(),
+            _sent(None if is_raw else entry.parent.key, records.keys),
+            _sent(None if is_raw else entry.parent.value, records.values),
+            records.times.tolist(),
+            records.header_list(),
+            strict=True,
+        )
+        packs = self._packs
+        for place, row, key, value, time_ms, headers in placed:
+            packed = Packed(place, number, offsets[row], key, value, time_ms, headers)
+            packs[domain, place % BUCKETS].append(packed)
+        self._packed += len(records)
+
+    def _taken_packs(self) -> Iterator[pyarrow.RecordBatch]:
+        if not self._packs:
+            return
+        origin = self.origin
+        rows = []
+        for (domain, bucket), records in self._packs.items():
+            # Several entries may have been fed one after the other; a partition has one order.
+            records.sort(key=lambda packed: packed.offset)
+            latest_ms = max(packed.timestamp_ms for packed in records)
+            rows.append((domain, bucket, dumped(Pack(origin.topic, origin.partition, records)), latest_ms))
+        self._packs, self._packed = defaultdict(list), 0
+        yield _batch(rows)
+
+    def _taken_rows(self) -> Iterator[pyarrow.RecordBatch]:
+        found, self._rows, self._folded = self._rows, defaultdict(list), 0
+        for domain, parts in found.items():
+            whole = fold_rows(self._folds[domain][1], parts)
+            if whole.num_rows:
+                latest_ms = max(whole.column("at").to_pylist())
+                yield _batch(
+                    [
+                        (self._domains[domain], bucket, cell_of_rows([rows]), latest_ms)
+                        for bucket, rows in split_by_bucket(whole)
+                    ]
+                )
+
+    def _is_raw(self, entry: Entry) -> bool:
+        return is_raw(self.stage, entry)
+
+
+def is_raw(stage: Stage, entry: Entry) -> bool:
+    """Whether an entry's records are messages between halves of an operator: bytes that only it understands."""
+    for place in stage.reading:
+        if place.crossing is not None and place.crossing.kind != "stream":
+            if any(entry is found for entries in place.entries.values() for found in entries):
+                return True
+    return False
+
+
+def unpacked(cells: Iterable[bytes]) -> Iterator[tuple[Pack, Packed]]:
+    """Records of several packs as one sequence: each partition in its order, and between partitions the one whose next
+    record is the earliest, as in Kafka Streams."""
+    queues: dict[tuple[str, int], list[Pack]] = defaultdict(list)
+    for cell in cells:
+        pack = Pack(*pickle.loads(cell))
+        queues[pack.topic, pack.partition].append(pack)
+    streams = []
+    for packs in queues.values():
+        packs.sort(key=lambda pack: pack.records[0].offset)
+        streams.append([(pack, Packed(*record)) for pack in packs for record in pack.records])
+    if len(streams) == 1:
+        yield from streams[0]
+        return
+    heads = [(stream[0][1].timestamp_ms, number, 0) for number, stream in enumerate(streams)]
+    heapq.heapify(heads)
+    while heads:
+        _, number, at = heads[0]
+        stream = streams[number]
+        yield stream[at]
+        if at + 1 < len(stream):
+            heapq.heapreplace(heads, (stream[at + 1][1].timestamp_ms, number, at + 1))
+        else:
+            heapq.heappop(heads)
+
+
+def record_of(packed: Packed, entry: Entry, *, raw: bool) -> Record[Any, Any]:
+    if raw:
+        return Record(packed.key, packed.value, packed.timestamp_ms, packed.headers)
+    key = _received(entry.parent.key, packed.key)
+    return Record(key, _received(entry.parent.value, packed.value), packed.timestamp_ms, packed.headers)
+
+
+def placing_serde(serde: Serde[Any] | None) -> Serde[Any] | None:
+    """Windows of a key live where the key does."""
+    return serde.inner if isinstance(serde, TimeWindowed | SessionWindowed) else serde
+
+
+def placing_keys(serde: Serde[Any] | None, keys: Any) -> Any:
+    if isinstance(serde, TimeWindowed | SessionWindowed):
+        return [None if key is None else key.key for key in as_list(keys)]
+    return keys
+
+
+def dumped(pack: Any) -> bytes:
+    try:
+        return pickle.dumps(tuple(pack), pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        from pyspark import cloudpickle  # for classes of a user's program, which have no module here
+
+        data: bytes = cloudpickle.dumps(tuple(pack))  # type: ignore[no-untyped-call]
+        return data
+
+
+def _is_plain(serde: Serde[Any] | None) -> bool:
+    return serde is None or serde.spec in _PLAIN
+
+
+def _sent(serde: Serde[Any] | None, column: Any) -> list[Any]:
+    """As Python's own where that is as good as bytes; classes of users travel as the bytes of their serde."""
+    values = as_list(column)
+    if serde is None or _is_plain(serde):
+        return values
+    return [serde.encode(value) for value in values]
+
+
+def _received(serde: Serde[Any] | None, value: Any) -> Any:
+    return value if serde is None or _is_plain(serde) else serde.decode(value)
+
+
+def _batch(rows: list[tuple[int, int, bytes, int]]) -> pyarrow.RecordBatch:
+    domains, buckets, cells, times = zip(*rows, strict=True)
+    shifted_us = [(min(max(time_ms, 0), LATEST_MS) + SHIFT_MS) * 1000 for time_ms in times]
+    return pyarrow.RecordBatch.from_arrays(
+        [
+            pyarrow.array(domains, pyarrow.int32()),
+            pyarrow.array(buckets, pyarrow.int32()),
+            pyarrow.array(cells, pyarrow.binary()),
+            pyarrow.array(shifted_us, pyarrow.int64()).cast(pyarrow.timestamp("us", tz="UTC")),
+        ],
+        schema=SCHEMA,
+    )

@@ -1,0 +1,344 @@
+"""State in Spark: buckets of keys under `transformWithState`, in append mode, with pages in RocksDB.
+
+Spark takes a Python sink in append mode only, and its own aggregations want update mode; so they are out of reach, and
+buckets are not slower: Spark sees hundreds of cells instead of millions of rows, and folds are Arrow's (`folds`).
+
+Stream time is Spark's watermark: it is global, checkpointed, and moves between batches. But a watermark also drops rows
+that are older, which is for the operators to decide (each knows its own grace). So event time is shifted a century ahead
+and the watermark is delayed by a century: nothing is ever older, and the watermark is stream time itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import pyarrow
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from penstock.streams import topology as t
+from penstock.streams.compile import names
+from penstock.streams.compile.chain import Chain
+from penstock.streams.compile.columns import Columns
+from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
+from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
+from penstock.streams.compile.operators import OperatorPage
+from penstock.streams.compile.outputs import Output, cell_of, encoded
+from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
+from penstock.streams.compile.shuffle import PASS, SHIFT_MS, folds_of, is_raw, record_of, unpacked
+from penstock.streams.compile.tables import WorkerTables
+from penstock.streams.compile.tasks import Program, dead_letter_headers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PAGES = 16
+"""Of a bucket whose state is operators'; a fold's grow by themselves. Part of what a checkpoint means."""
+
+DELAY = f"{SHIFT_MS // 86_400_000} days"
+NEVER_MS = 1 << 62
+
+
+def processed(packs: DataFrame, domains: Domains) -> DataFrame:
+    """Cells of output."""
+    mode = domains.time_mode
+    if mode == "EventTime":
+        packs = packs.withWatermark("at", DELAY)
+    return packs.groupBy("domain", "bucket").transformWithState(domains, "cell binary", "Append", mode)
+
+
+class Domains(StatefulProcessor):
+    """All domains of a stage, a bucket at a time. Made on the driver, pickled to tasks."""
+
+    def __init__(
+        self, program: Program, stage: Stage, order: list[t.Node], logged: Mapping[str, bool]
+    ) -> None:
+        self.program = program
+        self.stage = stage
+        self.logged = dict(logged)
+        self.entries = stage.entries
+        self.raw = [is_raw(stage, entry) for entry in self.entries]
+        self.folds = folds_of(stage, program)
+        self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
+        self.time_mode = self._time_mode()
+
+    # What Spark calls.
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.pages = SparkPages(handle.getMapState("pages", "page int", "data binary"))
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        domain, bucket = key
+        cells = [bytes(row["cell"]) for row in rows]
+        if domain == PASS:
+            yield from (Row(cell=cell) for cell in cells)
+            return
+        work = self._work(domain, timerValues)
+        taken = work.receive(cells)
+        if taken:
+            yield Row(cell=cell_of(taken))
+        self._set_timer(work)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        domain, _ = key
+        work = self._work(domain, timerValues)
+        taken = work.wake()
+        if taken:
+            yield Row(cell=cell_of(taken))
+        self._set_timer(work, expired_ms=expiredTimerInfo.getExpiryTimeInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
+        domain = self.stage.domains[number]
+        if domain in self.folds:
+            return FoldWork(self, domain, self.pages)
+        stream_time_ms = timer_values.getCurrentWatermarkInMs() if self.time_mode == "EventTime" else -1
+        return OperatorWork(self, domain, self.pages, stream_time_ms=stream_time_ms, wall_time_ms=_now_ms())
+
+    def _set_timer(self, work: FoldWork | OperatorWork, expired_ms: int | None = None) -> None:
+        """One timer for a bucket, for the next time that something is due."""
+        due_ms = work.due_ms
+        if self.time_mode == "None" or due_ms is None:
+            return
+        if self.time_mode == "ProcessingTime":
+            due_ms = work.wall_due_ms
+            if due_ms is None:
+                return
+        if due_ms != expired_ms:
+            self.handle.registerTimer(due_ms)
+
+    def _time_mode(self) -> str:
+        nodes = [node for operators in self.operators.values() for node in operators]
+        if any(_uses_wall_clock(node) for node in nodes if isinstance(node, t.Process)):
+            return "ProcessingTime"
+        return "EventTime" if any(map(_minds_time, nodes)) else "None"
+
+
+class FoldWork:
+    """A bucket of a fold."""
+
+    due_ms: int | None = None
+    wall_due_ms: int | None = None
+
+    def __init__(self, domains: Domains, domain: Place, pages: Pages) -> None:
+        self.program = domains.program
+        self.domain = domain
+        self.pages = pages
+        self.node, self.fold = domains.folds[domain]
+        self.logged = domains.logged
+        self.output = Output(self.program.partition_count)
+
+    def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
+        fold: Fold = self.fold
+        node = self.node
+        assert node.key is not None
+        bucket = FoldBucket(fold, self.pages)
+        chain = Chain(self.domain, self, WorkerTables(self.program.client), _raised)
+        for rows in bucket.update(batch for cell in cells for batch in rows_of_cell(cell)):
+            keys, values, times = rows.columns
+            if self.logged.get(node.store):
+                topic = names.changelog(self.program.application_id, node.store)
+                self.output.add_columns(topic, keys, encoded(node.value, values, node.name), times)
+            records = Columns(
+                node.key.decode_column(keys),
+                values,
+                numpy.arange(rows.num_rows),
+                numpy.asarray(times),
+                None,
+            )
+            chain.feed(node, records)
+        return self.output.taken()
+
+    def wake(self) -> list[pyarrow.RecordBatch]:
+        return []
+
+    # Where records leave: see `chain.Outlet`.
+
+    def to_sink(self, node: t.Sink, records: Columns) -> None:
+        self.output.add_sink(node, records)
+
+    def to_internal(self, crossing: Crossing, records: Columns) -> None:
+        node = crossing.parent
+        self.output.add_columns(
+            names.internal(self.program.application_id, crossing.topic),
+            encoded(node.key, records.keys, node.name),
+            encoded(node.value, records.values, node.name),
+            records.times,
+            records.headers,
+        )
+
+    def to_domain(self, entry: Entry, records: Columns) -> None:
+        raise AssertionError(f"{entry} cannot begin behind state")
+
+
+class OperatorWork:
+    """A bucket of a domain of operators: its records, page by page.
+
+    The page `META` holds the stream time beyond which each page wants to be woken.
+    """
+
+    def __init__(
+        self, domains: Domains, domain: Place, pages: Pages, *, stream_time_ms: int, wall_time_ms: int
+    ) -> None:
+        self.domains = domains
+        self.program = domains.program
+        self.domain = domain
+        self.pages = pages
+        self.stream_time_ms = stream_time_ms
+        self.wall_time_ms = wall_time_ms
+        self.output = Output(self.program.partition_count)
+        self.tables = WorkerTables(self.program.client)
+        self.nodes = domains.operators[domain]
+        self.page_count = 1 if any(map(_sees_all_keys, self.nodes)) else PAGES
+        meta = pages.read(META)
+        self.due: dict[int, tuple[int, int]] = {} if meta is None else pickle.loads(meta)
+        """By page: stream time and wall time of what is due next."""
+        self._meta = meta
+
+    @property
+    def due_ms(self) -> int | None:
+        return min((stream_ms for stream_ms, _ in self.due.values() if stream_ms != NEVER_MS), default=None)
+
+    @property
+    def wall_due_ms(self) -> int | None:
+        return min((wall_ms for _, wall_ms in self.due.values() if wall_ms != NEVER_MS), default=None)
+
+    def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
+        found: dict[int, list[Any]] = defaultdict(list)
+        for pack, packed in unpacked(cells):
+            found[packed.place // BUCKETS % self.page_count].append((pack, packed))
+        for number, records in found.items():
+            self._with_page(number, records)
+        return self._finish(except_for=set(found))
+
+    def wake(self) -> list[pyarrow.RecordBatch]:
+        return self._finish(except_for=set())
+
+    def _finish(self, except_for: set[int]) -> list[pyarrow.RecordBatch]:
+        for number, (stream_ms, wall_ms) in list(self.due.items()):
+            is_due = stream_ms <= self.stream_time_ms or wall_ms <= self.wall_time_ms
+            if is_due and number not in except_for:
+                self._with_page(number, [])
+        meta = pickle.dumps(self.due)
+        if meta != self._meta and (self.due or self._meta is not None):
+            self.pages.write(META, meta)
+        return self.output.taken()
+
+    def _with_page(self, number: int, records: list[Any]) -> None:
+        page = OperatorPage(
+            self.program,
+            self.domain,
+            self.output,
+            self.tables,
+            self.domains.logged,
+            self.nodes,
+            wall_time_ms=self.wall_time_ms,
+        )
+        data = self.pages.read(number)
+        if data is not None:
+            page.remember(data)
+        self._guarded(page, lambda: page.advance(self.stream_time_ms))
+        entries, raw = self.domains.entries, self.domains.raw
+        for pack, packed in records:
+            page.topic, page.partition, page.offset = pack.topic, pack.partition, packed.offset
+            entry = entries[packed.entry]
+            record = record_of(packed, entry, raw=raw[packed.entry])
+            self._guarded(page, lambda: page.receive(entry.child, entry.position, record), record)  # noqa: B023
+        page.topic = page.partition = page.offset = None
+        self._guarded(page, page.tick)
+        self._guarded(page, page.finish)
+        page.close()
+        kept = page.remembered()
+        if kept != data:
+            self.pages.write(number, kept)
+        stream_ms, wall_ms = page.waits_until_ms(), page.wall_due_ms()
+        self.due.pop(number, None)
+        if stream_ms is not None or wall_ms is not None:
+            # Beyond the stream time by one: an end that is reached exactly may still be open.
+            self.due[number] = (
+                NEVER_MS if stream_ms is None else stream_ms + 1,
+                NEVER_MS if wall_ms is None else wall_ms,
+            )
+
+    def _guarded(self, page: OperatorPage, act: Any, record: Any = None) -> None:
+        try:
+            act()
+        except OperatorFailed as failure:
+            told = failure.at(page.topic, page.partition, page.offset)
+            if not self.program.skips_failed or record is None:
+                raise told from failure.reason
+            if self.program.dead_letters is not None and page.topic is not None:
+                assert page.partition is not None
+                assert page.offset is not None
+                headers = dead_letter_headers(told, page.topic, page.partition, page.offset)
+                self.output.add(self.program.dead_letters, None, None, record.timestamp_ms, headers)
+
+
+def _raised(failure: OperatorFailed, row: int) -> None:
+    raise failure from failure.reason
+
+
+def _operators(domain: Place, entries: list[Entry], order: list[t.Node]) -> list[t.Node]:
+    """The nodes of a domain that work, parents first."""
+    found = {entry.child for entry in entries if entry.domain is domain} | set(domain.nodes)
+    return [node for node in order if node in found and not isinstance(node, t.Sink)]
+
+
+def _minds_time(node: t.Node) -> bool:
+    if isinstance(node, t.Aggregate):
+        return node.windows is not None
+    return isinstance(node, t.Suppress | t.StreamJoin | t.Process)
+
+
+def _sees_all_keys(node: t.Node) -> bool:
+    return isinstance(node, t.Process) or (isinstance(node, t.Suppress) and node.max_records is not None)
+
+
+class _Probe:
+    """A context that only listens what timers a processor sets."""
+
+    application_id = ""
+    stream_time_ms = -1
+    wall_time_ms = 0
+    topic = partition = offset = None
+
+    def __init__(self) -> None:
+        self.clocks: list[str] = []
+
+    def schedule(self, every: Any, callback: Any, *, clock: str = "stream") -> _Probe:
+        self.clocks.append(clock)
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+    def store(self, name: str) -> Any:
+        return self
+
+    def forward(self, record: Any) -> None:
+        pass
+
+
+def _uses_wall_clock(node: t.Process) -> bool:
+    """Asked of a processor of its own, on the driver: Spark has to know before it begins."""
+    probe = _Probe()
+    try:
+        processor = node.processor()
+        processor.context = probe
+        processor.init(probe)
+    except Exception:  # it wants more than a probe has; what is wrong with it is told when it runs
+        return "wall" in probe.clocks
+    return "wall" in probe.clocks
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
