@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -79,15 +78,8 @@ def check_schema(schema: StructType, topic: str | None) -> tuple[str, ...]:
 
 
 def records_of(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """The columns of records, text as bytes; raises for a row that has no topic."""
-    found = {name: batch.column(batch.schema.get_field_index(name)) for name in columns}
-    for name in ("key", "value"):
-        column = found.get(name)
-        if column is not None and not pa.types.is_binary(column.type):
-            # Text is UTF-8 in both; only the name of the type changes.
-            found[name] = pc.cast(
-                column, pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
-            )
-    if "topic" in found and found["topic"].null_count:
+    """The columns of records; raises for a row that has no topic."""
+    records = batch.select(list(columns))
+    if "topic" in columns and records.column("topic").null_count:
         raise BadRows("a row has no topic (null): give it one, or set the option topic for all of them")
-    return pa.RecordBatch.from_pydict(found)
+    return records

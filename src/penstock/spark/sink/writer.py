@@ -27,8 +27,9 @@ from penstock.client.producer.sync import Producer
 from penstock.spark import clients
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
-from penstock.spark.sink import protocol
+from penstock.spark.sink import each_batch, protocol
 from penstock.spark.sink.decision import Done, Place, ids_of
+from penstock.spark.sink.each_batch import StreamBatch
 from penstock.spark.sink.rows import check_schema, records_of
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of, run
 
@@ -45,6 +46,8 @@ def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataS
     if overwrite:
         raise BadOption("a topic is not overwritten: rows are only ever added; write with mode append")
     rows = RowWriter.of(options, schema)
+    if options.is_set(each_batch.OPTION):
+        return ReplayedBatchWriter(rows, StreamBatch.unpack(options.get(each_batch.OPTION)))
     if (options.get("guarantee") or AT_LEAST_ONCE) == EXACTLY_ONCE:
         return TransactionalBatchWriter(rows, uuid.uuid4().hex)
     return BatchWriter(rows)
@@ -75,7 +78,7 @@ class RowWriter:
         return cls(options.settings, topic, check_schema(schema, topic), prefix)
 
     def send(self, producer: Producer, batch: pa.RecordBatch) -> None:
-        send_arrow(producer, records_of(batch, self.columns), topic=self.topic)
+        producer.send_arrow(records_of(batch, self.columns), topic=self.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
         """At least once; how many rows there were."""
@@ -205,15 +208,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         self._rows = rows
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        place = _place(_context())
-        with connection_of(self._rows.settings) as connection:
-            assignment = connection.assign(place)
-            if assignment.is_written:
-                return TaskDone(assignment.done(None, sum(batch.num_rows for batch in iterator)))
-            transaction, rows = self._rows.write_transaction(
-                iterator, place.transactional_id(self._rows.prefix), connection, is_two_phase=True
-            )
-            return TaskDone(assignment.done(transaction, rows))
+        return TaskDone(_write_once(self._rows, iterator, _place(_context())))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         done = _done(messages)
@@ -224,6 +219,43 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         done = _done(messages)
         prefix = self._rows.prefix
         run(self._rows.settings, lambda admin: protocol.abort(admin, done, batchId, prefix=prefix))
+
+
+class ReplayedBatchWriter(DataSourceArrowWriter):
+    """A micro-batch of a stream that `each_batch` writes: the same as `ExactlyOnceWriter`, but that Spark takes it
+    for a batch like any other and does not tell of what it is."""
+
+    def __init__(self, rows: RowWriter, batch: StreamBatch) -> None:
+        self._rows = rows
+        self._batch = batch
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = _context()
+        sink, run, batch = self._batch.sink, self._batch.run, self._batch.batch
+        place = Place(sink, run, batch, context.partitionId(), context.attemptNumber())
+        return TaskDone(_write_once(self._rows, iterator, place))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if done := _done(messages):  # a batch without partitions has nothing to decide
+            prefix, batch = self._rows.prefix, self._batch.batch
+            run(self._rows.settings, lambda admin: protocol.commit(admin, done, batch, prefix=prefix))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if done := _done(messages):
+            prefix, batch = self._rows.prefix, self._batch.batch
+            run(self._rows.settings, lambda admin: protocol.abort(admin, done, batch, prefix=prefix))
+
+
+def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place) -> Done:
+    """A task's part of a micro-batch, unless it was decided before."""
+    with connection_of(rows.settings) as connection:
+        assignment = connection.assign(place)
+        if assignment.is_written:
+            return assignment.done(None, sum(batch.num_rows for batch in iterator))
+        transaction, count = rows.write_transaction(
+            iterator, place.transactional_id(rows.prefix), connection, is_two_phase=True
+        )
+        return assignment.done(transaction, count)
 
 
 def _context() -> TaskContext:
@@ -254,24 +286,3 @@ def _prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTr
         for message in messages
         if isinstance(message, Prepared) and message.transaction is not None
     ]
-
-
-def send_arrow(producer: Producer, batch: pa.RecordBatch, *, topic: str | None) -> None:
-    """Row by row, until the producer takes batches."""
-    names = batch.schema.names
-    columns = {
-        name: batch.column(index).to_pylist() for index, name in enumerate(names) if name != "timestamp"
-    }
-    if "timestamp" in names:
-        times = batch.column(names.index("timestamp")).cast(pa.timestamp("ms", tz="UTC"), safe=False)
-        columns["timestamp"] = times.cast(pa.int64()).to_pylist()
-    for row in range(batch.num_rows):
-        headers = columns["headers"][row] if "headers" in columns else None
-        producer.send(
-            topic or columns["topic"][row],
-            columns["value"][row],
-            key=columns["key"][row] if "key" in columns else None,
-            headers=[(each["key"], each["value"]) for each in headers] if headers else None,
-            partition=columns["partition"][row] if "partition" in columns else None,
-            timestamp_ms=columns["timestamp"][row] if "timestamp" in columns else None,
-        )

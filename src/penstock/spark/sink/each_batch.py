@@ -1,0 +1,80 @@
+"""Streams in update mode: Spark lets no Python sink take them, so their batches are written one by one.
+
+    counts.writeStream.outputMode("update").foreachBatch(penstock.spark.to_topics({"topic": "counts", ...}))
+
+`foreachBatch` alone is at-least-once: a batch that is replayed after a crash is written again. Here every batch is
+written under the name of its sink and its number by the protocol of `protocol`, as the stream's own sink would do it,
+so a replay writes nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from penstock.spark.errors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OPTION = "penstock.batch"
+EXACTLY_ONCE = "exactly-once"
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+
+_own_run = uuid.uuid4().hex
+"""Of queries on Spark Connect, whose batches are written by a process of their own that lives as long as they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """Which batch of which run of which sink a job writes."""
+
+    sink: str
+    run: str
+    batch: int
+
+    def pack(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def unpack(cls, text: str) -> StreamBatch:
+        return cls(**json.loads(text))
+
+
+class EachBatch:
+    """What `foreachBatch` calls. It can be pickled, and holds nothing but what it was made of."""
+
+    def __init__(self, options: Mapping[str, str], *, name: str | None) -> None:
+        self._options = dict(options)
+        self._name = name
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        guarantee = self._options.get("guarantee", EXACTLY_ONCE)
+        writer = batch.write.format("penstock").mode("append").options(**self._options, guarantee=guarantee)
+        if guarantee == EXACTLY_ONCE:
+            writer = writer.option(OPTION, self._place(batch, batch_id).pack())
+        writer.save()
+
+    def _place(self, batch: DataFrame, batch_id: int) -> StreamBatch:
+        from pyspark.sql.utils import is_remote
+
+        if is_remote():
+            if self._name is None:
+                raise BadOption(
+                    "through Spark Connect, to_topics needs a name that stays the same when the query is started again"
+                )
+            return StreamBatch(self._name, _own_run, batch_id)
+        context = batch.sparkSession.sparkContext
+        query, run = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
+        assert query is not None, "Spark calls this from a query"
+        return StreamBatch(self._name or query, run or _own_run, batch_id)
+
+
+def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBatch:
+    """For `foreachBatch`, with the options of the sink. `name` stands for the query's id, which is the same after a
+    restart from its checkpoint; through Spark Connect it has to be given, because nothing tells the id there."""
+    return EachBatch(options, name=name)
