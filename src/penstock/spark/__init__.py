@@ -6,12 +6,15 @@ spark.readStream.format("penstock").option("kafka.bootstrap.servers", "localhost
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register", "session"]
+    from penstock.spark.sink.each_batch import EachBatch
+
+__all__ = ["register", "session", "to_topics"]
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -19,6 +22,13 @@ def register(spark: SparkSession) -> SparkSession:
     from penstock.spark.registering import register
 
     return register(spark)
+
+
+def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBatch:
+    """For `foreachBatch`: streams in update mode, which Spark lets no Python sink take, exactly once all the same."""
+    from penstock.spark.sink.each_batch import to_topics
+
+    return to_topics(options, name=name)
 
 
 def __getattr__(name: str) -> Any:

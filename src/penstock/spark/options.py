@@ -181,6 +181,7 @@ OPTIONS: tuple[Option, ...] = (
         "guarantee", Use.WRITE, choice("exactly-once", "at-least-once"), None,
         "exactly-once (default of streams) or at-least-once (of batches).",
     ),
+    Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the batch of a stream that a job writes."),
     Option("transactionalIdPrefix", Use.WRITE, text, None, "What transactional ids begin with; penstock-<query>."),
 )  # fmt: skip
 
