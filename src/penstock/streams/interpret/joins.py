@@ -49,6 +49,8 @@ class JoinStreams(Operator[t.StreamJoin]):
         if record.timestamp_ms == self.stream_time_ms:
             yield from self._unmet(record.headers)
         if self._is_closed(parent, record.timestamp_ms):
+            if gives_alone:
+                yield record.with_value(self._joined(record.key, parent, record.value, None))
             return
         before_ms, after_ms = self._reach(parent)
         place = self._places.place(record.key)
@@ -165,32 +167,39 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
         super().__init__(node, tables)
         self._right = State(node.parents[1].key, None)
         self._referring: dict[bytes, dict[bytes, Any]] = {}
-        self._refers: dict[bytes, bytes] = {}
+        self._refers: dict[bytes, Any] = {}
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
         if parent == RIGHT:
             referring = self._referring.get(self._right.place(record.key), {})
             for place in sorted(referring):
-                yield from self._join(referring[place], record)
+                yield from self._join(referring[place], record.key, record)
             return
         place = self.state.place(record.key)
-        if place in self._refers:
-            del self._referring[self._refers.pop(place)][place]
-        if record.value.new is not None:
-            foreign = self.node.selector(record.key, record.value.new)
-            if foreign is not None:
-                target = self._refers[place] = self._right.place(foreign)
-                self._referring.setdefault(target, {})[place] = record.key
-        yield from self._join(record.key, record)
+        before = self._refers.pop(place, None)
+        if before is not None:
+            del self._referring[self._right.place(before)][place]
+        foreign = None if record.value.new is None else self.node.selector(record.key, record.value.new)
+        if foreign is not None:
+            self._refers[place] = foreign
+            self._referring.setdefault(self._right.place(foreign), {})[place] = record.key
+        is_gone = record.value.new is None or (foreign is None and self.node.kind == "inner")
+        yield from self._join(record.key, foreign, self._later(record, before if is_gone else foreign))
 
-    def _join(self, key: Any, record: Record[Any, Any]) -> Changed:
-        """The row of one left key, as both tables are now."""
+    def _join(self, key: Any, foreign: Any, record: Record[Any, Any]) -> Changed:
+        """The row of one left key, as both tables are now, by the time of `record`."""
         left_table, right_table = (self.tables.state_of(node) for node in self.node.parents)
-        left, left_ms = left_table.with_timestamp(key)
-        foreign = None if left is None else self.node.selector(key, left)
-        right, right_ms = (None, -1) if foreign is None else right_table.with_timestamp(foreign)
+        left = left_table.get(key)
+        right = None if foreign is None else right_table.get(foreign)
         joined = self.node.joiner(key, left, right) if _is_there(self.node.kind, left, right) else None
-        yield from self.state.change(key, joined, max(record.timestamp_ms, left_ms, right_ms), record.headers)
+        yield from self.state.change(key, joined, record.timestamp_ms, record.headers)
+
+    def _later(self, record: Record[Any, Any], foreign: Any) -> Record[Any, Any]:
+        """A change of the left table has the later time of both rows, a change of the right table its own."""
+        if foreign is None:
+            return record
+        _, right_ms = self.tables.state_of(self.node.parents[1]).with_timestamp(foreign)
+        return record.with_timestamp(max(record.timestamp_ms, right_ms))
 
 
 def _is_there(kind: t.JoinKind, left: Any, right: Any) -> bool:

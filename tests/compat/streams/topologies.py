@@ -1,0 +1,180 @@
+"""Topologies by name: the same as those of `tests/compat/java/StreamTopologies.java`, in our DSL.
+
+All keys and values are text; `left` and `right` are the topics that are read, `out` is what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from penstock.streams import (
+    Builder,
+    GroupedStream,
+    GroupedTable,
+    Stream,
+    Table,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+    until_time_limit,
+    until_window_closes,
+    within,
+)
+
+Text = Stream[str, str]
+
+
+def ms(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=milliseconds)
+
+
+WITHIN = within(before=ms(5), after=ms(3), grace=ms(2))
+TUMBLING = tumbling(ms(10), grace=ms(5))
+HOPPING = hopping(ms(10), every=ms(4), grace=ms(3))
+SLIDING = sliding(ms(10), grace=ms(5))
+SESSIONS = session(ms(5), grace=ms(3))
+
+
+def left(app: Builder) -> Text:
+    return app.stream("left", key=str, value=str)
+
+
+def right(app: Builder) -> Text:
+    return app.stream("right", key=str, value=str)
+
+
+def left_table(app: Builder) -> Table[str, str]:
+    return app.table("left", key=str, value=str)
+
+
+def right_table(app: Builder) -> Table[str, str]:
+    return app.table("right", key=str, value=str)
+
+
+def grouped(app: Builder) -> GroupedStream[str, str]:
+    return left(app).group_by_key()
+
+
+def shown(first: object, second: object) -> str:
+    """As Java shows them."""
+    return "+".join("null" if part is None else str(part) for part in (first, second))
+
+
+def add(all_: str, value: str) -> str:
+    return all_ + value
+
+
+def add_right(all_: str, value: str) -> str:
+    return f"{all_}/{value}"
+
+
+def plus(all_: str, value: str) -> str:
+    return f"{all_}+{value}"
+
+
+def minus(all_: str, value: str) -> str:
+    return f"{all_}-{value}"
+
+
+def reference(value: str) -> str | None:
+    """What a value of a table refers to: its first letter, where there is one and it is not an x."""
+    return None if not value or value.startswith("x") else value[0]
+
+
+def reference_or_none(value: str | None) -> str | None:
+    return None if value is None else reference(value)
+
+
+def by_reference(app: Builder) -> GroupedTable[Any, str]:
+    return left_table(app).group_by(lambda value: (reference(value), value), key=str, value=str)
+
+
+def key_and(key: str | None, value: str | None) -> str:
+    return "".join("null" if part is None else part for part in (key, value))
+
+
+def stateless(app: Builder) -> None:
+    some = left(app).filter(lambda value: value is not None and not value.startswith("a"))
+    pairs = some.filter_not(lambda value: value.endswith("b")).map(
+        lambda key, value: (value, key), key=str, value=str
+    )
+    both = pairs.merge(right(app).map_values(key_and))
+    chosen = both.select_key(lambda value: value, key=str)
+    chosen.flat_map(lambda key, value: [(key, "1"), ("2", value)], key=str, value=str).to("out")
+
+
+def repartition(app: Builder) -> None:
+    left(app).select_key(lambda value: value, key=str).repartition().merge(right(app)).to("out")
+
+
+TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
+    "count": lambda app: grouped(app).count().to("out"),
+    "reduce": lambda app: grouped(app).reduce(shown).to("out"),
+    "aggregate": lambda app: grouped(app).aggregate(str, add).to("out"),
+    "group-by": lambda app: left(app).group_by(reference, key=str).count().to("out"),
+    "words": lambda app: left(app).flat_map(list, value=str).group_by_value().count().to("out"),
+    "stateless": stateless,
+    "repartition": repartition,
+    "cogroup": lambda app: (
+        grouped(app).cogroup(add).cogroup(right(app).group_by_key(), add_right).aggregate(str).to("out")
+    ),
+    "tumbling": lambda app: grouped(app).windowed_by(TUMBLING).aggregate(str, add).to("out"),
+    "hopping": lambda app: grouped(app).windowed_by(HOPPING).count().to("out"),
+    "sliding": lambda app: grouped(app).windowed_by(SLIDING).aggregate(str, add).to("out"),
+    "sliding-reduce": lambda app: grouped(app).windowed_by(SLIDING).reduce(shown).to("out"),
+    "sessions": lambda app: grouped(app).windowed_by(SESSIONS).aggregate(str, add, merger=add).to("out"),
+    "sessions-count": lambda app: grouped(app).windowed_by(SESSIONS).count().to("out"),
+    "cogroup-tumbling": lambda app: (
+        grouped(app)
+        .cogroup(add)
+        .cogroup(right(app).group_by_key(), add_right)
+        .windowed_by(TUMBLING)
+        .aggregate(str)
+        .to("out")
+    ),
+    "tumbling-close": lambda app: grouped(app).windowed_by(TUMBLING, emit="close").count().to("out"),
+    "hopping-close": lambda app: grouped(app).windowed_by(HOPPING, emit="close").count().to("out"),
+    "sliding-close": lambda app: grouped(app).windowed_by(SLIDING, emit="close").count().to("out"),
+    "sessions-close": lambda app: grouped(app).windowed_by(SESSIONS, emit="close").count().to("out"),
+    "tumbling-suppressed": lambda app: (
+        grouped(app).windowed_by(TUMBLING).count().suppress(until_window_closes()).to("out")
+    ),
+    "sessions-suppressed": lambda app: (
+        grouped(app).windowed_by(SESSIONS).count().suppress(until_window_closes()).to("out")
+    ),
+    "time-limit": lambda app: left_table(app).suppress(until_time_limit(ms(6))).to("out"),
+    "few-records": lambda app: (
+        grouped(app).count().suppress(until_time_limit(ms(100), max_records=1)).to("out")
+    ),
+    "stream-join": lambda app: left(app).join(right(app), shown, within=WITHIN).to("out"),
+    "stream-left-join": lambda app: left(app).left_join(right(app), shown, within=WITHIN).to("out"),
+    "stream-outer-join": lambda app: left(app).outer_join(right(app), shown, within=WITHIN).to("out"),
+    "stream-table-join": lambda app: left(app).join(right_table(app), shown).to("out"),
+    "stream-table-left-join": lambda app: left(app).left_join(right_table(app), shown).to("out"),
+    "global-join": lambda app: (
+        left(app).join(app.global_table("right", key=str, value=str), shown, on=reference_or_none).to("out")
+    ),
+    "global-left-join": lambda app: (
+        left(app)
+        .left_join(app.global_table("right", key=str, value=str), shown, on=reference_or_none)
+        .to("out")
+    ),
+    "table": lambda app: left_table(app).to("out"),
+    "table-filter": lambda app: left_table(app).filter(lambda value: value.startswith("a")).to("out"),
+    "table-map-values": lambda app: (
+        left_table(app).map_values(lambda key, value: key + value, value=str).to("out")
+    ),
+    "table-count": lambda app: by_reference(app).count().to("out"),
+    "table-aggregate": lambda app: by_reference(app).aggregate(str, plus, minus).to("out"),
+    "table-reduce": lambda app: by_reference(app).reduce(plus, minus).to("out"),
+    "table-join": lambda app: left_table(app).join(right_table(app), shown).to("out"),
+    "table-left-join": lambda app: left_table(app).left_join(right_table(app), shown).to("out"),
+    "table-outer-join": lambda app: left_table(app).outer_join(right_table(app), shown).to("out"),
+    "foreign-key-join": lambda app: left_table(app).join(right_table(app), shown, on=reference).to("out"),
+    "foreign-key-left-join": lambda app: (
+        left_table(app).left_join(right_table(app), shown, on=reference).to("out")
+    ),
+}
