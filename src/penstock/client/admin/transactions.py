@@ -279,7 +279,10 @@ class TransactionsAdmin(AdminCalls):
             return {each: wire.transactions.read_outcome(prepared, response) for each in wanted}
 
         partition = TopicPartition(prepared.record.topic, prepared.record.partition)
-        return await only(call.each([partition], call.to_leaders(ask)))
+        try:
+            return await only(call.each([partition], call.to_leaders(ask)))
+        except (errors.UnknownTopicOrPartition, errors.TopicAuthorizationFailed):
+            return Outcome.UNKNOWN  # the topic is gone, or not ours to read
 
     async def terminate_transaction(
         self, transactional_id: str, *, timeout: float | None = None

@@ -26,6 +26,7 @@ from penstock.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from penstock.records.kernel import build_batch
 
 PREPARED = PreparedTransaction("writer", 50, 3, RecordPlace("orders", 1, 70))
 BARE = PreparedTransaction("writer", 50, 3)
@@ -82,13 +83,14 @@ class World(ScriptedCluster):
         run_admin(self, test)
 
 
-def stable(offset: int, *aborted: tuple[int, int]) -> PartitionData:
+def stable(offset: int, *aborted: tuple[int, int], epoch: int = 3) -> PartitionData:
+    batch = build_batch([(1, None, b"", ())] * 5, base_offset=68, producer_id=50, producer_epoch=epoch)
     return PartitionData(
         partition_index=1,
         high_watermark=1000,
         last_stable_offset=offset,
         aborted_transactions=[AbortedTransaction(producer_id=each, first_offset=at) for each, at in aborted],
-        records=None,
+        records=bytes(batch),
     )
 
 
@@ -185,6 +187,19 @@ def test_what_was_deleted_or_never_noted_is_unknown() -> None:
         with pytest.raises(errors.TransactionOutcomeUnknown) as unknown:
             world.complete(prepared)
         assert isinstance(unknown.value.__cause__, errors.ProducerFenced)
+
+
+def test_a_topic_that_was_made_again_or_is_gone_tells_nothing() -> None:
+    gone = PartitionData(
+        partition_index=1, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, high_watermark=-1, records=None
+    )
+    empty = PartitionData(partition_index=1, high_watermark=80, last_stable_offset=80, records=None)
+    for answer in (stable(90, epoch=4), empty, gone):
+        world = World()
+        world.refuse(ErrorCode.PRODUCER_FENCED)
+        world.log(answer)
+        with pytest.raises(errors.TransactionOutcomeUnknown):
+            world.complete(PREPARED)
 
 
 def test_any_other_refusal_is_told_as_it_is() -> None:

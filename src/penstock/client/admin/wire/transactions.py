@@ -4,6 +4,7 @@ and Fetch to ask a log how a transaction ended."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.client import errors
 from penstock.client.admin.outcome import Answers
@@ -39,6 +40,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from penstock.records.kernel import read_headers
 
 READ_COMMITTED = 1
 
@@ -202,7 +204,7 @@ def outcome_request(record: RecordPlace) -> FetchRequest:
 
 def read_outcome(prepared: PreparedTransaction, response: FetchResponse) -> Outcome:
     """Transactions of one producer do not overlap: one that begins at or before the record and was not over there is
-    the one that it belongs to."""
+    the one that it belongs to. Where another record stands in that place, the topic was deleted and made again."""
     check(response.error_code)
     record = prepared.record
     assert record is not None, "its place was asked about"
@@ -214,9 +216,23 @@ def read_outcome(prepared: PreparedTransaction, response: FetchResponse) -> Outc
             if told.last_stable_offset <= record.offset:
                 # It is being aborted, or somebody else came back to it and will end it.
                 raise errors.ConcurrentTransactions(about=prepared.transactional_id)
+            if not _holds(told.records, prepared, record.offset):
+                return Outcome.UNKNOWN
             is_aborted = any(
                 each.producer_id == prepared.producer_id and each.first_offset <= record.offset
                 for each in told.aborted_transactions or ()
             )
             return Outcome.ABORTED if is_aborted else Outcome.COMMITTED
     return Outcome.UNKNOWN
+
+
+def _holds(records: Any, prepared: PreparedTransaction, offset: int) -> bool:
+    """Whether the first batch has that offset, and was written by the producer of the transaction."""
+    if not records:
+        return False
+    header = next(iter(read_headers(records)), None)
+    return (
+        header is not None
+        and header.base_offset <= offset <= header.last_offset
+        and (header.producer_id, header.producer_epoch) == (prepared.producer_id, prepared.producer_epoch)
+    )
