@@ -17,3 +17,7 @@ class DataLost(SparkError):
 
 class PoisonRecord(SparkError):
     """A record whose key or value is not what its format and schema say. Named are topic, partition and offset."""
+
+
+class BadCheckpoint(SparkError):
+    """A checkpoint that is of another query: what it tells is not where this one stopped."""

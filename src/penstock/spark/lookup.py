@@ -57,6 +57,15 @@ class Lookup:
         self._found_until_s = time.monotonic() + self._options.get("partition.metadata.cache.ttl.ms") / 1000
         return self._found
 
+    def reads(self, partition: TopicPartition) -> bool:
+        """Whether the query would read such a partition, be it there or not."""
+        options = self._options
+        if (pattern := options.get("subscribePattern")) is not None:
+            return pattern.fullmatch(partition.topic) is not None
+        if (assigned := options.get("assign")) is not None:
+            return partition.partition in assigned.get(partition.topic, ())
+        return partition.topic in options.get("subscribe")
+
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one."""
         if not wanted:

@@ -9,11 +9,12 @@ there is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.client.cluster import TopicPartition
 from penstock.spark.errors import DataLost
 from penstock.spark.offsets import Offsets, StreamOffset
+from penstock.spark.plan import Range
 
 logger = logging.getLogger("penstock.spark")
 
@@ -29,10 +30,19 @@ def report(losses: Iterable[str], *, fails: bool) -> None:
         logger.warning("data was lost: %s", words)
 
 
-def lost_between(before: StreamOffset, after: StreamOffset) -> list[str]:
-    """What a stream that has come to `before` lost, by the ends of the partitions that there are now."""
+def lost_between(
+    before: StreamOffset, after: StreamOffset, reads: Callable[[TopicPartition], bool] = lambda _: True
+) -> list[str]:
+    """What a stream that has come to `before` lost, by the ends of the partitions that there are now; `reads` tells
+    what the query would read if it were there."""
     lost: list[str] = []
-    for topic, read in _by_topic(before.offsets).items():
+    foreign = {partition: offset for partition, offset in before.offsets.items() if not reads(partition)}
+    if foreign:
+        lost.append(
+            f"the checkpoint is of a query that read up to {_places(foreign)}, and this one does not read that"
+        )
+    own = {partition: offset for partition, offset in before.offsets.items() if partition not in foreign}
+    for topic, read in _by_topic(own).items():
         gone = [partition for partition in read if partition not in after.offsets]
         if before.is_other_topic(topic, after):
             lost.append(
@@ -70,6 +80,23 @@ def lost_of_new(earliest: Offsets) -> list[str]:
         for partition, offset in earliest.items()
         if offset > 0
     ]
+
+
+def of_same_topics(
+    ranges: Iterable[Range], planned: StreamOffset, now: StreamOffset
+) -> tuple[list[Range], list[str]]:
+    """What can still be read of ranges that were planned some time ago, and what was lost with its topic."""
+    kept, lost = [], []
+    for each in ranges:
+        topic = each.partition.topic
+        if planned.is_other_topic(topic, now):
+            lost.append(
+                f"{each} cannot be read: topic {topic} was deleted and made anew"
+                f" (its id was {planned.ids[topic]}, and is {now.ids[topic]})"
+            )
+        else:
+            kept.append(each)
+    return kept, lost
 
 
 def _by_topic(offsets: Offsets) -> dict[str, Offsets]:

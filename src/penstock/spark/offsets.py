@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from penstock.client.cluster import TopicPartition
-from penstock.spark.errors import BadOption
+from penstock.spark.errors import BadCheckpoint, BadOption
 from penstock.spark.options import Options
 
 EARLIEST = -2
@@ -37,13 +37,19 @@ class StreamOffset:
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any]) -> Self:
-        offsets = {
-            TopicPartition(topic, int(index)): int(offset)
-            for topic, partitions in given.items()
-            if topic != IDS
-            for index, offset in partitions.items()
-        }
-        return cls(offsets, dict(given.get(IDS, {})))
+        try:
+            offsets = {
+                TopicPartition(topic, int(index)): int(offset)
+                for topic, partitions in given.items()
+                if topic != IDS
+                for index, offset in partitions.items()
+            }
+            return cls(offsets, dict(given.get(IDS, {})))
+        except (AttributeError, TypeError, ValueError):
+            raise BadCheckpoint(
+                f"the checkpoint tells of {given!r}, which are no offsets of topics: it is of a query with another"
+                " source"
+            ) from None
 
     def to_json(self) -> dict[str, Any]:
         """Always in the same order: Spark compares offsets as text."""

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.lookup import Lookup
-from penstock.spark.losses import begins_anew, lost_between, lost_of_new, report
+from penstock.spark.losses import begins_anew, lost_between, lost_of_new, of_same_topics, report
 from penstock.spark.offsets import EARLIEST, LATEST, Offsets, StreamOffset, resolve, starting_edge
 from penstock.spark.options import Options
 from penstock.spark.plan import Cutting, Limits, ranges_between
@@ -86,7 +86,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = latest = self._target or self._end_after(before)
         if self._is_available_now:
             self._target = latest
-        report(lost_between(before, latest), fails=self._fails)
+        report(lost_between(before, latest, self._lookup.reads), fails=self._fails)
         if isinstance(limit, ReadAllAvailable):
             return latest.to_json()
         begin = self._begin(before, latest)
@@ -108,7 +108,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._begin(before, after)
         new = [partition for partition in after.offsets if partition not in before.offsets]
         report(lost_of_new({partition: begin[partition] for partition in new}), fails=self._fails)
-        return [RangePartition(each) for each in self._cutting.cut(ranges_between(begin, after.offsets))]
+        ranges = ranges_between(begin, after.offsets)
+        if self._latest is None:
+            # An earlier run of the query planned this batch and did not finish it: topics may be others by now.
+            ranges, lost = of_same_topics(ranges, after, StreamOffset({}, self._lookup.found().ids))
+            report(lost, fails=self._fails)
+        return [RangePartition(each) for each in self._cutting.cut(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -128,7 +133,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = self._lookup.found()
             offsets = self._lookup.list_offsets(dict.fromkeys(found.partitions, LATEST))
             latest = StreamOffset(offsets, found.ids)
-            if left <= 0 or not lost_between(before, latest):
+            if left <= 0 or not lost_between(before, latest, self._lookup.reads):
                 return latest
             left -= 1
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
