@@ -33,6 +33,7 @@ MODULES = (
     "penstock.spark.source",
     "penstock.spark.decoding.poison",
     "penstock.spark.sink.writer",
+    "penstock.spark.sink.warming",
 )
 
 
