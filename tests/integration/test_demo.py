@@ -1,10 +1,14 @@
-"""`penstock demo`, which is what `make run` runs: as a newcomer sees it, and as an impatient one ends it."""
+"""`penstock demo`, which is what `make run` runs: as a newcomer sees it, and as an impatient one ends it.
+
+What it shows with Spark is in `tests/spark/operation`.
+"""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -27,7 +31,7 @@ def port() -> int:
 @pytest.fixture
 def demo(port: int) -> Iterator[Demo]:
     process = subprocess.Popen(
-        [*penstock_command(), "demo", "--seconds", "2", "--port", str(port)],
+        [*penstock_command(), "demo", "--broker-alone", "--seconds", "2", "--port", str(port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -67,3 +71,17 @@ def test_who_ends_it_while_its_broker_starts_leaves_no_broker_behind(
     demo.communicate(timeout=END_SECONDS)
 
     assert not broker.is_running()
+
+
+def test_without_java_it_shows_the_broker_and_says_what_is_missing(port: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*penstock_command(), "demo", "--seconds", "1", "--port", str(port)],
+        capture_output=True,
+        text=True,
+        timeout=END_SECONDS,
+        env={**penstock_environment(), "JAVA_HOME": str(tmp_path)},
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "where no Java lies" in done.stdout
+    assert "every record once and in order" in done.stdout

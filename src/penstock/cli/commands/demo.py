@@ -16,11 +16,18 @@ def demo(
         int | None,
         Option("--port", help="Where the broker serves; by default 9092 or any free port.", minimum=1),
     ] = None,
+    broker_alone: Annotated[
+        bool, Option("--broker-alone", help="Without Spark: records written and read, and no pipeline.")
+    ] = False,
 ) -> int:
-    """Start a broker, write and read records before your eyes, and leave it serving until Ctrl-C."""
+    """Show the whole before your eyes: a broker, orders coming in, and a Spark pipeline that counts them exactly once.
+
+    It goes on until Ctrl-C, and then, or when its time is up, tells what went in and what came out. Where there is no
+    Java for Spark it shows the broker alone, and says what is missing.
+    """
     from penstock.cli.demo import demo
 
-    return demo(seconds=seconds, port=port)
+    return demo(seconds=seconds, port=port, is_broker_alone=broker_alone)
 
 
-command = Command(demo, examples=["penstock demo", "penstock demo --seconds 20"])
+command = Command(demo, examples=["penstock demo", "penstock demo --seconds 60"])

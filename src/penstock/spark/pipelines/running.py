@@ -48,7 +48,7 @@ class Run:
         self, program: Program, spark: SparkSession, *, name: str, checkpoint: str, is_once: bool = False
     ) -> None:
         self._program = program
-        self._spark = spark
+        self.spark = spark
         self._name = name
         self._checkpoint = checkpoint
         self._is_once = is_once
@@ -61,12 +61,12 @@ class Run:
     def start(self) -> None:
         """Start what the program defines. Its queries continue from their checkpoints."""
         # Queries that the program starts itself keep their checkpoints here, by their names.
-        self._spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
+        self.spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
         if self._program.app is not None:
-            started = self._program.app.start(self._spark)
+            started = self._program.app.start(self.spark)
         else:
             assert self._program.pipeline is not None
-            started = self._program.pipeline(self._spark)
+            started = self._program.pipeline(self.spark)
         queries = list(self._queries(started))
         if not queries:
             raise BadProgram("the program started no query, and returned none")
@@ -116,7 +116,7 @@ class Run:
         from pyspark.sql.utils import is_remote
 
         if not is_remote():
-            self._spark.sparkContext.setLogLevel("OFF")
+            self.spark.sparkContext.setLogLevel("OFF")
 
     def _conclude(self, query: Any, figures: QueryFigures) -> None:
         exception = query.exception()
@@ -130,7 +130,7 @@ class Run:
     def _queries(self, started: Any) -> Iterator[Any]:
         """Running queries, whatever form the program gave them in."""
         if started is None:
-            yield from self._spark.streams.active
+            yield from self.spark.streams.active
         elif isinstance(started, dict):
             for name, part in started.items():
                 yield self._started(part, str(name))

@@ -1,9 +1,7 @@
-"""`penstock demo`: a broker, a producer and a consumer at work before your eyes; then it is yours until
-Ctrl-C.
+"""The broker alone: a producer and a consumer at work before your eyes, where there is no Spark.
 
-The broker is a process of its own, started as anyone would start it. The producer writes events as fast as it
-is let for a few seconds, then at a gentle pace; the consumer follows live and checks that it sees every
-record once and in order.
+The producer writes events as fast as it is let for a few seconds, then at a gentle pace; the consumer follows live and
+checks that it sees every record once and in order.
 """
 
 from __future__ import annotations
@@ -11,16 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -29,7 +20,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.client.connection import ClientConnection, Disconnected
+from penstock.cli.demo.broker import ENDING
+from penstock.client.connection import ClientConnection
 from penstock.net.sockets import SocketNetwork
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -38,7 +30,6 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
-from penstock.runtime.loop import run
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -46,10 +37,6 @@ BATCH_RECORDS = 500
 IN_FLIGHT = 4
 BURST_S = 8.0
 GENTLE_PAUSE_S = 0.25
-DEFAULT_PORT = 9092
-START_LIMIT_S = 30.0
-STOP_LIMIT_S = 15.0
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SPARK = "▁▂▃▄▅▆▇█"
 
 
@@ -70,96 +57,8 @@ class Progress:
     is_bursting: bool = True
 
 
-def demo(*, seconds: float | None, port: int | None) -> int:
-    """Run the demonstration; the exit status."""
-    console = Console()
-    chosen = port or (DEFAULT_PORT if _is_free(DEFAULT_PORT) else _free_port())
-    for number in ENDING:  # all as Ctrl-C: the broker must not outlive this program
-        signal.signal(number, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        try:
-            with BrokerProcess(chosen, folder) as broker:
-                console.print(
-                    f"[bold]{broker.ready_line}[/]  [dim](started in {broker.started_s * 1000:.0f} ms)[/]",
-                    soft_wrap=True,
-                )
-                return run(_show(console, chosen, seconds))
-        except (RuntimeError, Disconnected) as error:
-            console.print(f"[red]{error}[/]")
-            return 1
-        except KeyboardInterrupt:
-            console.print("\nstopped; the demonstration's data is removed")
-            return 0
-
-
-class BrokerProcess:
-    def __init__(self, port: int, folder: str) -> None:
-        self._port = port
-        self._folder = folder
-        self.ready_line = ""
-        self.started_s = 0.0
-
-    def __enter__(self) -> Self:
-        listeners = f"listeners=PLAINTEXT://127.0.0.1:{self._port}"
-        command = [
-            sys.executable,
-            "-m",
-            "penstock",
-            "serve",
-            "--set",
-            listeners,
-            "--set",
-            f"log.dirs={self._folder}",
-        ]
-        began = time.perf_counter()
-        # Whoever ends this program half-way through the next call would leave a broker that nobody knows.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-        # A process group of its own: Ctrl-C is for this program, which then stops the broker in order.
-        self._process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING),
-        )
-        too_late = threading.Timer(START_LIMIT_S, self._process.kill)
-        try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-            too_late.start()
-            self._wait_until_ready()
-        except BaseException:
-            self._stop()
-            raise
-        finally:
-            too_late.cancel()
-        self.started_s = time.perf_counter() - began
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
-
-    def _wait_until_ready(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("penstock ready"):
-                self.ready_line = line.strip()
-                return
-        raise RuntimeError("the broker did not start; its own words are above")
-
-    def _stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-
-async def _show(console: Console, port: int, seconds: float | None) -> int:
+async def show_broker(console: Console, port: int, seconds: float | None) -> int:
+    """Produce and consume until the time is up or Ctrl-C; the exit status."""
     progress = Progress()
     network = SocketNetwork()
     admin = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-admin")
@@ -369,19 +268,3 @@ def _sparkline(values: deque[float]) -> str:
 def _median(values: deque[float]) -> float:
     ordered = sorted(values)
     return ordered[len(ordered) // 2] if ordered else 0.0
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
