@@ -33,7 +33,7 @@ help: ## what there is to make
 install: $(VENV)/.installed ## a .venv with everything, and the kernel compiled
 
 .PHONY: run
-run: install ## a broker, with records going through it, until Ctrl-C (SECONDS=20: for so long)
+run: install java ## a broker, live orders, a Spark pipeline over them, until Ctrl-C (SECONDS=60: for so long)
 	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS))
 
 .PHONY: test
@@ -78,12 +78,17 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# What Spark runs on. Where it cannot be installed, `penstock demo` says so and shows the rest.
+.PHONY: java
+java: install
+	@$(BIN)/python -m penstock.spark.java >/dev/null 2>&1 || .ci/need :default-jre-headless || true
+
 # What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, a client of 2019, the
 # clients of Node and Go; and the type checker of editors, for programs that use the client.
 .PHONY: test-tools
 test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed \
   $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members $(PROGRAMS)/pyright/.installed
-	@.ci/need kcat:kcat
+	@.ci/need kcat:kcat java:default-jdk-headless
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
 	@.ci/need java:default-jdk-headless mvn:maven

@@ -124,3 +124,10 @@ def _remedy() -> str:
         if shutil.which(program):
             return f"; install one: {command}"
     return "; install one from https://adoptium.net, and set JAVA_HOME to its folder"
+
+
+if __name__ == "__main__":  # for scripts: the folder that it lies in, or why there is none
+    try:
+        print(find_java().home)
+    except JavaMissing as missing:
+        raise SystemExit(str(missing)) from None
