@@ -1,30 +1,35 @@
-"""The sink's protocol against a real broker, step by step and without Spark: what a crash between two steps leaves."""
+"""The Spark sink's protocol on a real broker, step by step and without Spark: what a crash between two steps leaves.
+
+Also with `--broker=kafka`, where prepared transactions have a time-out.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from harness.brokers import Broker
+from penstock import Admin, Consumer
 from penstock.admin import ConfigResource
 from penstock.spark.sink import protocol
 from penstock.spark.sink.decision import Done, Place, SinkStopped, Superseded
 from penstock.spark.sink.decisions import TOPIC
 from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, run
 from penstock.spark.sink.writer import RowWriter
-from penstock.testing.broker import Broker
 
 PREFIX = "penstock"
-TWO_PHASE = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable": "true"})
+SETTINGS = {"transaction.two.phase.commit.enable": "true", "transaction.state.log.num.partitions": "1"}
 
 
 class Sink:
     """One run of a query: its worker process, and its driver."""
 
     def __init__(self, broker: Broker, run: str, query: str = "q") -> None:
-        self.settings = {"bootstrap.servers": broker.bootstrap_servers}
+        self.settings = {"bootstrap.servers": broker.bootstrap}
         self.rows = RowWriter(self.settings, "out", ("value",), PREFIX)
         self.run, self.query = run, query
 
@@ -70,23 +75,25 @@ class Sink:
 
 
 @pytest.fixture
-def broker(penstock: Broker) -> Broker:
-    with penstock.admin() as admin:
+def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
+    broker = make_broker(tmp_path / "broker", settings=SETTINGS)
+    broker.start()
+    with Admin(broker.bootstrap) as admin:
         admin.create_topic("out", partitions=1)
-    return penstock
+    yield broker
+    broker.close()
 
 
 def committed(broker: Broker) -> list[str]:
-    with broker.consumer("out", isolation_level="read_committed") as consumer:
+    with Consumer("out", bootstrap_servers=broker.bootstrap, isolation_level="read_committed") as consumer:
         return sorted(message.value.decode() for message in consumer.read(until="end").to_messages())
 
 
 def open_ids(broker: Broker) -> list[str]:
-    with broker.admin() as admin:
+    with Admin(broker.bootstrap) as admin:
         return [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
 
 
-@TWO_PHASE
 def test_nothing_is_seen_before_the_commit_and_all_after_it(broker: Broker) -> None:
     sink = Sink(broker, "run")
     done = sink.write(0, ["a", "b"], [], ["c"])
@@ -99,7 +106,6 @@ def test_nothing_is_seen_before_the_commit_and_all_after_it(broker: Broker) -> N
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 @pytest.mark.parametrize("ended", [0, 1, 2])
 def test_a_driver_that_dies_after_the_decision_is_finished_by_the_next_run(
     broker: Broker, ended: int
@@ -115,7 +121,6 @@ def test_a_driver_that_dies_after_the_decision_is_finished_by_the_next_run(
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 def test_a_driver_that_dies_before_the_decision_leaves_nothing_behind(broker: Broker) -> None:
     Sink(broker, "first").write(0, ["a"], ["b"], ["c"], ["d"])
 
@@ -126,7 +131,6 @@ def test_a_driver_that_dies_before_the_decision_leaves_nothing_behind(broker: Br
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
     old, new = Sink(broker, "old"), Sink(broker, "new")
     late = old.write(0, ["a"])
@@ -143,7 +147,6 @@ def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.commit(sink.write(0, ["a"]), 0)
@@ -155,7 +158,6 @@ def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> Non
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -> None:
     sink = Sink(broker, "run")
     decided = sink.write(0, ["a"])
@@ -171,7 +173,6 @@ def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -
     assert open_ids(broker) == []
 
 
-@TWO_PHASE
 def test_a_checkpoint_that_is_older_than_the_output_is_refused(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.commit(sink.write(5, ["a"]), 5)
@@ -180,7 +181,6 @@ def test_a_checkpoint_that_is_older_than_the_output_is_refused(broker: Broker) -
         Sink(broker, "restored").write(4, ["z"])
 
 
-@TWO_PHASE
 def test_sinks_of_one_cluster_do_not_disturb_each_other(broker: Broker) -> None:
     one, other = Sink(broker, "run", "one"), Sink(broker, "run", "other")
     of_one, of_other = one.write(3, ["a"]), other.write(0, ["b"])
@@ -191,7 +191,6 @@ def test_sinks_of_one_cluster_do_not_disturb_each_other(broker: Broker) -> None:
     assert committed(broker) == ["a", "b"]
 
 
-@TWO_PHASE
 def test_a_broker_that_is_killed_and_comes_back_changes_nothing(broker: Broker) -> None:
     sink = Sink(broker, "run")
     done = sink.write(0, ["a"], ["b"])
@@ -212,7 +211,7 @@ def test_a_transaction_that_timed_out_after_the_decision_is_written_again(broker
     sink = Sink(broker, "run")
     done = sink.write(0, ["a"], ["b"])
     sink.decide(done, 0, ended=1)
-    with broker.admin() as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.terminate_transaction("penstock-q-run-1")  # as its time-out does
 
     again = Sink(broker, "again")
@@ -229,7 +228,7 @@ def test_a_transaction_that_timed_out_before_the_commit_stops_the_query_and_a_re
 ) -> None:
     sink = Sink(broker, "run")
     done = sink.write(0, ["a"], ["b"])
-    with broker.admin() as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.terminate_transaction("penstock-q-run-1")
 
     with pytest.raises(SinkStopped, match=r"penstock-q-run-1 .*Start the query again"):
@@ -245,6 +244,6 @@ def test_the_log_of_decisions_is_compacted_and_has_one_partition(broker: Broker)
     sink = Sink(broker, "run")
     sink.commit(sink.write(0, ["a"]), 0)
 
-    with broker.admin() as admin:
+    with Admin(broker.bootstrap) as admin:
         assert len(admin.describe_topic(TOPIC).partitions) == 1
         assert admin.describe_config(ConfigResource.topic(TOPIC))["cleanup.policy"].value == "compact"
