@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock import Admin, Consumer, Producer, TopicPartition, aio, errors
 from penstock.admin import NewTopic
+from penstock.streams import Stream, Table
 
 
 def make_admins() -> None:
@@ -58,3 +59,18 @@ def use(producer: Producer, consumer: Consumer, later: aio.Consumer) -> None:
     producer.send_offsets({"orders": 5}, "billing")  # wrong
     producer.send_offsets(producer)  # wrong
     print(text, errors.NoSuchError)  # wrong
+
+
+def stream(words: Stream[str, str], counts: Table[str, int]) -> None:
+    words.map_values(len).filter(lambda length: length > 5)
+    words.filter(5)  # wrong
+    words.map_values(lambda word: word.no_such_name)  # wrong
+    words.merge(words.map_values(len))  # wrong
+    lengths: Stream[str, str] = words.map_values(len)  # wrong
+    words.join(counts)  # wrong
+    words.join(words, lambda one, two: one + two)  # wrong
+    words.group_by_key().windowed_by(60)  # wrong
+    words.group_by_key().count().suppress(60)  # wrong
+    number: str = counts.get("word")  # wrong
+    counts.get(5)  # wrong
+    print(lengths, number)

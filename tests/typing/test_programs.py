@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+import penstock.streams
 from harness.brokers import ROOT
 
 HERE = Path(__file__).parent
@@ -89,7 +90,7 @@ class TestMistakes:
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".admin", ".aio", ".assignors", ".errors", ".serializers", ".testing"]
+    "module", ["", ".admin", ".aio", ".assignors", ".errors", ".serializers", ".streams", ".testing"]
 )
 def test_every_name_of_a_module_is_used(module: str) -> None:
     offered = set(importlib.import_module(f"penstock{module}").__all__)
@@ -138,7 +139,7 @@ def _classes_of_variables(tree: ast.Module) -> dict[str, set[str]]:
     for node in ast.walk(tree):
         match node:
             case (
-                ast.arg(arg=variable, annotation=ast.Name(id=kind))
+                ast.arg(arg=variable, annotation=ast.Name(id=kind) | ast.Subscript(value=ast.Name(id=kind)))
                 | ast.AnnAssign(target=ast.Name(id=variable), annotation=ast.Name(id=kind))
                 | ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(func=ast.Name(id=kind)))
                 | ast.withitem(
@@ -159,7 +160,9 @@ CLASSES = {
     prefix + name: getattr(module, name)
     for prefix, module in (("", penstock), ("aio.", penstock.aio))
     for name in ("Admin", "Consumer", "Message", "Producer", "Reading", "Receipt", "Transaction")
-} | {"Broker": penstock.testing.Broker, "Faults": penstock.testing.Faults}
+}
+CLASSES |= {name: getattr(penstock.testing, name) for name in ("Broker", "Faults", "TopologyTest")}
+CLASSES |= {name: getattr(penstock.streams, name) for name in ("Stream", "Table", "Record")}
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from penstock._lazy import names_from
 
 if TYPE_CHECKING:
+    from penstock.streams.app import App, AppFailed
     from penstock.streams.dsl.builder import Builder
     from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream, WindowedStream
     from penstock.streams.dsl.stream import Stream
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from penstock.streams.windows import hopping, session, sliding, tumbling, within
 
 __all__ = [
+    "App",
+    "AppFailed",
     "Builder",
     "CogroupedStream",
     "Context",
@@ -66,6 +69,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _HOMES = {
+        "app": ["App", "AppFailed"],
         "dsl.builder": ["Builder"],
         "dsl.grouped": ["CogroupedStream", "GroupedStream", "WindowedStream"],
         "dsl.stream": ["Stream"],

@@ -31,7 +31,7 @@ class TopologyTest:
 
     def __init__(self, app: Builder | Topology, *, start_ms: int = 0) -> None:
         self.topology = app.topology if isinstance(app, Builder) else app
-        application_id = getattr(app, "application_id", None) or "app"
+        application_id = getattr(app, "name", None) or "app"
         self._interpreter = Interpreter(self.topology, application_id=application_id, wall_time_ms=start_ms)
         self._read: dict[str, int] = {}
         self._is_closed = False

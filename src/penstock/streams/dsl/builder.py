@@ -39,7 +39,7 @@ class Builder:
         self,
         topics: Topics,
         *,
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Callable[[bytes], int] | Callable[[bytes, bytes], int] | None = None,
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Stream[bytes, bytes]: ...
@@ -49,7 +49,7 @@ class Builder:
         topics: Topics,
         *,
         key: Spec[K],
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Callable[[bytes], int] | Callable[[K, bytes], int] | None = None,
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Stream[K, bytes]: ...
@@ -59,7 +59,7 @@ class Builder:
         topics: Topics,
         *,
         value: Spec[V],
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Callable[[V], int] | Callable[[bytes, V], int] | None = None,
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Stream[bytes, V]: ...
@@ -70,7 +70,7 @@ class Builder:
         *,
         key: Spec[K],
         value: Spec[V],
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Callable[[V], int] | Callable[[K, V], int] | None = None,
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Stream[K, V]: ...
@@ -99,7 +99,7 @@ class Builder:
         *,
         key: Spec[K],
         value: Spec[V],
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Callable[[V], int] | Callable[[K, V], int] | None = None,
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Table[K, V]: ...
