@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from penstock.cli.failures import FAILED, Refusal
 from penstock.cli.output import Column, Output, count_of, say, show_bytes, show_count, show_duration
 
 if TYPE_CHECKING:
-    from penstock.spark.pipelines.registry import Entry
+    from pyspark.sql import SparkSession
+
+    from penstock.spark.pipelines.registry import Entry, Registration
     from penstock.spark.pipelines.running import Run
 
 LOOK_SECONDS = 0.25
@@ -38,51 +41,71 @@ def run_pipeline(
     """Run the program of a file; the exit status."""
     from penstock.spark.pipelines import loading, registry
     from penstock.spark.pipelines.running import Run, default_checkpoint
-    from penstock.spark.sessions import DEFAULT_MASTER, MASTER_VARIABLE, session
+    from penstock.spark.sessions import DEFAULT_MASTER, MASTER_VARIABLE
 
     if brokers is not None:  # before the program is loaded, which asks for it
         os.environ[SERVERS_VARIABLE] = brokers
     if master is not None:
         os.environ[MASTER_VARIABLE] = master
     chosen = os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
-    program = loading.load(Path(file))
-    name = name or program.name
+    loading.check(Path(file))
+    known_as = name or loading.name_of_file(Path(file))
+    registry.check_name(known_as)
     directory = registry.state_directory()
-    entry = registry.Entry(
-        name=name,
-        pid=os.getpid(),
-        file=str(Path(file).resolve()),
-        master=chosen,
-        checkpoint=checkpoint or default_checkpoint(directory, name),
-        log=str(directory / f"{name}.log"),
-        started_ms=time.time_ns() // 1_000_000,
-    )
-    ending = Ending()
-    with registry.Registration(directory, entry) as registration, ending:
-        Path(entry.log).write_bytes(b"")  # what an earlier run said has been read or never will be
-        if not output.as_json:
-            say(f"{name}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
-        spark = session(name, master=chosen, settings=settings, log=entry.log)
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / f"{known_as}.log"
+    log.write_bytes(b"")  # what an earlier run said has been read or never will be
+    if not output.as_json:
+        say(f"{known_as}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
+    with Ending() as ending, _spark_of(known_as, chosen, settings, log) as spark:
+        program = loading.load(Path(file))  # not before: functions for workers are made with a session
+        name = name or program.name
+        entry = registry.Entry(
+            name=name,
+            pid=os.getpid(),
+            file=str(Path(file).resolve()),
+            master=chosen,
+            checkpoint=checkpoint or default_checkpoint(directory, name),
+            log=str(log),
+            started_ms=time.time_ns() // 1_000_000,
+        )
         run = Run(program, spark, name=name, checkpoint=entry.checkpoint, is_once=is_once)
-        try:
-            if not ending.is_asked:
-                run.start()
-            entry.state = "running"
-            _watch(run, registration, ending, output)
-            if ending.is_asked:
-                entry.state = "stopping"
-                registration.write()
-                if not output.as_json:
-                    say(f"{name}: stopping after the batch at hand")
-                run.stop()
-            _conclude(name, run, output)
-        except BaseException:
-            run.stop(batch_seconds=0.0)
-            say(f"{name}: Spark's own words are in {entry.log}")
-            raise
-        finally:
-            spark.stop()
+        with registry.Registration(directory, entry) as registration:
+            _run(run, registration, ending, output)
     return 0
+
+
+@contextmanager
+def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
+    from penstock.spark.sessions import session
+
+    spark = session(name, master=master, settings=settings, log=log)
+    try:
+        yield spark
+    except Exception:
+        say(f"{name}: what Spark says is in {log}")
+        raise
+    finally:
+        spark.stop()
+
+
+def _run(run: Run, registration: Registration, ending: Ending, output: Output) -> None:
+    name, entry = registration.entry.name, registration.entry
+    try:
+        if not ending.is_asked:
+            run.start()
+        entry.state = "running"
+        _watch(run, registration, ending, output)
+        if ending.is_asked:
+            entry.state = "stopping"
+            registration.write()
+            if not output.as_json:
+                say(f"{name}: stopping after the batch at hand")
+            run.stop()
+    except BaseException:
+        run.stop(batch_seconds=0.0)
+        raise
+    _conclude(name, run, output)
 
 
 class Ending:
@@ -114,7 +137,7 @@ class Ending:
         self._asked.set()
 
 
-def _watch(run: Run, registration: Any, ending: Ending, output: Output) -> None:
+def _watch(run: Run, registration: Registration, ending: Ending, output: Output) -> None:
     from penstock.cli.pipeline_screen import screen_for
 
     with screen_for(registration.entry.name, output) as screen:

@@ -33,10 +33,19 @@ class Program(NamedTuple):
     pipeline: Callable[..., Any] | None
 
 
-def load(file: Path) -> Program:
-    """The program of a file, or `BadProgram` with its own traceback behind it."""
+def check(file: Path) -> None:
+    """Refuse what can be no program, before a session is started for it."""
     if not file.is_file():
         raise BadProgram(f"{file}: there is no such file")
+    try:
+        compile(file.read_bytes(), str(file), "exec")
+    except (SyntaxError, ValueError) as error:
+        raise BadProgram(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
+
+
+def load(file: Path) -> Program:
+    """The program of a file, or `BadProgram` with its own traceback behind it."""
+    check(file)
     module = _import(file)
     app, pipeline = getattr(module, "app", None), getattr(module, "pipeline", None)
     if app is not None and hasattr(app, "start"):

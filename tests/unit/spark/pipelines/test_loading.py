@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.pipelines.loading import BadProgram, load, name_of_file
+from penstock.spark.pipelines.loading import BadProgram, check, load, name_of_file
 
 
 def write(folder: Path, text: str, name: str = "word_count.py") -> Path:
@@ -59,6 +59,11 @@ def test_a_file_that_defines_neither_is_refused_with_what_it_could_define(tmp_pa
 def test_a_file_that_raises_is_refused_with_the_line(tmp_path: Path) -> None:
     with pytest.raises(BadProgram, match=r"ZeroDivisionError: division by zero \(line 2\)"):
         load(write(tmp_path, "x = 1\ny = x / 0\n"))
+
+
+def test_a_file_that_is_no_python_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    with pytest.raises(BadProgram, match=r"SyntaxError: .*line 1"):
+        check(write(tmp_path, "def pipeline(spark) return 1\n"))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
