@@ -6,28 +6,34 @@ travels in a class that is made here, and is therefore pickled by value.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Sessions that have a listener already. A session that is made anew is another.
+_LISTENING: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+
+
 def register(spark: SparkSession) -> SparkSession:
     from penstock.spark.source import PenstockDataSource
 
-    parallelism = _parallelism(spark)
+    parallelism = None if is_connect(spark) else spark.sparkContext.defaultParallelism
 
     class Registered(PenstockDataSource):
         cores = parallelism
 
     spark.dataSource.register(Registered)
+    if not is_connect(spark) and spark not in _LISTENING:
+        from penstock.spark.listener import ProgressListener
+
+        spark.streams.addListener(ProgressListener(spark))
+        _LISTENING.add(spark)
     return spark
 
 
-def _parallelism(spark: SparkSession) -> int | None:
-    """None for Spark Connect, which does not tell."""
-    from pyspark.sql.utils import is_remote
-
-    if is_remote():
-        return None
-    return spark.sparkContext.defaultParallelism
+def is_connect(spark: SparkSession) -> bool:
+    """A session of Spark Connect has no JVM at hand: neither its cores nor its plans can be seen."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
