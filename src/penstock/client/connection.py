@@ -16,6 +16,7 @@ import math
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from penstock import __version__
@@ -31,7 +32,7 @@ from penstock.client.errors import (
 from penstock.client.throttling import waits_for_client
 from penstock.net.framing import EXACT_FRAME_BYTES, FrameReader, FrameTooLarge
 from penstock.protocol.apis import Api, ApiKey, api
-from penstock.protocol.codec import codec
+from penstock.protocol.codec import Codec, codec
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import ErrorCode, MalformedMessage, UnencodableValue, UnsupportedField
 from penstock.protocol.headers import encode_request_header, read_response_header
@@ -289,7 +290,7 @@ class ClientConnection:
             version = 0  # such an answer always comes in version 0, whatever was asked (KIP-511)
         try:
             _, position = read_response_header(memoryview(frame), described.key, version)
-            response, _ = codec(described.response_class(), version).decode(frame, position)
+            response, _ = _answer_codec(described.key, version).decode(frame, position)
         except MalformedMessage:
             self._pending[correlation_id] = pending  # it fails with all the others
             raise
@@ -350,6 +351,12 @@ class ClientConnection:
                 own = type(failure)(failure.words)
                 own.__cause__ = failure.__cause__
                 future.set_exception(own)
+
+
+@cache
+def _answer_codec(key: ApiKey, version: int) -> Codec[Any]:
+    """Remembered, because to find a class by its name takes as long as to read a small answer."""
+    return codec(api(key).response_class(), version)
 
 
 def _api_of(request: Any) -> Api:

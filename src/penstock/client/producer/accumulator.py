@@ -104,6 +104,11 @@ class Accumulator:
         self._take_news()
         return not any(line.under_way or line.next_batch() for line in self._lines.values())
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a known partition has a batch that is not under way; of others somebody tells."""
+        return any(line.next_batch() is not None for line in self._lines.values())
+
     def survey(
         self,
         now_ms: float,

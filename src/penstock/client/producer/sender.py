@@ -99,6 +99,7 @@ class Sender:
         self._on_room = on_room
         self._loads: dict[int, NodeLoad] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
         self._is_pumping = False
@@ -269,7 +270,8 @@ class Sender:
         else:
             self._take_response(load, produce, answer.result())
         self._on_room()
-        self.pump()
+        if self._accumulator.has_unsent:  # whoever waits for this one record gets the interpreter sooner
+            self.pump()
 
     def _take_response(self, load: NodeLoad, produce: Produce, response: Any) -> None:
         if response.throttle_time_ms > 0:
@@ -461,8 +463,16 @@ class Sender:
         return task
 
     def _set_timer(self, when_ms: float) -> None:
+        """See to it that somebody looks then. A timer that is set for earlier does, and sets the next one."""
         if self._timer is not None:
+            if self._timer_ms <= when_ms:
+                return
             self._timer.cancel()
             self._timer = None
         if when_ms != math.inf:
-            self._timer = asyncio.get_running_loop().call_at(when_ms / 1000, self.pump)
+            self._timer_ms = when_ms
+            self._timer = asyncio.get_running_loop().call_at(when_ms / 1000, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self.pump()
