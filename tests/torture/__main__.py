@@ -1,4 +1,4 @@
-"""`make torture`: kill -9 under load, ROUNDS times each: of records, of groups, of transactions, of Kafka Streams.
+"""`make torture`: kill -9 under load, ROUNDS times each: of records, groups, transactions, Kafka Streams and Spark.
 
 Prints the seed; the same seed kills at the same moments.
 """
@@ -18,6 +18,9 @@ from harness.brokers import Broker, KafkaBroker, PenstockBroker
 from torture.groups import SETTINGS as GROUP_SETTINGS
 from torture.groups import torture_groups
 from torture.run import SETTINGS, torture
+from torture.spark import KINDS as SPARK_KINDS
+from torture.spark import SETTINGS as SPARK_SETTINGS
+from torture.spark import torture_spark
 from torture.streams import STREAMS_SETTINGS, torture_streams
 from torture.transactions import SETTINGS as TRANSACTION_SETTINGS
 from torture.transactions import torture_transactions
@@ -131,6 +134,28 @@ def _streams(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str
     return report.faults
 
 
+def _spark(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
+    faults: list[str] = []
+    for kind in SPARK_KINDS:
+        started = time.monotonic()
+        broker = _broker(arguments.broker, folder / kind / "broker", SPARK_SETTINGS)
+        try:
+            report = torture_spark(
+                broker, folder / kind, kind=kind, rounds=arguments.rounds, seed=seed, say=_say
+            )
+        finally:
+            broker.close()
+        kills = ", ".join(f"{count} of {what}" for what, count in sorted(report.kills.items()))
+        print(
+            f"{kind}: {report.rounds} kills in {time.monotonic() - started:.0f} s ({kills}), "
+            f"{report.restarts} drivers that ended by themselves, {report.records:,} records"
+        )
+        faults += [f"{kind}: {fault}" for fault in report.faults]
+    if not faults:
+        print("what went in came out, each once, and no transaction is open")
+    return faults
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -143,7 +168,13 @@ def _broker(kind: str, folder: Path, settings: dict[str, str]) -> Broker:
     return KafkaBroker(folder, settings={**settings, **session})
 
 
-PARTS = {"records": _records, "groups": _groups, "transactions": _transactions, "streams": _streams}
+PARTS = {
+    "records": _records,
+    "groups": _groups,
+    "transactions": _transactions,
+    "streams": _streams,
+    "spark": _spark,
+}
 
 if __name__ == "__main__":
     sys.exit(main())
