@@ -26,7 +26,7 @@ from penstock.streams.settings import AppSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.streams.compile.queries import Compiled
 
@@ -54,6 +54,7 @@ class App(Builder):
         super().__init__()
         self.settings = AppSettings.of(name, brokers, settings, options)
         self._running: Running | None = None
+        self._states: dict[str, State[Any, Any]] = {}
 
     @property
     def name(self) -> str:
@@ -90,7 +91,9 @@ class App(Builder):
         """The state of one of the tables, as the log has it: also from another process than the one that runs it."""
         from penstock.streams.states import table_state
 
-        return table_state(self.topology, name, self.settings)
+        if name not in self._states:
+            self._states[name] = table_state(self.topology, name, self.settings)
+        return self._states[name]
 
     def _compiled(self, spark: SparkSession | None) -> list[Compiled]:
         import penstock.spark

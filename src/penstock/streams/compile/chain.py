@@ -52,7 +52,7 @@ class GlobalTables(Protocol):
 
 
 Failing = Callable[[OperatorFailed, int], None]
-"""What is done about a record that failed: (the failure, the row it came from). It raises, or the record is left out."""
+"""What is done about a record that failed: (the failure, its row). It raises, or the record is left out."""
 
 
 class Chain:
@@ -135,19 +135,15 @@ class Chain:
 
     def _flat_map(self, node: FlatMap, records: Columns) -> Columns:
         if node.result == "value" and not node.function.takes_key and _is_plain(records.values):
+            assert not isinstance(records.values, list)
             kernel = flattening_kernel(node.function.call, records.values.type)
             if kernel is not None:
                 flattened = kernel(records.values)
                 return records.take(flattened.rows, values=flattened.values)
-        if node.result == "record":
-            kept, lists = self._called_with_records(node, records)
-        else:
-            kept, lists = self._called(node, node.function, records, wrap=list)
+        kept, lists = self._called(node, node.function, records, wrap=list)
         records = _kept(records, kept)
         places = numpy.repeat(numpy.arange(len(lists)), [len(items) for items in lists])
         items = [item for found in lists for item in found]
-        if node.result == "record":
-            return _of_records(records, places, items)
         if node.result == "value":
             return records.take(places, values=items)
         keys, values = _pairs(node, items)
@@ -207,11 +203,9 @@ class Chain:
         results: list[Any] = []
         try:
             if wrap is None:
-                for value in values:
-                    results.append(call(value))
+                results.extend(map(call, values))
             else:
-                for value in values:
-                    results.append(wrap(call(value)))
+                results.extend(wrap(call(value)) for value in values)
             return None, results
         except Exception as error:
             failed = len(results)
@@ -219,7 +213,7 @@ class Chain:
         rest = ((lambda value=value: call(value)) for value in values[failed + 1 :])
         return self._each(node, rest, records, wrap, results, failed + 1)
 
-    def _called_with_records(self, node: Map | FlatMap, records: Columns) -> tuple[Rows | None, list[Any]]:
+    def _called_with_records(self, node: Map, records: Columns) -> tuple[Rows | None, list[Any]]:
         made = (
             Record(key, value, time, headers)
             for key, value, time, headers in zip(
@@ -231,8 +225,7 @@ class Chain:
             )
         )
         call = node.function.call
-        wrap = list if isinstance(node, FlatMap) else None
-        return self._each(node, ((lambda record=record: call(record)) for record in made), records, wrap)
+        return self._each(node, ((lambda record=record: call(record)) for record in made), records)
 
     def _each(
         self,

@@ -1,23 +1,23 @@
 """Records side by side: what a chain of operators works on in a task that reads.
 
-Keys and values are Arrow columns as long as nothing but kernels has touched them, and lists of Python's objects from the
-first function of a user on. `rows` says of which row of the source's batch each record came, so that its time, headers
-and offset are looked up only where they are needed, and so that records can be put in order again after a split.
+Keys and values are Arrow columns as long as nothing but kernels has touched them, and lists of Python's objects from
+the first function of a user on. `rows` says of which row of the source's batch each record came, so that its offset is
+looked up only where it is needed, and so that records can be put in order again after a split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy
 import pyarrow
 
 from penstock.streams.nouns import Headers
 
-Column = pyarrow.Array | list[Any]
-Rows = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+Column: TypeAlias = "pyarrow.Array | list[Any]"
+Rows: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
 
 
 @dataclass(frozen=True, slots=True)

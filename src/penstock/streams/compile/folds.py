@@ -1,7 +1,7 @@
 """Counts, sums, minima and maxima as folds of Arrow columns: no Python for a record, and none for a key.
 
     reading task:   records -> (key, partial result, time), one row for each key of the range
-    bucket:         a page of rows as they were + rows of the batch -> a page of rows as they are, and which have changed
+    bucket:         a page of rows as they were, and rows of the batch -> a page of rows as they are, and what changed
 
 A partial result is folded with others by the same fold, but for counts, which are added up. Must give what the
 interpreter gives as the last update of each key in a batch.
@@ -97,7 +97,10 @@ class FoldBucket:
         self._fold: Fold = fold
         self._pages = pages
         meta = pages.read(META)
-        self._page_count, self._key_count = (1, 0) if meta is None else pickle.loads(meta)
+        self._page_count: int = 1
+        self._key_count: int = 0
+        if meta is not None:
+            self._page_count, self._key_count = pickle.loads(meta)
 
     def update(self, parts: Iterable[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
         """Fold rows in; the rows that have changed, as they are now."""

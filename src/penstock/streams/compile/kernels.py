@@ -1,7 +1,7 @@
 """Functions of the standard library that Arrow knows too: whole columns instead of values.
 
-A kernel must give exactly what its function gives for every value of the type, or say that it cannot (None) for a column
-in which there are values where both would differ. A test compares them over all characters.
+A kernel must give exactly what its function gives for every value of the type, or say that it cannot (None) for a
+column in which there are values where both would differ. A test compares them over all characters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The operators of a domain over one page of its keys: the interpreter's own, with their state in bytes between batches.
+"""The operators of a domain over one page of its keys: the interpreter's own, their state in bytes between batches.
 
 So what a topology means is written once. What is different here: keys are spread over pages, of which none sees all
 records, so stream time is told (`advance`); updates of a table within a batch may be passed on as one (`caches`); and

@@ -1,4 +1,4 @@
-"""Records on their way out: Arrow batches in the columns of the sink, which travel through Spark as single binary cells.
+"""Records on their way out: Arrow batches in the columns of the sink, which travel through Spark as binary cells.
 
 Spark looks at nothing that a topology writes, so it is given nothing to look at: a cell holds a whole batch, the JVM
 moves cells instead of rows, and the sink's task takes them apart again (`unpacked`, the sink's `penstock.transform`).
@@ -191,7 +191,8 @@ def cell_of(batches: Iterable[pyarrow.RecordBatch]) -> bytes:
     with pyarrow.ipc.new_stream(sink, SCHEMA) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def batches_of(cell: bytes) -> Iterator[pyarrow.RecordBatch]:

@@ -62,8 +62,8 @@ def group_messages(operator: AggregateTable, record: Record[Any, Change[Any]]) -
 
 
 class JoinByReference(TableOperator[t.ForeignKeyJoin]):
-    """All four inputs of a foreign key join, of which a place has some: left rows and answers where left keys live, right
-    rows and subscriptions where right keys do. What it gives for the latter two are answers, raw."""
+    """All four inputs of a foreign key join, of which a place has some: left rows and answers where left keys live,
+    right rows and subscriptions where right keys do. What it gives for the latter two are answers, raw."""
 
     def __init__(self, node: t.ForeignKeyJoin, tables: Tables) -> None:
         super().__init__(node, tables)

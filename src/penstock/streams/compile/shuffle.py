@@ -1,8 +1,8 @@
 """From reading tasks to buckets: what travels through Spark's shuffle.
 
-A row is (domain, bucket, cell, at). A cell is a pack of records of one range that belong to one bucket, in their order;
-or, for a domain that is a fold, rows of partial results; or output that goes on as it is (domain `PASS`). So Spark moves
-some hundred cells for a batch, however many records there are.
+A row is (domain, bucket, cell, at). A cell is a pack of records of one range that belong to one bucket, in their
+order; or, for a domain that is a fold, rows of partial results; or output that goes on as it is (domain `PASS`). So
+Spark moves some hundred cells for a batch, however many records there are.
 
 `at` is the greatest event time in the cell, for Spark's watermark; see `stateful`.
 """
@@ -179,11 +179,13 @@ class ShufflingTask(ReadingTask):
 
 def is_raw(stage: Stage, entry: Entry) -> bool:
     """Whether an entry's records are messages between halves of an operator: bytes that only it understands."""
-    for place in stage.reading:
-        if place.crossing is not None and place.crossing.kind != "stream":
-            if any(entry is found for entries in place.entries.values() for found in entries):
-                return True
-    return False
+    return any(
+        entry is found
+        for place in stage.reading
+        if place.crossing is not None and place.crossing.kind != "stream"
+        for entries in place.entries.values()
+        for found in entries
+    )
 
 
 def unpacked(cells: Iterable[bytes]) -> Iterator[tuple[Pack, Packed]]:

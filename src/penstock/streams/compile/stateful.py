@@ -4,8 +4,8 @@ Spark takes a Python sink in append mode only, and its own aggregations want upd
 buckets are not slower: Spark sees hundreds of cells instead of millions of rows, and folds are Arrow's (`folds`).
 
 Stream time is Spark's watermark: it is global, checkpointed, and moves between batches. But a watermark also drops rows
-that are older, which is for the operators to decide (each knows its own grace). So event time is shifted a century ahead
-and the watermark is delayed by a century: nothing is ever older, and the watermark is stream time itself.
+that are older, which is for the operators to decide (each knows its own grace). So event time is shifted a century
+ahead and the watermark is delayed by a century: nothing is ever older, and the watermark is stream time itself.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Domains(StatefulProcessor):
         self.pages = SparkPages(handle.getMapState("pages", "page int", "data binary"))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        domain, bucket = key
+        domain, _ = key
         cells = [bytes(row["cell"]) for row in rows]
         if domain == PASS:
             yield from (Row(cell=cell) for cell in cells)

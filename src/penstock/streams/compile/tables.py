@@ -42,7 +42,8 @@ _HELD: dict[tuple[int, str, str], _Held] = {}
 def _held(node: GlobalTable, settings: Mapping[str, object]) -> dict[Any, Any]:
     place = os.getpid(), str(settings.get("bootstrap.servers")), f"{node.topic}/{node.name}"
     held = _HELD.setdefault(place, _Held())
-    assert node.key is not None and node.value is not None
+    assert node.key is not None
+    assert node.value is not None
     key_serde = node.key.for_topic(node.topic, is_key=True)
     value_serde = node.value.for_topic(node.topic, is_key=False)
     own = {**settings, "isolation.level": "read_committed"}

@@ -1,8 +1,8 @@
 """What runs in the tasks that read: the `penstock.transform` of a stage's source.
 
 A task reads one range of one partition. `ReadingTask` finds the operators of its topic, runs them over each batch, and
-hands on what leaves: `cell`s of output for a stage without state, partial results for one that Spark aggregates, packs of
-records by bucket for one whose state is in Python (`shuffle`).
+hands on what leaves: cells of output for a stage without state, packs of records by bucket for one that has some
+(`shuffle`).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ReadingTask(ABC):
             raise failure from failure.reason
         if self.program.dead_letters is not None:
             found = {name: origin.batch.column(name)[row].as_py() for name in ("key", "value", "timestamp")}
-            time_ms = int(found["timestamp"].timestamp() * 1000)
+            time_ms = round(found["timestamp"].timestamp() * 1000)
             headers = dead_letter_headers(failure, origin.topic, origin.partition, origin.offset(row))
             self.output.add(self.program.dead_letters, found["key"], found["value"], time_ms, headers)
 

@@ -1,0 +1,124 @@
+"""The state of tables, asked from outside: what their changelogs hold, which anybody may read.
+
+A changelog is written in the same transaction as the outputs, so a reader of committed records sees a table as it was
+after some batch, whole. It need not be the process that runs the application which asks. What was read is kept, and
+each question first reads on to the end, so the first one takes as long as the table is large, and later ones no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.cluster import TopicPartition
+from penstock.spark import clients
+from penstock.streams.compile import names
+from penstock.streams.compile.topics import is_own_changelog
+from penstock.streams.nouns import TopologyError
+from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
+from penstock.streams.settings import AppSettings
+from penstock.streams.topology import GlobalTable, Node, Process, Source, Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def table_state(topology: Topology, name: str, settings: AppSettings) -> TableState:
+    """The state of a store by its name."""
+    stores = topology.stores
+    if name not in stores:
+        raise TopologyError(f"there is no table called {name}; there are: {', '.join(stores) or 'none'}")
+    node = stores[name]
+    topic = _topic_of(node, name, settings)
+    if isinstance(node, Process):
+        key, value = _of_processor(node, name)
+    else:
+        assert node.key is not None
+        assert node.value is not None
+        key, value = node.key, node.value
+    return TableState(
+        topic, key.for_topic(topic, is_key=True), value.for_topic(topic, is_key=False), settings.client
+    )
+
+
+class TableState:
+    """A table as its changelog has it."""
+
+    def __init__(self, topic: str, key: Serde[Any], value: Serde[Any], client: Mapping[str, Any]) -> None:
+        self.topic = topic
+        self._key = key
+        self._value = value
+        self._client = {**client, "isolation.level": "read_committed"}
+        self._rows: dict[bytes, bytes] = {}
+        self._positions: dict[TopicPartition, int] = {}
+
+    def get(self, key: Any) -> Any:
+        """The value of a key; None where there is none."""
+        self._read_on()
+        data = self._key.encode(key)
+        return None if data is None else self._value.decode(self._rows.get(data))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All rows, in the order of their keys' bytes."""
+        yield from self.range()
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """The rows from the key `first` to the key `last`, both in it, in the order of their keys' bytes."""
+        self._read_on()
+        begin = b"" if first is None else self._key.encode(first) or b""
+        end = None if last is None else self._key.encode(last)
+        for key in sorted(self._rows):
+            if key >= begin and (end is None or key <= end):
+                yield self._key.decode(key), self._value.decode(self._rows[key])
+
+    def to_dataframe(self, spark: SparkSession | None = None) -> DataFrame:
+        """All rows as a DataFrame: `key`, `value`, and `timestamp` of the last change; of windows `start` and `end`."""
+        import penstock.spark
+        from penstock.streams.compile.frames import latest_rows
+
+        session = penstock.spark.session() if spark is None else penstock.spark.register(spark)
+        return latest_rows(session, self.topic, self._key, self._value, self._client)
+
+    def _read_on(self) -> None:
+        with clients.consumer(self._client) as consumer:
+            partitions = [
+                TopicPartition(self.topic, info.index) for info in consumer.partitions_for(self.topic)
+            ]
+            consumer.assign(partitions)
+            begins = consumer.beginning_offsets(partitions)
+            ends = consumer.end_offsets(partitions)
+            if all(self._positions.get(partition, -1) >= ends[partition] for partition in partitions):
+                return
+            for partition in partitions:
+                consumer.seek(partition, max(begins[partition], self._positions.get(partition, 0)))
+            for batch in consumer.read(ends):
+                pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+                for key, value in pairs:
+                    if value is None:
+                        self._rows.pop(key, None)
+                    elif key is not None:
+                        self._rows[key] = value
+            self._positions = {partition: ends[partition] for partition in partitions}
+
+
+def _topic_of(node: Node, name: str, settings: AppSettings) -> str:
+    if isinstance(node, GlobalTable):
+        return node.topic
+    if is_own_changelog(node):
+        source = node.parents[0]
+        assert isinstance(source, Source)
+        return source.topics[0]
+    return names.changelog(settings.application_id, name)
+
+
+def _of_processor(node: Process, name: str) -> tuple[Serde[Any], Serde[Any]]:
+    store = next(store for store in node.stores if store.name == name)
+    if not store.logged:
+        raise TopologyError(f"the store {name} has no changelog, so nobody else can see it")
+    key: Serde[Any] = store.key
+    if store.kind == "window":
+        assert store.window_ms is not None
+        key = TimeWindowed(store.key, store.window_ms)
+    elif store.kind == "session":
+        key = SessionWindowed(store.key)
+    return key, store.value

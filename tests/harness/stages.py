@@ -1,0 +1,201 @@
+"""Stages without Spark: the functions that its tasks call, over a log in memory, batch after batch.
+
+What Spark does between them is little: it cuts ranges, brings cells with the same (domain, bucket) together, keeps
+pages, and moves the watermark to the greatest event time of the batches before. All of that is done here, with random
+choices where Spark is free to choose.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import pyarrow
+
+from penstock.spark.columns import ARROW_TYPES
+from penstock.streams import topology as t
+from penstock.streams.compile import outputs, tables
+from penstock.streams.compile.cut import Stage, cut
+from penstock.streams.compile.pages import MemoryPages
+from penstock.streams.compile.reading import NAMES
+from penstock.streams.compile.shuffle import PASS, SHIFT_MS, ShufflingTask
+from penstock.streams.compile.stateful import Domains, FoldWork, OperatorWork
+from penstock.streams.compile.tasks import Program, StatelessTask, reads
+from penstock.streams.compile.topics import logged_stores
+from penstock.streams.nouns import Headers
+from penstock.streams.topology import Topology
+
+
+class Written(NamedTuple):
+    """A record of a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers = ()
+
+
+class Stages:
+    """A topology that runs as its stages."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        partitions: int = 2,
+        caches: bool = True,
+        rng: random.Random | None = None,
+        **program: Any,
+    ) -> None:
+        self.topology = topology
+        self.partitions = partitions
+        self.rng = rng or random.Random(0)
+        self.wall_time_ms = 0
+        self.log: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
+        counts = defaultdict(lambda: partitions)
+        self.program = Program("app", {}, caches=caches, topics=counts, **program)
+        self.cut = cut(topology)
+        logged = dict.fromkeys((name for name, _ in logged_stores(topology)), True)
+        self.running = [
+            _Running(
+                stage,
+                (ShufflingTask if stage.is_stateful else StatelessTask)(self.program, stage),
+                Domains(self.program, stage, topology.nodes, logged) if stage.is_stateful else None,
+            )
+            for stage in self.cut.stages
+        ]
+
+    def send(self, topic: str, record: Written, partition: int | None = None) -> None:
+        if partition is None:
+            partition = crc32(record.key or b"") % self.partitions
+        self.log[topic][partition].append(record)
+
+    def written(self, topic: str) -> list[Written]:
+        """All records of a topic; those of one key are in their order."""
+        return [record for partition in self.log[topic] for record in partition]
+
+    def run(self) -> None:
+        """Stage after stage until nothing moves."""
+        moved = True
+        while moved:
+            moved = False
+            for running in self.running:
+                moved = self._batch(running) or moved
+
+    def _batch(self, running: _Running) -> bool:
+        """One batch of a stage, and what the time that it has shown brings; whether there was anything to do."""
+        rows: list[dict[str, Any]] = []
+        for topic, partition, start, end in self._ranges(running):
+            batches = iter(self._read(topic, partition, start, end))
+            rows += [row for batch in running.task(batches) for row in batch.to_pylist()]
+            running.positions[topic, partition] = end
+            running.has_read = True
+        found, running.has_read = running.has_read, False
+        if running.domains is None:
+            self._write([row["cell"] for row in rows])
+            return found
+        cells: dict[tuple[int, int], list[bytes]] = defaultdict(list)
+        for row in self.rng.sample(rows, len(rows)):
+            cells[row["domain"], row["bucket"]].append(row["cell"])
+        written = [cell for (domain, _), own in cells.items() if domain == PASS for cell in own]
+        for (domain, bucket), own in cells.items():
+            if domain != PASS:
+                written += self._worked(running, domain, bucket, own)
+        shown = max((round(row["at"].timestamp() * 1000) - SHIFT_MS for row in rows), default=-1)
+        if shown > running.stream_time_ms:
+            running.stream_time_ms = shown
+            for domain, bucket in list(running.pages):
+                written += self._worked(running, domain, bucket, None)
+        self._write(written)
+        return found
+
+    def _worked(self, running: _Running, number: int, bucket: int, cells: list[bytes] | None) -> list[bytes]:
+        assert running.domains is not None
+        pages = running.pages[number, bucket]
+        domain = running.stage.domains[number]
+        work: FoldWork | OperatorWork
+        if domain in running.domains.folds:
+            work = FoldWork(running.domains, domain, pages)
+        else:
+            work = OperatorWork(
+                running.domains,
+                domain,
+                pages,
+                stream_time_ms=running.stream_time_ms,
+                wall_time_ms=self.wall_time_ms,
+            )
+        taken = work.wake() if cells is None else work.receive(cells)
+        return [outputs.cell_of(taken)] if taken else []
+
+    def _ranges(self, running: _Running) -> Iterator[tuple[str, int, int, int]]:
+        for topic in list(self.log):
+            if not any(reads(place, topic, "app") for place in running.stage.reading):
+                continue
+            for partition, records in enumerate(self.log[topic]):
+                start, end = running.positions.get((topic, partition), 0), len(records)
+                middle = self.rng.randint(start, end)
+                yield from ((topic, partition, a, b) for a, b in ((start, middle), (middle, end)) if a < b)
+
+    def _read(self, topic: str, partition: int, start: int, end: int) -> Iterator[pyarrow.RecordBatch]:
+        while start < end:
+            until = self.rng.randint(start + 1, end)
+            records = self.log[topic][partition][start:until]
+            columns: dict[str, list[Any]] = {
+                "key": [record.key for record in records],
+                "value": [record.value for record in records],
+                "topic": [topic] * len(records),
+                "partition": [partition] * len(records),
+                "offset": list(range(start, until)),
+                "timestamp": [record.timestamp_ms * 1000 for record in records],
+                "headers": [
+                    [{"key": name, "value": value} for name, value in record.headers] or None
+                    for record in records
+                ],
+            }
+            yield pyarrow.RecordBatch.from_arrays(
+                [
+                    pyarrow.array(columns[name], pyarrow.int64()).cast(ARROW_TYPES[name])
+                    if name == "timestamp"
+                    else pyarrow.array(columns[name], ARROW_TYPES[name])
+                    for name in NAMES
+                ],
+                names=list(NAMES),
+            )
+            start = until
+
+    def _write(self, cells: list[bytes]) -> None:
+        for cell in cells:
+            for batch in outputs.batches_of(cell):
+                for row in batch.to_pylist():
+                    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+                    time_ms = round(row["timestamp"].timestamp() * 1000)
+                    record = Written(row["key"], row["value"], time_ms, headers)
+                    self.send(row["topic"], record, row["partition"])
+
+
+class _Running:
+    def __init__(self, stage: Stage, task: Any, domains: Domains | None) -> None:
+        self.stage = stage
+        self.task = task
+        self.domains = domains
+        self.positions: dict[tuple[str, int], int] = {}
+        self.pages: dict[tuple[int, int], MemoryPages] = defaultdict(MemoryPages)
+        self.stream_time_ms = -1
+        self.has_read = False
+
+
+def hold_global_tables(monkeypatch: Any, stages: Stages) -> None:
+    """Global tables read the log in memory."""
+
+    def held(node: t.GlobalTable, settings: Any) -> dict[Any, Any]:
+        assert node.key is not None
+        assert node.value is not None
+        rows: dict[Any, Any] = {}
+        for record in stages.written(node.topic):
+            rows[node.key.decode(record.key)] = node.value.decode(record.value)
+        return {key: value for key, value in rows.items() if value is not None}
+
+    monkeypatch.setattr(tables, "_held", held)
