@@ -218,9 +218,9 @@ class TableAggregate(Node):
     whose key or value is None belongs to no group.
 
     A change first takes the old value out of its group, `subtractor(aggregate, value)`, then puts the new value into
-    its group, `adder(aggregate, value)`; either gives a change of this table. `count`: their number, `reduce`:
-    begins with the first value, `aggregate`: begins with `initial()`. Nothing is subtracted from a group that is not
-    there.
+    its group, `adder(aggregate, value)`; either gives a change of this table, or both one if the group is the same.
+    `count`: their number, `reduce`: begins with the first value, `aggregate`: begins with `initial()`. Nothing is
+    subtracted from a group that is not there.
     """
 
     gives: ClassVar[Gives] = "table"
@@ -266,10 +266,13 @@ class ToStream(Node):
 class StreamJoin(Node):
     """Two streams: each pair of records with the same key whose times are `within` the window, once.
 
-    The timestamp is the greater of the two. `left` also gives a left record that met none, with None for the right
-    one, and `outer` either side's: once the window is closed for it (stream time has passed its end and grace), in
-    order of time. A late record, for which the window has closed on arrival, is dropped. None values are dropped,
-    None keys too; but `left` gives a left record with a None key at once and `outer` one of either side.
+    The timestamp is the greater of the two. Stream time is the greatest timestamp of either side; a record's window
+    is closed when stream time has passed the end of its window and the grace.
+
+    `left` also gives a left record that met none, with None for the right one, and `outer` either side's: once its
+    window is closed, in order of time. A record whose window has closed before it came meets none: it is dropped, or
+    where it would be given alone it is given at once. None values are dropped, None keys too; but `left` gives a left
+    record with a None key at once and `outer` one of either side.
     """
 
     kind: JoinKind
@@ -311,7 +314,8 @@ class TableJoin(Node):
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ForeignKeyJoin(Node):
     """A table with another, by `selector` of (left value), which gives the right table's key; the result has the left
-    table's keys. A change of the right table changes the result of every left row that refers to it."""
+    table's keys. A change of the right table changes the result of every left row that refers to it. The timestamp is
+    the right change's own, and after a left change the greater of both rows'."""
 
     gives: ClassVar[Gives] = "table"
     kind: Literal["inner", "left"]

@@ -154,7 +154,8 @@ class AggregateSlidingWindows(AggregateWindows):
         own_start = max(0, time_ms - difference_ms)
         previous_ms: int | None = None  # the time of the last record before this one
         for start in starts:
-            stored = self.state.with_timestamp(self._window(record.key, start))
+            window = self._window(record.key, start)
+            stored = self.state.with_timestamp(window)
             if start == own_start:
                 if stored[1] < time_ms:
                     previous_ms = stored[1]
@@ -165,7 +166,8 @@ class AggregateSlidingWindows(AggregateWindows):
                 left, previous_ms = stored, stored[1]
             elif start <= time_ms:
                 right = stored
-                yield from self._change(record, parent, start, stored)
+                # Read once more: the fold may change what it is given.
+                yield from self._change(record, parent, start, self.state.with_timestamp(window))
         if (
             previous_ms is not None
             and previous_ms + 1 not in starts

@@ -1,0 +1,236 @@
+"""Programs become topologies; slips are found on the line where they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from penstock.client.errors import IllegalState
+from penstock.streams import (
+    Builder,
+    Processor,
+    Stream,
+    Table,
+    TopologyError,
+    key_value_store,
+    session,
+    tumbling,
+    until_window_closes,
+    within,
+)
+from penstock.streams import topology as t
+
+
+@dataclass
+class Order:
+    customer: str
+    amount: float
+
+
+def orders(app: Builder) -> Stream[str, Order]:
+    return app.stream("orders", key=str, value=Order)
+
+
+def customers(app: Builder) -> Table[str, str]:
+    return app.table("customers", key=str, value=str)
+
+
+def types(stream: Any) -> tuple[str | None, str | None]:
+    node = stream._node
+    return tuple(None if serde is None else serde.name for serde in (node.key, node.value))  # type: ignore[return-value]
+
+
+def test_word_count_is_five_nodes_and_knows_its_types() -> None:
+    app = Builder()
+    words = app.stream("lines", value=str).flat_map(str.split)
+    counts = words.group_by_value().count(name="counts")
+    counts.to("word-counts")
+
+    kinds = [type(node) for node in app.topology.nodes]
+    assert kinds == [t.Source, t.FlatMap, t.Map, t.Aggregate, t.ToStream, t.Sink]
+    assert types(words) == ("bytes", "str")
+    assert types(counts) == ("str", "int")
+    assert list(app.topology.stores) == ["counts"]
+
+
+def test_names_are_counted_by_kind_so_that_tables_keep_theirs() -> None:
+    def table_of(app: Builder, filters: int) -> str:
+        stream = orders(app)
+        for _ in range(filters):
+            stream = stream.filter(lambda order: True)
+        return stream.group_by_key().count().name
+
+    assert table_of(Builder(), 0) == table_of(Builder(), 5) == "count-1"
+
+
+def test_types_follow_annotations_and_what_is_said() -> None:
+    app = Builder()
+
+    def amount(order: Order) -> float:
+        return order.amount
+
+    def both(key: str, order: Order) -> tuple[bytes, int]:
+        return key.encode(), 1
+
+    stream = orders(app)
+    assert types(stream.map_values(amount)) == ("str", "float")
+    assert types(stream.map(both)) == ("bytes", "int")
+    assert types(stream.map(lambda order: order.amount, value=float)) == ("str", "float")
+    assert types(stream.map_values(lambda order: order.amount)) == ("str", None)
+    assert types(stream.select_key(lambda order: order.customer, key=str)) == ("str", "Order")
+    assert types(stream.filter(lambda order: True)) == ("str", "Order")
+    assert types(stream.group_by_key().aggregate(float, lambda total, order: total)) == ("str", "float")
+    assert types(stream.group_by_key().windowed_by(tumbling(5)).count()) == ("windowed str", "int")
+
+
+def test_a_table_is_found_again_by_its_name() -> None:
+    app = Builder()
+    table = customers(app)
+    counts = orders(app).group_by_key().count(name="counts")
+
+    assert app.table("customers") is table
+    assert app.table("counts") is counts
+    with pytest.raises(TopologyError, match="there are: customers, counts"):
+        app.table("nobody")
+
+
+def test_the_state_of_what_does_not_run_cannot_be_asked() -> None:
+    app = Builder()
+
+    with pytest.raises(IllegalState, match="does not run"):
+        customers(app).get("ada")
+    with pytest.raises(TopologyError, match="give it a name"):
+        app.table("customers").filter(lambda name: True).get("ada")
+
+
+def test_sources_may_be_several_topics_or_a_pattern() -> None:
+    app = Builder()
+    app.stream(["a", "b"])
+    app.stream(re.compile("logs-.*"))
+
+    assert [source.topics for source in app.topology.sources] == [("a", "b"), ()]
+    assert app.topology.sources[1].pattern == "logs-.*"
+
+
+def test_through_is_a_sink_and_a_source() -> None:
+    app = Builder()
+    orders(app).through("seen").to("out")
+
+    assert [sink.topic for sink in app.topology.sinks] == ["seen", "out"]
+    assert app.topology.sources[1].topics == ("seen",)
+    assert app.topology.sources[1].value == app.topology.sources[0].value
+
+
+class Nothing(Processor[Any, Any, Any, Any]):
+    pass
+
+
+SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
+    "no topic": (lambda app: app.stream([]), "at least one topic"),
+    "an empty name": (lambda app: app.stream(""), "has a name"),
+    "a bad reset": (lambda app: app.stream("a", reset="never"), "earliest"),  # type: ignore[call-overload]
+    "a bad name": (lambda app: orders(app).filter(bool, name="a b"), "is no name"),
+    "a name twice": (
+        lambda app: orders(app).filter(bool, name="once").filter(bool, name="once"),
+        "there is a once already",
+    ),
+    "a stream of another app": (lambda app: orders(app).merge(orders(Builder())), "another app"),
+    "merge of one": (lambda app: orders(app).merge(), "at least one other"),
+    "split by nothing": (lambda app: orders(app).split(), "at least one predicate"),
+    "a key that map keeps": (
+        lambda app: orders(app).map(lambda order: order, key=str),  # type: ignore[call-overload]
+        "keeps the key",
+    ),
+    "a group of unknown type": (
+        lambda app: orders(app).group_by(lambda order: order.customer).count(),
+        "nobody has said of what type those of group-by-1",
+    ),
+    "a fold of unknown type": (
+        lambda app: orders(app).map_values(lambda order: 1).group_by_key().reduce(max),
+        "nobody has said",
+    ),
+    "an aggregate of unknown type": (
+        lambda app: orders(app).group_by_key().aggregate(set, lambda all, order: all),
+        "does not tell",
+    ),
+    "repartition of unknown type": (
+        lambda app: orders(app).map_values(lambda order: 1).repartition(),
+        "nobody has said",
+    ),
+    "no partition": (lambda app: orders(app).repartition(partitions=0), "at least one partition"),
+    "sessions without a merger": (
+        lambda app: orders(app).group_by_key().windowed_by(session(5)).aggregate(int, lambda sum, order: sum),
+        "merger",
+    ),
+    "a merger without sessions": (
+        lambda app: orders(app).group_by_key().aggregate(int, lambda sum, order: sum, merger=max),
+        "only sessions",
+    ),
+    "windows that are none": (lambda app: orders(app).group_by_key().windowed_by(60), "tumbling"),  # type: ignore[arg-type]
+    "an emit that is none": (
+        lambda app: orders(app).group_by_key().windowed_by(tumbling(1), emit="soon"),  # type: ignore[arg-type]
+        "`update` or `close`",
+    ),
+    "streams that meet at no time": (
+        lambda app: orders(app).join(orders(app), lambda one, two: one),  # type: ignore[call-overload]
+        "within a window",
+    ),
+    "keys that never meet": (
+        lambda app: orders(app).join(
+            app.table("numbers", key=int, value=str),  # type: ignore[arg-type]
+            lambda order, name: name,
+        ),
+        "keys of str and of int never meet",
+    ),
+    "a table with a window": (
+        lambda app: orders(app).join(customers(app), lambda order, name: name, within=within(5)),  # type: ignore[call-overload]
+        "leave out `within`",
+    ),
+    "a global table without a key": (
+        lambda app: orders(app).join(  # type: ignore[call-overload]
+            app.global_table("all", key=str, value=str), lambda order, name: name
+        ),
+        "told by `on`",
+    ),
+    "a table joined with a stream": (
+        lambda app: customers(app).join(orders(app), lambda name, order: name),  # type: ignore[call-overload]
+        "a table joins a table",
+    ),
+    "windows that never close": (
+        lambda app: customers(app).suppress(until_window_closes()),
+        "only a table of windows",
+    ),
+    "counts that have no windows": (
+        lambda app: orders(app).group_by_key().count().suppress(until_window_closes()),
+        "only a table of windows",
+    ),
+    "a group of a table of unknown type": (
+        lambda app: customers(app).group_by(lambda name: (name, 1)).count(),
+        "group_by's keys",
+    ),
+    "two stores of one name": (
+        lambda app: orders(app).process(
+            Nothing,
+            stores=[key_value_store("s", key=str, value=int), key_value_store("s", key=str, value=int)],
+        ),
+        "two stores called s",
+    ),
+    "a store that is none": (lambda app: orders(app).process(Nothing, stores=["s"]), "is no store"),  # type: ignore[list-item]
+    "a named table of unknown type": (
+        lambda app: customers(app).map_values(lambda name: 1, name="ones"),
+        "nobody has said",
+    ),
+    "a table without types": (lambda app: app.table("numbers", key=str), "value="),  # type: ignore[call-overload]
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found_where_it_stands(slip: str) -> None:
+    program, words = SLIPS[slip]
+
+    with pytest.raises(TopologyError, match=words):
+        program(Builder())

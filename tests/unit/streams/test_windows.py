@@ -1,0 +1,61 @@
+"""Windows: what they hold, and which make no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.streams import hopping, session, sliding, tumbling, within
+from penstock.streams.nouns import TopologyError
+from penstock.streams.windows import TimeWindows
+
+
+@given(st.integers(0, 500), st.integers(1, 50), st.integers(1, 50))
+def test_a_time_is_in_every_window_around_it(time_ms: int, size_ms: int, advance_ms: int) -> None:
+    windows = TimeWindows(size_ms, min(size_ms, advance_ms), 0)
+
+    all_starts = range(0, 600, windows.advance_ms)
+    assert list(windows.starts(time_ms)) == [
+        start for start in all_starts if start <= time_ms < start + size_ms
+    ]
+
+
+def test_lengths_are_seconds_or_a_timedelta() -> None:
+    assert tumbling(60) == tumbling(timedelta(minutes=1))
+    assert tumbling(0.5).size_ms == 500
+    assert within(before=-1, after=5).before_ms == -1000
+    assert within(timedelta(seconds=2), after=1) == within(before=2, after=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tumbling(0),
+        lambda: tumbling(-1),
+        lambda: tumbling(0.0001),
+        lambda: tumbling("60"),  # type: ignore[arg-type]
+        lambda: tumbling(True),
+        lambda: hopping(5, every=6),
+        lambda: hopping(5, every=0),
+        lambda: session(0),
+        lambda: sliding(-1),
+        lambda: tumbling(1, grace=-1),
+        within,
+        lambda: within(before=-5, after=1),
+    ],
+)
+def test_windows_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(TopologyError):
+        make()
+
+
+def test_windows_are_shown_to_people() -> None:
+    assert str(tumbling(60, grace=0.5)) == "tumbling 60s grace 500ms"
+    assert str(hopping(60, every=10)) == "hopping 60s every 10s"
+    assert str(sliding(5)) == "sliding 5s"
+    assert str(session(30)) == "session gap 30s"
+    assert str(within(10)) == "within -10s +10s"

@@ -1,0 +1,116 @@
+"""TopologyTest: what a test sends and reads, and how it is told of slips."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.errors import DeserializationFailed, IllegalState, SerializationFailed
+from penstock.streams import App, Builder, Record, TopologyError
+from penstock.testing import TopologyTest
+
+
+def word_count() -> Builder:
+    app = App("word-count", brokers="localhost:9092")
+    words = app.stream("lines", value=str).flat_map(str.split)
+    words.group_by_value().count(name="counts").to("word-counts")
+    return app
+
+
+def test_word_count_needs_no_broker() -> None:
+    with TopologyTest(word_count()) as test:
+        test.input("lines").send("hello world", timestamp_ms=5)
+        test.input("lines").send("hello moon")
+
+        assert test.output("word-counts").to_dict() == {"hello": 2, "world": 1, "moon": 1}
+        assert test.table("counts").get("hello") == 2
+        assert test.table("counts").get("mars") is None
+        assert test.output("word-counts").read_one() == Record("hello", 1, 5)
+        assert test.output("word-counts").read_key_values() == [("world", 1), ("hello", 2), ("moon", 1)]
+        assert test.output("word-counts").read() == []
+        assert test.output("word-counts").is_empty()
+        with pytest.raises(LookupError, match="nothing more was written to word-counts"):
+            test.output("word-counts").read_one()
+
+
+def test_topics_and_tables_that_are_not_there_are_named_with_those_that_are() -> None:
+    test = TopologyTest(word_count())
+
+    with pytest.raises(TopologyError, match="does not read word-counts; it reads lines"):
+        test.input("word-counts")
+    with pytest.raises(TopologyError, match="does not write lines; it writes word-counts"):
+        test.output("lines")
+    with pytest.raises(TopologyError, match="no table called words; there are: counts"):
+        test.table("words")
+    with pytest.raises(TopologyError, match="no store called words; there are: none"):
+        test.store("words")
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    test = TopologyTest(word_count())
+
+    with pytest.raises(SerializationFailed, match="lines"):
+        test.input("lines").send(5)
+    with pytest.raises(DeserializationFailed, match="lines"):
+        test.input("lines", key=bytes, value=bytes).send(b"\xff")
+
+
+def test_what_a_function_raises_says_where() -> None:
+    app = Builder()
+    app.stream("in", value=int).map_values(lambda number: 1 // number, value=int, name="invert").to("out")
+    test = TopologyTest(app)
+    test.input("in").send(1)
+
+    with pytest.raises(ZeroDivisionError) as failure:
+        test.input("in").send(0)
+
+    assert failure.value.__notes__ == ["in the node invert", "while processing in-0 at offset 1"]
+
+
+def test_topics_that_a_function_chooses_can_be_read() -> None:
+    app = Builder()
+    app.stream("in", value=str).to(lambda value: f"to-{value}")
+    test = TopologyTest(app)
+    test.input("in").send_all(["a", "b"])
+
+    assert test.output("to-a").read_values() == ["a"]
+    assert test.output("to-c").read_values() == []
+
+
+def test_values_of_no_named_type_come_as_the_program_had_them() -> None:
+    app = Builder()
+    app.stream("in", value=str).map(lambda value: {"value": value}).to("out")
+    test = TopologyTest(app)
+    test.input("in").send("a")
+
+    assert test.output("out").read_values() == [{"value": "a"}]
+    test.input("in").send("b")
+    assert test.output("out", key=bytes, value=str).read_values() == ['{"value":"b"}']
+
+
+def test_the_clock_stamps_records() -> None:
+    app = Builder()
+    app.stream("in", value=str).to("out")
+    test = TopologyTest(app, start_ms=1000)
+    test.input("in").send("a")
+    test.advance(2.5)
+    test.input("in").send("b")
+
+    assert [record.timestamp_ms for record in test.output("out").read()] == [1000, 3500]
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    with TopologyTest(word_count()) as test:
+        pass
+
+    with pytest.raises(IllegalState, match="closed"):
+        test.input("lines").send("a")
+
+
+def test_tables_drop_deleted_keys_from_the_topic() -> None:
+    app = Builder()
+    app.table("in", key=str, value=str).to("out")
+    test = TopologyTest(app)
+    test.input("in").send_pairs([("a", "1"), ("b", "2"), ("a", None)])
+
+    assert test.output("out").to_dict() == {"b": "2"}
+    assert test.output("out").read_key_values() == [("a", "1"), ("b", "2"), ("a", None)]
