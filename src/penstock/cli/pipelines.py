@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.connection import SERVERS_VARIABLE
-from penstock.cli.failures import FAILED, Refusal
+from penstock.cli.failures import FAILED, Misuse, Refusal
 from penstock.cli.output import Column, Output, count_of, say, show_bytes, show_count, show_duration
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ def run_pipeline(
         say(f"{known_as}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
     with Ending() as ending, _spark_of(known_as, chosen, settings, log) as spark:
         program = loading.load(Path(file))  # not before: functions for workers are made with a session
+        if program.app is not None and checkpoint is not None:
+            raise Misuse(
+                "an App keeps its place in its setting state.dir; --checkpoint is for pipeline(spark)"
+            )
         name = name or program.name
         entry = registry.Entry(
             name=name,
@@ -154,6 +158,10 @@ def _watch(run: Run, registration: Registration, ending: Ending, output: Output)
 
 
 def _conclude(name: str, run: Run, output: Output) -> None:
+    if not run.watched:
+        output.result(
+            f"{name}: all that was there is done", {"pipeline": name, "event": "end", "state": "done"}
+        )
     for figures in run.figures:
         written = "" if figures.rows_out is None else f", {count_of(figures.rows_out, 'row')} written"
         facts = {"pipeline": name, "event": "end", **figures.as_json()}

@@ -63,6 +63,9 @@ class Run:
         # Queries that the program starts itself keep their checkpoints here, by their names.
         self.spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
         if self._program.app is not None:
+            if self._is_once:
+                self._program.app.run(self.spark, until="end")
+                return
             started = self._program.app.start(self.spark)
         else:
             assert self._program.pipeline is not None
