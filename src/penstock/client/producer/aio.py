@@ -150,12 +150,13 @@ class Producer:
         return receipt
 
     async def send_arrow(self, table: AnyTable, *, topic: str | None = None) -> RowsReceipt:
-        """Send the rows of a RecordBatch or Table of pyarrow, with no Python for a row; one receipt for all of them,
+        """Send the rows of a Table or RecordBatch of pyarrow, with no Python for a row; one receipt for all of them,
         which can be awaited.
 
         Columns: `value`, and where there are `key`, `headers`, `topic`, `partition`, `timestamp`. Bytes and text are
         sent as they are, without serializers; `topic` goes before the column. Waits while the buffer is full, for
-        `max.block.ms` each time. A row that cannot be sent is named, and then none is.
+        `max.block.ms` each time. A row that cannot be sent is named, and then none is. Tables of pandas, polars and
+        others that give their columns away as Arrow's are taken too.
         """
         core = self._core
         core.check_send()

@@ -32,18 +32,21 @@ class TopicRows(NamedTuple):
 
 
 def batches_of(table: Any) -> list[pyarrow.RecordBatch]:
-    """A table or a batch of records, as batches."""
+    """A table or a batch of records, of pyarrow or of whatever gives Arrow's columns away, as batches."""
     try:
         import pyarrow as pa
     except ImportError as missing:
         raise errors.IllegalState("sending tables needs pyarrow; pip install 'penstock[arrow]'") from missing
     if isinstance(table, pa.RecordBatch):
         return [table]
-    if isinstance(table, pa.Table):
-        return list(table.to_batches())
-    raise errors.BadArgument(
-        f"what is sent is a RecordBatch or a Table of pyarrow, not {type(table).__name__}"
-    )
+    if not isinstance(table, pa.Table):
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise errors.BadArgument(
+                f"what is sent is a Table or RecordBatch of pyarrow, or gives its columns as Arrow's;"
+                f" {type(table).__name__} does not"
+            )
+        table = pa.table(table)
+    return list(table.to_batches())
 
 
 def rows_of(batch: pyarrow.RecordBatch, topic: str | None) -> TopicRows:

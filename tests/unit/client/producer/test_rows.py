@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pandas
 import pyarrow as pa
 import pytest
 
@@ -12,7 +13,7 @@ from harness.scripted_cluster import NOTHING, Led, ScriptedCluster
 from harness.scripted_log import ScriptedLogs
 from penstock import Partitioner, ProducerInterceptor, errors
 from penstock.aio import Producer
-from penstock.client.producer.arrow_rows import rows_of
+from penstock.client.producer.arrow_rows import batches_of, rows_of
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -144,6 +145,15 @@ def test_rows_without_a_topic_are_refused() -> None:
         read({"value": [b""]}, None)
 
 
+def test_tables_of_other_libraries_are_taken() -> None:
+    frame = pandas.DataFrame({"key": ["a", "b"], "value": ["x", None], "partition": [1, 0]})
+    (batch,) = batches_of(frame)
+    assert [row._asdict() for row in iterate_rows(rows_of(batch, "orders").rows)] == [
+        {"topic": None, "key": b"a", "value": b"x", "headers": None, "partition": 1, "timestamp_ms": None},
+        {"topic": None, "key": b"b", "value": None, "headers": None, "partition": 0, "timestamp_ms": None},
+    ]
+
+
 # On their way
 
 
@@ -228,7 +238,7 @@ def test_nothing_is_sent_of_a_table_with_a_row_that_cannot_be(world: World) -> N
             await producer.send_arrow(rows, topic="orders")
         with pytest.raises(errors.BadArgument, match="row 2: its topic has no such partition"):
             await producer.send_arrow(table(3, partition=[0, 1, 2]), topic="orders")
-        with pytest.raises(errors.BadArgument, match="not dict"):
+        with pytest.raises(errors.BadArgument, match="dict does not"):
             await producer.send_arrow({"value": [b""]}, topic="orders")
         with pytest.raises(errors.BadArgument, match="a topic is text"):
             await producer.send_arrow(table(1), topic=b"orders")  # type: ignore[arg-type]
