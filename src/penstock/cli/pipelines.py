@@ -50,8 +50,8 @@ def run_pipeline(
     chosen = os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
     loading.check(Path(file))
     known_as = name or loading.name_of_file(Path(file))
-    registry.check_name(known_as)
     directory = registry.state_directory()
+    registry.require_free(directory, known_as)
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / f"{known_as}.log"
     log.write_bytes(b"")  # what an earlier run said has been read or never will be

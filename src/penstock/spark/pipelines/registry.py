@@ -137,6 +137,19 @@ def is_held(directory: Path, name: str) -> bool:
     return False
 
 
+def require_free(directory: Path, name: str) -> None:
+    """Refuse a name early that a running pipeline has; `Registration` makes sure of it."""
+    check_name(name)
+    if is_held(directory, name):
+        raise _already_running(name)
+
+
+def _already_running(name: str) -> AlreadyRunning:
+    return AlreadyRunning(
+        f"{name} runs already; `penstock pipeline stop {name}` stops it, --name names another"
+    )
+
+
 def check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise BadName(

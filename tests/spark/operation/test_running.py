@@ -1,0 +1,121 @@
+"""A pipeline as its user runs it: seen and stopped from elsewhere, going on where it was, failing with words."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.brokers import penstock_command, penstock_environment
+from penstock.testing.broker import Broker
+
+PROGRAM = Path(__file__).parent / "programs" / "pricing.py"
+END_SECONDS = 280.0
+
+pytestmark = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable": "true"})
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**penstock_environment(), "XDG_STATE_HOME": str(folder), "PATH": os.environ["PATH"]}
+
+
+def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*penstock_command(), *words],
+        capture_output=True,
+        text=True,
+        timeout=END_SECONDS,
+        env=environment(folder),
+    )
+
+
+def send(broker: Broker, *items: str) -> None:
+    with broker.producer() as producer:
+        for item in items:
+            producer.send("items", item, partition=0)
+
+
+def prices(broker: Broker) -> int:
+    with broker.consumer("prices", isolation_level="read_committed") as consumer:
+        return len(consumer.read(until="end").to_messages())
+
+
+def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
+    penstock: Broker, tmp_path: Path
+) -> None:
+    with penstock.admin() as admin:
+        admin.create_topic("prices", partitions=1)
+    send(penstock, *["valve"] * 20)
+    run = (
+        "pipeline",
+        "run",
+        str(PROGRAM),
+        "--brokers",
+        penstock.bootstrap_servers,
+        "--spark",
+        "local[2]",
+        "--json",
+    )
+
+    running = subprocess.Popen(
+        [*penstock_command(), *run], stdout=subprocess.PIPE, text=True, env=environment(tmp_path)
+    )
+    try:
+        assert running.stdout is not None
+        first = json.loads(running.stdout.readline())
+        assert (first["rows_in"], first["lag"], first["fraction"]) == (20, 0, 1.0)
+
+        (seen,) = json.loads(ask(tmp_path, "pipeline", "status", "pricing", "--json").stdout)
+        assert (seen["query"], seen["rows_in"]) == ("pricing", 20)
+        again = ask(tmp_path, *run)
+        assert again.returncode == 1
+        assert "pricing runs already" in again.stderr
+
+        stopped = ask(tmp_path, "pipeline", "stop", "pricing")
+        assert stopped.stdout == "pricing is stopped\n", stopped.stderr
+        end = json.loads(running.communicate(timeout=END_SECONDS)[0].splitlines()[-1])
+        assert (end["event"], end["state"], running.returncode) == ("end", "stopped", 0)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.communicate()
+    assert prices(penstock) == 20
+    assert ask(tmp_path, "pipeline", "list", "--json").stdout == "[]\n"
+
+    send(penstock, "bad")
+    failed = ask(tmp_path, *run)
+
+    assert failed.returncode == 1
+    expected = "ValueError: no price for it (it was reading items-0 from 20 to 21)"
+    assert f"penstock: pricing: the query pricing failed: {expected}" in failed.stderr
+    assert prices(penstock) == 20
+
+
+def test_a_cluster_says_where_it_is_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    cluster = subprocess.Popen(
+        [*penstock_command(), "spark", "cluster", "--workers", "1", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+    )
+    try:
+        assert cluster.stdout is not None
+        ready = json.loads(cluster.stdout.readline())
+        assert ready["url"].startswith("spark://127.0.0.1:")
+        parts = psutil.Process(cluster.pid).children(recursive=True)
+        assert len(parts) == 2  # a master and a worker
+
+        cluster.send_signal(signal.SIGTERM)
+        cluster.communicate(timeout=END_SECONDS)
+    finally:
+        if cluster.poll() is None:
+            cluster.kill()
+            cluster.communicate()
+
+    assert cluster.returncode == 0
+    assert not [part for part in parts if part.is_running()]
