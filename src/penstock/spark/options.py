@@ -161,7 +161,7 @@ OPTIONS: tuple[Option, ...] = (
         "partition.metadata.cache.ttl.ms", Use.READ, integer(-1), -1,
         "How long the list of partitions serves before it is asked for again; -1: for one batch.",
     ),
-    Option("penstock.transform", Use.READ, raw, None, "Internal: a pickled function that runs in reading tasks."),
+    Option("penstock.transform", Use.ANY, raw, None, "Internal: a pickled function that runs in the tasks."),
     # What keys and values are
     Option("valueFormat", Use.READ, choice(*FORMATS), "bytes", "How values are decoded."),
     Option("keyFormat", Use.READ, choice(*FORMATS), "bytes", "How keys are decoded."),

@@ -24,13 +24,13 @@ from pyspark.sql.types import StructType
 
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.sync import Producer
-from penstock.spark import clients
+from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
 from penstock.spark.sink import each_batch, protocol
 from penstock.spark.sink.decision import Done, Place, ids_of
 from penstock.spark.sink.each_batch import StreamBatch
-from penstock.spark.sink.rows import check_schema, records_of
+from penstock.spark.sink.rows import COLUMNS, check_schema, records_of
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of, run
 
 EXACTLY_ONCE = "exactly-once"
@@ -70,12 +70,21 @@ class RowWriter:
     topic: str | None
     columns: tuple[str, ...]
     prefix: str
+    transform: str | None = None
+    """What makes rows of what Spark has: the internal option `penstock.transform`."""
 
     @classmethod
     def of(cls, options: Options, schema: StructType) -> RowWriter:
         topic = options.get("topic")
         prefix = options.get("transactionalIdPrefix") or PREFIX
+        if options.is_set(transforms.OPTION):
+            columns = tuple(column.name for column in COLUMNS)
+            return cls(options.settings, topic, columns, prefix, options.get(transforms.OPTION))
         return cls(options.settings, topic, check_schema(schema, topic), prefix)
+
+    def taken(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows to be written."""
+        return iterator if self.transform is None else transforms.unpack(self.transform)(iterator)
 
     def send(self, producer: Producer, batch: pa.RecordBatch) -> None:
         producer.send_arrow(records_of(batch, self.columns), topic=self.topic)
@@ -84,7 +93,7 @@ class RowWriter:
         """At least once; how many rows there were."""
         rows = 0
         with clients.producer(PATIENCE | self.settings) as producer:
-            for batch in iterator:
+            for batch in self.taken(iterator):
                 self.send(producer, batch)
                 rows += batch.num_rows
             producer.flush()
@@ -102,7 +111,7 @@ class RowWriter:
         producer: Producer | None = None
         rows = 0
         try:
-            for batch in iterator:
+            for batch in self.taken(iterator):
                 if batch.num_rows:
                     producer = producer or connection.begin(transactional_id, is_two_phase=is_two_phase)
                     self.send(producer, batch)
@@ -251,7 +260,7 @@ def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Plac
     with connection_of(rows.settings) as connection:
         assignment = connection.assign(place)
         if assignment.is_written:
-            return assignment.done(None, sum(batch.num_rows for batch in iterator))
+            return assignment.done(None, sum(batch.num_rows for batch in rows.taken(iterator)))
         transaction, count = rows.write_transaction(
             iterator, place.transactional_id(rows.prefix), connection, is_two_phase=True
         )

@@ -31,10 +31,6 @@ SCHEMA = pyarrow.schema(
         ("partition", pyarrow.int32()),
     ]
 )
-SPARK_SCHEMA = (
-    "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>, "
-    "timestamp timestamp, partition int"
-)
 
 PartitionCount = Callable[[str], int]
 

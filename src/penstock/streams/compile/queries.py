@@ -66,15 +66,15 @@ def _read(
 
 
 def _write(cells: DataFrame, stage: Stage, program: Program, settings: AppSettings) -> DataStreamWriter:
-    rows = cells.mapInArrow(outputs.unpacked, outputs.SPARK_SCHEMA)
     options = {f"kafka.{name}": _text(value) for name, value in settings.client.items()}
     options |= {
         "includeHeaders": "true",
         "guarantee": "exactly-once" if settings.is_exactly_once else "at-least-once",
         "checkpointLocation": f"{settings.state_folder}/{stage.name}",
+        transforms.OPTION: transforms.pack(outputs.unpacked),
     }
     name = f"{program.application_id}-{stage.name}"
-    return rows.writeStream.format("penstock").outputMode("append").options(**options).queryName(name)
+    return cells.writeStream.format("penstock").outputMode("append").options(**options).queryName(name)
 
 
 def _names(stage: Stage, application_id: str) -> list[str]:
