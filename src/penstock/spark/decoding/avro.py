@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.client.serializers.libraries import need
 from penstock.client.serializers.registry import Registry, Schema
+from penstock.spark.decoding.avro_columns import Read, read_column, reader_of
 from penstock.spark.decoding.avro_types import Column, Parsed, column_of, parse
 from penstock.spark.decoding.base import Decoded, Decoder, all_bad, build_rows, read_rows
 from penstock.spark.decoding.framing import Framed, RegistryAt
@@ -40,8 +41,17 @@ class AvroDecoder(Decoder):
         return cls(_column(texts).data_type, texts)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
+        if self._read_column is not None and len(column):
+            values = read_column(self._read_column, column)
+            if values is not None:
+                return Decoded(values, [])
         values, bad = read_rows(column.to_pylist(), self._read)
         return build_rows(values, _column(self.texts).build, bad)
+
+    @cached_property
+    def _read_column(self) -> Read | None:
+        """How all rows are read at once; values of another schema are resolved one by one."""
+        return None if self.written_by else reader_of(_whole(self.texts), self.arrow_type)
 
     @cached_property
     def _read(self) -> Callable[[bytes], Any]:
@@ -91,7 +101,7 @@ class RegisteredAvroDecoder(Framed):
             _bare(written_by)
         except BadOption as error:
             return all_bad(len(bodies), self.arrow_type, f"schema {schema_id}: {error}", "ValueError")
-        same = written_by == self.texts
+        same = written_by == self.texts or _whole(written_by).schema == _whole(self.texts).schema
         decoded = AvroDecoder(self.data_type, self.texts, () if same else written_by).decode(bodies)
         if same or not decoded.bad:
             return decoded
@@ -115,4 +125,9 @@ def _bare(texts: tuple[str, ...]) -> Parsed:
 
 @lru_cache(PARSED_MAX)
 def _column(texts: tuple[str, ...]) -> Column:
-    return column_of(parse(texts, keep_logical=True))
+    return column_of(_whole(texts))
+
+
+@lru_cache(PARSED_MAX)
+def _whole(texts: tuple[str, ...]) -> Parsed:
+    return parse(texts, keep_logical=True)

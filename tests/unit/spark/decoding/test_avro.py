@@ -102,9 +102,13 @@ def as_python(value: Any) -> Any:
 def test_a_column_holds_what_was_written(orders: list[dict[str, Any] | None]) -> None:
     decoder = decoder_of(SCHEMA)
 
-    decoded = decoder.decode(column(*(None if order is None else write(SCHEMA, order) for order in orders)))
+    values = [None if order is None else write(SCHEMA, order) for order in orders]
+    decoded = decoder.decode(column(*values))
+    slowly = decoder.decode(column(*values, b"?"))
 
     assert decoded.bad == []
+    assert [bad.row for bad in slowly.bad] == [len(orders)]
+    assert decoded.values.equals(slowly.values[:-1])
     assert decoded.values.type == decoder.arrow_type
     assert decoded.values.to_pylist() == [None if order is None else as_python(order) for order in orders]
 
@@ -125,6 +129,52 @@ def test_damage_stays_in_its_row(orders: list[dict[str, Any]], data: st.DataObje
     for index, order in enumerate(orders):
         if index != row:
             assert decoded.values[index].as_py() == as_python(order)
+
+
+@settings(deadline=None, max_examples=300)
+@given(ORDERS, st.data())
+def test_what_is_read_across_is_read_alike_by_itself(order: dict[str, Any], data: st.DataObject) -> None:
+    value = bytearray(write(SCHEMA, order))
+    for _ in range(data.draw(st.integers(1, 3))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+
+    across = decoder_of(SCHEMA).decode(column(bytes(value)))
+    alone = decoder_of(SCHEMA).decode(column(bytes(value), b"?"))
+
+    across.values.validate(full=True)
+    assert str(across.values.to_pylist()) == str(alone.values.to_pylist()[:1])
+    assert across.bad == alone.bad[:-1]
+
+
+def test_numbers_of_all_sizes_are_read_across() -> None:
+    numbers = [0, -1, 63, -64, 64, 2**31, -(2**31) - 1, 2**62, 2**63 - 1, -(2**63)]
+    schema = {"type": "array", "items": "long"}
+
+    decoded = decoder_of(schema).decode(
+        column(*(write(schema, numbers[:count]) for count in range(len(numbers) + 1)))
+    )
+
+    assert decoded.bad == []
+    assert decoded.values.to_pylist() == [numbers[:count] for count in range(len(numbers) + 1)]
+
+
+def test_long_arrays_and_blocks_with_sizes_are_read() -> None:
+    schema = {"type": "array", "items": "int"}
+    blocks = b"\x03\x04\x02\x04" + b"\x02\x06" + b"\x00"  # two items with a size before them, then one
+
+    decoded = decoder_of(schema).decode(column(blocks, write(schema, list(range(1000)))))
+
+    assert decoded.bad == []
+    assert decoded.values.to_pylist() == [[1, 2, 3], list(range(1000))]
+    assert decoder_of(schema).decode(column(blocks)).values.to_pylist() == [[1, 2, 3]]
+
+
+def test_a_key_that_comes_twice_in_a_map_counts_once() -> None:
+    schema = {"type": "map", "values": "int"}
+
+    decoded = decoder_of(schema).decode(column(b"\x04\x02a\x02\x02a\x04\x00"))
+
+    assert decoded.values.to_pylist() == [[("a", 2)]]
 
 
 def test_spark_sees_the_types_of_its_own_avro_functions() -> None:
