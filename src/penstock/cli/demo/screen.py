@@ -80,7 +80,7 @@ class Screen:
 
 def panel_of(view: View) -> Panel:
     until = "Ctrl-C ends it" if view.seconds is None else f"ends after {view.seconds:.0f} s"
-    hint = Text(f"kcat -b 127.0.0.1:{view.port} -t {REVENUE_TOPIC} -C -o -5 -e", style="cyan")
+    hint = Text(f"penstock consume {REVENUE_TOPIC} -b 127.0.0.1:{view.port} --from -5", style="cyan")
     shown = Group(
         _figures_of(view), Text(), _windows_of(view), Text(), Text("watch it yourself:", style="dim"), hint
     )
@@ -96,7 +96,8 @@ def _figures_of(view: View) -> Table:
     table.add_row("orders in", f"{view.generated:,}", f"{rate:,.0f}/s  {_sparkline(view.rates)}")
     figures = view.figures
     if figures is None or figures.batch < 0:
-        table.add_row("pipeline", view.phase, ProgressBar(total=None, pulse=True, width=30))
+        at_what = view.phase if figures is None else "first batch"
+        table.add_row("pipeline", at_what, ProgressBar(total=None, pulse=True, width=30))
         return table
     bar: Any = ProgressBar(total=1.0, completed=figures.fraction or 0.0, width=30)
     table.add_row(
