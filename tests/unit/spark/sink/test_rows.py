@@ -1,0 +1,107 @@
+"""What columns rows must have, and which writer serves which guarantee; without a session."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from penstock.spark.errors import BadOption
+from penstock.spark.options import Options, Use
+from penstock.spark.sink.rows import BadRows, check_schema, records_of
+from penstock.spark.sink.writer import (
+    BatchWriter,
+    ExactlyOnceWriter,
+    StreamWriter,
+    TransactionalBatchWriter,
+    batch_writer,
+    stream_writer,
+)
+
+PAIR = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+VALUES = schema(value=BinaryType())
+
+
+def test_all_columns_of_a_record_are_taken_and_others_left_out() -> None:
+    given = schema(
+        offset=LongType(),
+        timestamp=TimestampType(),
+        value=StringType(),
+        key=BinaryType(),
+        headers=ArrayType(PAIR),
+        partition=IntegerType(),
+        topic=StringType(),
+    )
+
+    assert check_schema(given, None) == ("topic", "key", "value", "headers", "partition", "timestamp")
+
+
+def test_the_option_goes_before_the_column_topic() -> None:
+    assert check_schema(schema(topic=StringType(), value=StringType()), "out") == ("value",)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (schema(key=StringType()), "no column value"),
+        (schema(value=LongType()), "value must be string or binary, not bigint"),
+        (schema(value=StringType(), key=IntegerType()), "key must be string or binary, not int"),
+        (schema(value=StringType(), headers=ArrayType(StringType())), "headers must be array"),
+        (schema(value=StringType(), headers=StringType()), "headers must be array"),
+        (schema(value=StringType(), partition=LongType()), "partition must be int, not bigint"),
+        (schema(value=StringType(), timestamp=TimestampNTZType()), "timestamp must be timestamp"),
+        (schema(value=StringType(), topic=BinaryType()), "topic must be string, not binary"),
+    ],
+)
+def test_what_cannot_become_records_is_refused(given: StructType, words: str) -> None:
+    with pytest.raises(BadRows, match=words):
+        check_schema(given, "out")
+
+
+def test_rows_without_a_topic_are_refused() -> None:
+    with pytest.raises(BadOption, match="option topic"):
+        check_schema(VALUES, None)
+    batch = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": ["a", None]})
+    with pytest.raises(BadRows, match="no topic"):
+        records_of(batch, ("topic", "value"))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "of_batches", "of_streams"),
+    [
+        (None, BatchWriter, ExactlyOnceWriter),
+        ("exactly-once", TransactionalBatchWriter, ExactlyOnceWriter),
+        ("at-least-once", BatchWriter, StreamWriter),
+    ],
+)
+def test_a_guarantee_has_its_writer(guarantee: str | None, of_batches: type, of_streams: type) -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
+    if guarantee is not None:
+        given["guarantee"] = guarantee
+
+    assert type(batch_writer(Options.read(given, Use.BATCH_WRITE), VALUES, False)) is of_batches
+    assert type(stream_writer(Options.read(given, Use.STREAM_WRITE), VALUES, True)) is of_streams
+
+
+def test_a_topic_is_not_overwritten() -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
+
+    with pytest.raises(BadOption, match="append"):
+        batch_writer(Options.read(given, Use.BATCH_WRITE), VALUES, True)
