@@ -95,9 +95,11 @@ def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) ->
 
 def _run(run: Run, registration: Registration, ending: Ending, output: Output) -> None:
     name, entry = registration.entry.name, registration.entry
+    if ending.is_asked:
+        say(f"{name}: stopped before it began")
+        return
     try:
-        if not ending.is_asked:
-            run.start()
+        run.start()
         entry.state = "running"
         _watch(run, registration, ending, output)
         if ending.is_asked:
