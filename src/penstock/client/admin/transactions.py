@@ -12,7 +12,7 @@ from penstock.client.admin.calls import AdminCalls, Call, Newest
 from penstock.client.admin.outcome import Answers, only
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import CoordinatorKind
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.prepared import Outcome, PreparedTransaction
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 
@@ -73,15 +73,6 @@ class ProducerState:
 class FencedProducer:
     producer_id: int
     producer_epoch: int
-
-
-class Outcome(enum.Enum):
-    """What became of a prepared transaction."""
-
-    COMMITTED = enum.auto()
-    ABORTED = enum.auto()
-    EMPTY = enum.auto()
-    UNKNOWN = enum.auto()
 
 
 REPLACED = frozenset(

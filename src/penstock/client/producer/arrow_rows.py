@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     AnyTable = pyarrow.RecordBatch | pyarrow.Table
 
 SENT = ("topic", "key", "value", "headers", "partition", "timestamp")
-READ_ONLY = frozenset({"offset", "timestampType"})
+READ_ONLY = frozenset({"offset", "timestampType", "timestamp_type"})
 """Of tables that were read from a log: they have no place in a record that is sent."""
 
 

@@ -6,6 +6,7 @@ from any process (`Admin.complete_transaction`), after the producer that wrote i
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -20,6 +21,15 @@ class RecordPlace(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+class Outcome(enum.Enum):
+    """What became of a prepared transaction."""
+
+    COMMITTED = enum.auto()
+    ABORTED = enum.auto()
+    EMPTY = enum.auto()
+    UNKNOWN = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from penstock.client import errors
 from penstock.client.admin.outcome import Answers
 from penstock.client.admin.transactions import (
     FencedProducer,
-    Outcome,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -19,7 +18,7 @@ from penstock.client.admin.transactions import (
 from penstock.client.admin.wire.reading import answer, by_topic, check, known
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import PenstockError
-from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.client.producer.prepared import Outcome, PreparedTransaction, RecordPlace
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
