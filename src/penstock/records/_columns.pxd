@@ -41,6 +41,7 @@ cdef class ColumnBuilder:
     cdef Memory header_offsets
     cdef Bytes header_name
     cdef Bytes header_value
+    cdef list append_time_runs
 
     cdef int append_at(
         self,
@@ -52,6 +53,7 @@ cdef class ColumnBuilder:
         object limit_bytes,
     ) except -1
     cdef int append_records(self, Walk* walk, Py_ssize_t position) except -1
+    cdef int note_append_time(self, Py_ssize_t first_row) except -1
     cdef int append_plain(self, Walk* walk, bint is_long) except -1
     cdef int append_record(self, Walk* walk, RawRecord* record) except -1
     cdef int append_headers(self, RawRecord* record, const uint8_t* end) except -1

@@ -99,6 +99,7 @@ cdef class ColumnBuilder:
         self.header_offsets = Memory(allocate)
         self.header_name = Bytes()
         self.header_value = Bytes()
+        self.append_time_runs = []
 
     def append(
         self,
@@ -156,6 +157,7 @@ cdef class ColumnBuilder:
     cdef int append_records(self, Walk* walk, Py_ssize_t position) except -1:
         cdef RawRecord record
         cdef Py_ssize_t size = walk.end - walk.at
+        cdef Py_ssize_t first_row = self.row_count
         self.reserve(records_max(walk.count, size), size)
         self.append_plain(walk, size > LONG_WALK_BYTES)
         while walk.index < walk.count:  # one had headers, and so will those after it; or one is malformed
@@ -165,6 +167,15 @@ cdef class ColumnBuilder:
             walk.index += 1
         if walk.at is not walk.end:
             raise InvalidBatch(f"the batch at {position} holds more than its {walk.count} records")
+        if walk.is_append_time and self.row_count > first_row:
+            self.note_append_time(first_row)
+        return 0
+
+    cdef int note_append_time(self, Py_ssize_t first_row) except -1:
+        cdef Py_ssize_t count = len(self.append_time_runs)
+        if count and self.append_time_runs[count - 1][1] == first_row:  # -1 would be taken at its word here
+            first_row = self.append_time_runs.pop()[0]
+        self.append_time_runs.append((first_row, self.row_count))
         return 0
 
     cdef int append_plain(self, Walk* walk, bint is_long) except -1:
@@ -276,8 +287,10 @@ cdef class ColumnBuilder:
             self.header_offsets.take((rows + 1) * 4) if lists_headers else bytearray(4),
             self.header_name.take(self.header_count),
             self.header_value.take(self.header_count),
+            tuple(self.append_time_runs),
         )
         self.row_count = self.header_count = 0
+        self.append_time_runs.clear()
         return columns
 
 

@@ -52,6 +52,8 @@ class Columns(NamedTuple):
     header_offsets: Buffer
     header_name: BytesColumn
     header_value: BytesColumn
+    append_time_runs: tuple[tuple[int, int], ...] = ()
+    """Rows, from the first to before the second, whose time is the broker's; the others have their producers'."""
 
 
 class ColumnBuilder:
@@ -74,6 +76,7 @@ class ColumnBuilder:
         self._header_offsets = bytearray(4)
         self._header_name = _Bytes()
         self._header_value = _Bytes()
+        self._append_time_runs: list[tuple[int, int]] = []
 
     def append(
         self,
@@ -91,6 +94,7 @@ class ColumnBuilder:
         header = read_header(view, position)
         payload = read_payload(view, position, limit_bytes=limit_bytes)
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        first_row = self.row_count
         for record in parse_records(payload, header.record_count, position):
             offset = wrap_int64(header.base_offset + record.offset_delta)
             if not first_offset <= offset < end_offset:
@@ -110,6 +114,14 @@ class ColumnBuilder:
             elif self.header_format == RAW_HEADERS:
                 self._raw_headers.append(record.raw_headers if record.headers else None)
             self.row_count += 1
+        if is_append_time and self.row_count > first_row:
+            self._note_append_time(first_row)
+
+    def _note_append_time(self, first_row: int) -> None:
+        runs = self._append_time_runs
+        if runs and runs[-1][1] == first_row:
+            first_row, _ = runs.pop()
+        runs.append((first_row, self.row_count))
 
     def take(self) -> Columns:
         columns = Columns(
@@ -123,6 +135,7 @@ class ColumnBuilder:
             header_offsets=self._header_offsets,
             header_name=self._header_name.column(),
             header_value=self._header_value.column(),
+            append_time_runs=tuple(self._append_time_runs),
         )
         self._start()
         return columns

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.records import kernel
-from penstock.records.batch import BatchHeader, Buffer
+from penstock.records.batch import BatchHeader, Buffer, TimestampType
 from penstock.records.column_twin import (
     LISTED_HEADERS,
     NO_HEADERS,
@@ -106,8 +106,10 @@ def _pieces(batch: pyarrow.RecordBatch, rows_max: int) -> Iterator[pyarrow.Recor
 
 
 @cache
-def column_schema(headers: HeaderColumn = HeaderColumn.LIST) -> pyarrow.Schema:
-    """The schema of what `decode_columns` returns."""
+def column_schema(
+    headers: HeaderColumn = HeaderColumn.LIST, *, timestamp_types: bool = False
+) -> pyarrow.Schema:
+    """The schema of what `decode_columns` returns; with the kinds of times, if they are wanted, at the end."""
     import pyarrow as pa
 
     fields = [
@@ -121,6 +123,8 @@ def column_schema(headers: HeaderColumn = HeaderColumn.LIST) -> pyarrow.Schema:
         fields.append(pa.field("headers", pa.list_(pair)))
     elif headers is HeaderColumn.RAW:
         fields.append(pa.field("headers", pa.binary()))
+    if timestamp_types:
+        fields.append(pa.field("timestamp_type", pa.int32(), nullable=False))
     return pa.schema(fields)
 
 
@@ -131,11 +135,13 @@ def column_builder(headers: HeaderColumn) -> kernel.ColumnBuilder:
     return kernel.ColumnBuilder(headers, partial(pa.allocate_buffer, resizable=True))
 
 
-def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch:
+def record_batch(
+    columns: Columns, headers: HeaderColumn, *, timestamp_types: bool = False
+) -> pyarrow.RecordBatch:
     """What a `ColumnBuilder` collected, as Arrow has it; nothing is copied."""
     import pyarrow as pa
 
-    schema = column_schema(headers)
+    schema = column_schema(headers, timestamp_types=timestamp_types)
     rows = columns.row_count
     arrays = [
         _numbers(schema.field("offset").type, rows, columns.offset),
@@ -157,7 +163,27 @@ def record_batch(columns: Columns, headers: HeaderColumn) -> pyarrow.RecordBatch
         )
         offsets = _buffer(columns.header_offsets)
         arrays.append(pa.Array.from_buffers(list_type, rows, [None, offsets], 0, children=[pairs]))
+    if timestamp_types:
+        arrays.append(_timestamp_types(rows, columns.append_time_runs))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _timestamp_types(rows: int, append_time_runs: tuple[tuple[int, int], ...]) -> Any:
+    """Kafka's numbers for whose a time is: 0 the producer's, 1 the broker's. Nearly always it is one for all rows."""
+    import pyarrow as pa
+
+    def same(kind: TimestampType, count: int) -> Any:
+        return pa.repeat(pa.scalar(int(kind), pa.int32()), count)
+
+    pieces, at = [], 0
+    for first, end in append_time_runs:
+        pieces += [
+            same(TimestampType.CREATE_TIME, first - at),
+            same(TimestampType.LOG_APPEND_TIME, end - first),
+        ]
+        at = end
+    pieces.append(same(TimestampType.CREATE_TIME, rows - at))
+    return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
 
 
 def _numbers(kind: Any, rows: int, column: NumberColumn) -> Any:

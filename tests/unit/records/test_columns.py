@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.column_twin import microseconds
-from penstock.records.columns import HeaderColumn, column_schema, decode_columns, iterate_columns
+from penstock.records.columns import (
+    HeaderColumn,
+    column_builder,
+    column_schema,
+    decode_columns,
+    iterate_columns,
+    record_batch,
+)
 from penstock.records.errors import CorruptBatch, TooLarge
 from strategies.records import BLOBS, CODECS, HEADERS
 
@@ -115,6 +122,24 @@ def test_append_time_is_every_records_time() -> None:
 
     assert len(set(times)) == 1
     assert times[0].microsecond == 125_000
+
+
+def test_whose_a_time_is_can_be_told_of_every_row() -> None:
+    brokers, producers = (
+        kernel.build_batch(RECORDS, timestamp_type=kind)
+        for kind in (TimestampType.LOG_APPEND_TIME, TimestampType.CREATE_TIME)
+    )
+    for batches in ([producers], [brokers, brokers], [producers, brokers, brokers, producers, brokers]):
+        builder = column_builder(HeaderColumn.NONE)
+        for batch in batches:
+            builder.append(batch)
+
+        table = record_batch(builder.take(), HeaderColumn.NONE, timestamp_types=True)
+
+        table.validate(full=True)
+        assert table.schema == column_schema(HeaderColumn.NONE, timestamp_types=True)
+        expected = [int(batch is brokers) for batch in batches for _ in RECORDS]
+        assert table.column("timestamp_type").to_pylist() == expected
 
 
 def test_damage_is_found() -> None:

@@ -410,7 +410,13 @@ class ConsumerCore:
         return self._learner.is_done
 
     async def begin_read(
-        self, bounds: Bounds, deadline_ms: int, *, limit: int | None, with_headers: bool
+        self,
+        bounds: Bounds,
+        deadline_ms: int,
+        *,
+        limit: int | None,
+        with_headers: bool,
+        with_timestamp_types: bool = False,
     ) -> ReadPlan:
         """Find where each partition stands and where it ends."""
         wanted = self.positions.partitions if bounds.offsets is None else bounds.offsets
@@ -425,7 +431,13 @@ class ConsumerCore:
             )
         if not self.settings.is_set("max.partition.fetch.bytes"):
             self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
-        plan = ReadPlan(self.positions, ends, limit=limit, with_headers=with_headers)
+        plan = ReadPlan(
+            self.positions,
+            ends,
+            limit=limit,
+            with_headers=with_headers,
+            with_timestamp_types=with_timestamp_types,
+        )
         self._progressed()
         return plan
 

@@ -68,11 +68,13 @@ class ReadPlan:
         *,
         limit: int | None = None,
         with_headers: bool = True,
+        with_timestamp_types: bool = False,
     ) -> None:
         self._positions = positions
         self._ends = dict(ends)
         self._left = limit
         self._headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
+        self._timestamp_types = with_timestamp_types
         self._topics = sorted({partition.topic for partition in ends})
         self._dictionary: Any = None
         self._places: dict[TopicPartition, tuple[Any, Any]] = {}
@@ -118,7 +120,7 @@ class ReadPlan:
         fetched.records.fill(builder, end_offset=end, rows_max=rows_max)
         if not builder.row_count:
             return None
-        batch = record_batch(builder.take(), self._headers)
+        batch = record_batch(builder.take(), self._headers, timestamp_types=self._timestamp_types)
         if self._left is not None:
             if batch.num_rows > self._left:
                 self.rewind = partition, batch.column("offset")[self._left].as_py()
@@ -147,7 +149,8 @@ class ReadPlan:
 
     @property
     def schema(self) -> pyarrow.Schema:
-        return read_schema(with_headers=self._headers is HeaderColumn.LIST)
+        with_headers = self._headers is HeaderColumn.LIST
+        return read_schema(with_headers=with_headers, with_timestamp_types=self._timestamp_types)
 
     def _with_place(self, batch: pyarrow.RecordBatch, partition: TopicPartition) -> pyarrow.RecordBatch:
         import pyarrow as pa
@@ -166,14 +169,15 @@ class ReadPlan:
 
 
 @cache
-def read_schema(*, with_headers: bool = True) -> pyarrow.Schema:
-    """The columns of a read: topic, partition, offset, timestamp, key, value, and headers if wanted."""
+def read_schema(*, with_headers: bool = True, with_timestamp_types: bool = False) -> pyarrow.Schema:
+    """The columns of a read: topic, partition, offset, timestamp, key and value; headers and timestamp_type if wanted."""
     pa = need("pyarrow", extra="arrow")
     place = [
         pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
     ]
-    return pa.schema([*place, *column_schema(HeaderColumn.LIST if with_headers else HeaderColumn.NONE)])
+    headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
+    return pa.schema([*place, *column_schema(headers, timestamp_types=with_timestamp_types)])
 
 
 def table_of(batches: list[pyarrow.RecordBatch], schema: pyarrow.Schema) -> pyarrow.Table:

@@ -20,9 +20,12 @@ Parts = TypeVar("Parts", bound=Iterator[Any] | AsyncIterator[Any])
 
 
 class _ReadOnce(Generic[Parts]):
-    def __init__(self, run: Callable[[Make], Parts], with_headers: bool) -> None:
+    def __init__(
+        self, run: Callable[[Make], Parts], with_headers: bool, with_timestamp_types: bool = False
+    ) -> None:
         self._run: Callable[[Make], Parts] | None = run
         self._with_headers = with_headers
+        self._with_timestamp_types = with_timestamp_types
 
     def _begin(self, make: Make) -> Parts:
         run, self._run = self._run, None
@@ -31,7 +34,8 @@ class _ReadOnce(Generic[Parts]):
         return run(make)
 
     def _table(self, batches: list[pyarrow.RecordBatch]) -> pyarrow.Table:
-        return table_of(batches, read_schema(with_headers=self._with_headers))
+        schema = read_schema(with_headers=self._with_headers, with_timestamp_types=self._with_timestamp_types)
+        return table_of(batches, schema)
 
 
 class Reading(_ReadOnce[Iterator[Any]]):

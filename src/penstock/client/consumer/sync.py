@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -29,7 +30,7 @@ from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
-from penstock.client.consumer.read import Bounds, Make, ReadPlan, Until, bounds_of
+from penstock.client.consumer.read import Make, ReadPlan, Until, bounds_of
 from penstock.client.consumer.reading import Reading
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, shown, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
@@ -162,27 +163,31 @@ class Consumer:
         *,
         limit: int | None = None,
         headers: bool = True,
+        timestamp_types: bool = False,
         timeout: float | None = None,
     ) -> Reading:
         """What there is from the positions on, up to a bound, as columns or messages. It is read when it is used;
-        `TimedOut` where nothing comes for `timeout` seconds, or `default.api.timeout.ms`."""
+        `TimedOut` where nothing comes for `timeout` seconds, or `default.api.timeout.ms`. Columns have `headers` and,
+        with `timestamp_types`, whose the times are: 0 for producers', 1 for brokers'."""
         limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
         patience_s = self._core.client.api_timeout_ms / 1000 if timeout is None else seconds(timeout)
-        return Reading(lambda make: self._read(bounds, limit, headers, patience_s, make), headers)
+        begin = partial(
+            self._core.begin_read,
+            bounds,
+            limit=limit,
+            with_headers=headers,
+            with_timestamp_types=timestamp_types,
+        )
+        return Reading(lambda make: self._read(begin, patience_s, make), headers, timestamp_types)
 
     def _read(
-        self, bounds: Bounds, limit: int | None, with_headers: bool, patience_s: float, make: Make
+        self, begin: Callable[[int], Coroutine[Any, Any, ReadPlan]], patience_s: float, make: Make
     ) -> Generator[Any, None, None]:
         core = self._core
         with self._in_use():
             self._until_assigned(patience_s)
-            plan: ReadPlan = self._call_until(
-                lambda deadline_ms: core.begin_read(
-                    bounds, deadline_ms, limit=limit, with_headers=with_headers
-                ),
-                patience_s,
-            )
+            plan = self._call_until(begin, patience_s)
         try:
             while (made := self._read_some(plan, make, patience_s)) is not None:
                 yield made

@@ -107,6 +107,16 @@ def test_headers_may_be_left_out(positions: Positions) -> None:
     assert batch.schema == read_schema(with_headers=False) == plan.schema
 
 
+def test_whose_times_are_is_told_if_it_is_asked(positions: Positions) -> None:
+    plan = ReadPlan(positions, {P0: 5}, with_headers=False, with_timestamp_types=True)
+
+    batch = plan.columns(fetched(positions, P0, [0, 1]))
+
+    assert batch is not None
+    assert batch.column("timestamp_type").to_pylist() == [0, 0]
+    assert batch.schema == read_schema(with_headers=False, with_timestamp_types=True) == plan.schema
+
+
 def test_a_limit_ends_the_read_and_tells_where_to_go_on(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 100}, limit=2)
 
