@@ -92,7 +92,6 @@ class ArrowColumns:
         self._values = {
             "topic": pa.scalar(partition.topic),
             "partition": pa.scalar(partition.partition, pa.int32()),
-            "timestampType": pa.scalar(0, pa.int32()),
         }
         self._same: dict[str, pa.Array] = {}
 
@@ -104,6 +103,8 @@ class ArrowColumns:
     def _column(self, name: str, read: pa.RecordBatch) -> pa.Array:
         if name in self._values:
             return self._same_in_all(name, read.num_rows)
+        if name == "timestampType":
+            return read.column("timestamp_type")
         column = read.column(name)
         if name == "headers":
             return _headers(column)

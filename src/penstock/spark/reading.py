@@ -87,7 +87,13 @@ class RangeReader:
         consumer.assign([partition])
         consumer.seek(partition, rest.start)
         timeout = min(QUIET_S, self._patience_s)
-        return iter(consumer.read({partition: rest.end}, headers="headers" in self._names, timeout=timeout))
+        reading = consumer.read(
+            {partition: rest.end},
+            headers="headers" in self._names,
+            timestamp_types="timestampType" in self._names,
+            timeout=timeout,
+        )
+        return iter(reading)
 
     def _rest_after(self, error: errors.PenstockError, rest: Range, *, is_patient: bool) -> Range:
         """What is left to read after an error; nothing where all the rest is lost."""

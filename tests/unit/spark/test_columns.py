@@ -29,8 +29,9 @@ def read(*headers: list[dict[str, object]], timestamps: list[int | None] | None 
         "key": [None] * rows,
         "value": [b"v"] * rows,
         "headers": list(headers),
+        "timestamp_type": [1] * rows,
     }
-    schema = read_schema()
+    schema = read_schema(with_timestamp_types=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(columns[field.name], field.type) for field in schema], schema=schema
     )
