@@ -170,7 +170,7 @@ class ReadPlan:
 
 @cache
 def read_schema(*, with_headers: bool = True, with_timestamp_types: bool = False) -> pyarrow.Schema:
-    """The columns of a read: topic, partition, offset, timestamp, key and value; headers and timestamp_type if wanted."""
+    """The columns of a read: topic, partition, offset, timestamp, key, value; headers and timestamp_type if wanted."""
     pa = need("pyarrow", extra="arrow")
     place = [
         pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
