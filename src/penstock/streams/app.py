@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.client.errors import IllegalState, PenstockError
-from penstock.streams.compile.cut import cut
+from penstock.streams.compile.cut import cut, feeds
 from penstock.streams.compile.tasks import Program
 from penstock.streams.dsl.builder import Builder
 from penstock.streams.dsl.graph import State
@@ -27,13 +28,14 @@ from penstock.streams.settings import AppSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from penstock.streams.compile.queries import Compiled
 
 LOOK_SECONDS = 0.2  # how often it is seen whether a query has failed or a signal has come
-ROUNDS_MAX = (
-    10_000  # of `until="end"`: a topology that feeds itself for ever should not run for ever in silence
-)
+STOP_LOOK_SECONDS = 0.02
+BATCH_SECONDS = 60.0  # how long a batch at hand may go on before a stop cancels it
+ROUNDS_MAX = 10_000  # of `until="end"`: what feeds itself for ever should not do so in silence
 
 
 class AppFailed(PenstockError):
@@ -55,6 +57,7 @@ class App(Builder):
         self.settings = AppSettings.of(name, brokers, settings, options)
         self._running: Running | None = None
         self._states: dict[str, State[Any, Any]] = {}
+        self._spark: SparkSession | None = None
 
     @property
     def name(self) -> str:
@@ -105,6 +108,7 @@ class App(Builder):
         parts = cut(self.topology)
         counts = topics.prepare(self.topology, parts, self.settings)
         session = penstock.spark.session(self.name) if spark is None else penstock.spark.register(spark)
+        self._spark = session
         settings = self.settings
         program = Program(
             settings.application_id,
@@ -119,28 +123,56 @@ class App(Builder):
 
     def _begin(self, compiled: Compiled) -> StreamingQuery:
         interval_ms = self.settings.get("commit.interval.ms")
-        return compiled.writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
+        return self._started(compiled.writer.trigger(processingTime=f"{interval_ms} milliseconds"))
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        """A query takes a copy of its session's settings when it starts; the session keeps its own."""
+        from penstock.spark.settings import ROCKSDB
+
+        assert self._spark is not None
+        wanted = {
+            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # the only one for transformWithState
+            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        }
+        if threads := self.settings.get("num.stream.threads"):
+            wanted["spark.sql.shuffle.partitions"] = str(threads)
+        before = {name: self._spark.conf.get(name, None) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                self._spark.conf.set(name, value)
+            return writer.start()
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    self._spark.conf.unset(name)
+                else:
+                    self._spark.conf.set(name, old)
 
     def _run_to_the_end(self, spark: SparkSession | None) -> None:
-        """One stage after another, again and again until none of them finds anything."""
+        """One stage after another, and again those that read what another one has written."""
         stages = self._compiled(spark)
-        moved = True
+        waiting = list(stages)
         for _ in range(ROUNDS_MAX):
-            if not moved:
+            if not waiting:
                 return
-            moved = False
-            for compiled in stages:
-                query = compiled.writer.trigger(availableNow=True).start()
-                self._running = Running(self.name, [query])
-                try:
-                    query.awaitTermination()
-                except Exception as error:
-                    raise _failure(self.name, query, error) from error
-                finally:
-                    query.stop()
-                    self._running = None
-                moved = moved or any(progress["numInputRows"] for progress in query.recentProgress)
+            compiled = waiting.pop(0)
+            if self._run_once(compiled):
+                behind = [other for other in stages if feeds(compiled.stage, other.stage, self.name)]
+                waiting += [other for other in behind if other not in waiting]
         raise IllegalState(f"{self.name} feeds itself and comes to no end")
+
+    def _run_once(self, compiled: Compiled) -> bool:
+        """All that is there now; whether there was anything."""
+        query = self._started(compiled.writer.trigger(availableNow=True))
+        self._running = Running(self.name, [query])
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            raise _failure(self.name, query, error) from error
+        finally:
+            query.stop()
+            self._running = None
+        return any(progress["numInputRows"] for progress in query.recentProgress)
 
 
 class Running:
@@ -165,9 +197,25 @@ class Running:
                 self.stop()
                 raise _failure(self.name, query, error) from error
 
-    def stop(self) -> None:
-        for query in self.queries:
-            query.stop()
+    def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
+        """End the queries after the batch that each is at, which may take so long."""
+        deadline = time.monotonic() + batch_seconds
+        batches = {query: _batch(query) for query in self.queries}
+        waiting = list(self.queries)
+        while waiting:
+            for query in list(waiting):
+                is_late = time.monotonic() > deadline
+                is_idle = not query.isActive or not query.status["isTriggerActive"]
+                if is_late or is_idle or _batch(query) > batches[query]:
+                    query.stop()
+                    waiting.remove(query)
+            if waiting:
+                time.sleep(STOP_LOOK_SECONDS)
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def _failure(name: str, query: StreamingQuery, error: BaseException) -> AppFailed:

@@ -16,6 +16,7 @@ Invariant: all inputs of a stateful operator end in one domain.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from penstock.streams.topology import (
     Node,
     Process,
     Repartition,
+    Sink,
     Source,
     TableAggregate,
     Topology,
@@ -133,6 +135,22 @@ class Cut:
 
 def cut(topology: Topology) -> Cut:
     return _Cutting(topology).run()
+
+
+def feeds(stage: Stage, other: Stage, application_id: str) -> bool:
+    """Whether another one (or it itself) reads what a stage writes; a sink whose topic is a function may feed any."""
+    written: set[str] = set()
+    for place in stage.reading + stage.domains:
+        written |= {f"{application_id}-{c.topic}" for found in place.crossings.values() for c in found}
+        for node in place.nodes:
+            if isinstance(node, Sink):
+                if not isinstance(node.topic, str):
+                    return True
+                written.add(node.topic)
+    read = {f"{application_id}-{topic}" for topic in other.internal_topics}
+    read |= {topic for source in other.sources for topic in source.topics}
+    patterns = [source.pattern for source in other.sources if source.pattern is not None]
+    return bool(read & written) or any(re.fullmatch(p, topic) for p in patterns for topic in written)
 
 
 class _Cutting:
