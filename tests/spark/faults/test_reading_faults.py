@@ -1,0 +1,133 @@
+"""What befalls a task in the midst of its range: each record comes once, or its loss is told."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+import pytest
+
+from penstock import TopicPartition
+from penstock.spark.decoding.poison import Decoding, decoders_of
+from penstock.spark.errors import DataLost
+from penstock.spark.options import Options, Use
+from penstock.spark.plan import Range
+from penstock.spark.reading import RangeReader
+from penstock.testing import Broker
+
+ZERO = TopicPartition("orders", 0)
+ROWS = 60_000  # of several fetches
+
+
+def options(broker: Broker, **said: str) -> Options:
+    # Small fetches, so that there is a midst.
+    settings = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "kafka.max.partition.fetch.bytes": "65536",
+    }
+    return Options.read(
+        {**settings, "subscribe": "orders", "kafkaConsumer.pollTimeoutMs": "60000", **said}, Use.READ
+    )
+
+
+def fill(broker: Broker) -> None:
+    broker.admin().create_topic("orders", partitions=1, config={"segment.bytes": 1 << 20})
+    table = pa.table({"value": pa.array([b"%050d" % number for number in range(ROWS)], pa.binary())})
+    with broker.producer(batch_size=20_000) as producer:
+        producer.send_arrow(table, topic="orders")
+
+
+def offsets_of(batch: pa.RecordBatch) -> list[int]:
+    offsets: list[int] = batch.column("offset").to_pylist()
+    return offsets
+
+
+def test_a_broker_that_dies_in_the_midst_and_comes_back_costs_no_record(penstock: Broker) -> None:
+    fill(penstock)
+    reading = RangeReader(options(penstock), ("offset", "value")).read(Range(ZERO, 0, ROWS))
+
+    seen = offsets_of(next(reading))
+    penstock.kill()
+    penstock.start()
+    for batch in reading:
+        seen += offsets_of(batch)
+
+    assert len(seen) == ROWS
+    assert seen == list(range(ROWS))
+
+
+def test_connections_and_leaders_that_are_lost_cost_no_record(penstock: Broker) -> None:
+    fill(penstock)
+    penstock.faults.drop_response("Fetch", times=2)
+    penstock.faults.fail("Fetch", "NOT_LEADER", times=1)
+    penstock.faults.fail("Fetch", "UNKNOWN_LEADER_EPOCH", times=1)
+
+    seen = [
+        offset
+        for batch in RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 7, ROWS))
+        for offset in offsets_of(batch)
+    ]
+
+    assert seen == list(range(7, ROWS))
+    assert penstock.faults.pending == []
+
+
+def test_records_that_go_in_the_midst_are_a_loss_with_their_offsets(
+    penstock: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(penstock)
+    penstock.admin().delete_records({ZERO: 50_000})
+
+    with pytest.raises(DataLost, match=r"offsets \[10, 50000\) of orders-0 cannot be read"):
+        list(RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 10, ROWS)))
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        tolerant = RangeReader(options(penstock, failOnDataLoss="false"), ("offset",))
+        seen = [offset for batch in tolerant.read(Range(ZERO, 10, ROWS)) for offset in offsets_of(batch)]
+
+    assert seen == list(range(50_000, ROWS))
+    assert "offsets [10, 50000) of orders-0" in caplog.text
+
+
+@pytest.mark.penstock(settings={"auto.create.topics.enable": False})
+def test_a_topic_that_goes_in_the_midst_is_a_loss(penstock: Broker) -> None:
+    fill(penstock)
+    reading = RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS))
+    next(reading)
+    penstock.admin().delete_topic("orders")
+
+    with pytest.raises(DataLost, match=rf"\[\d+, {ROWS}\) of orders-0 cannot be read: the partition is gone"):
+        list(reading)
+
+
+def test_dead_letters_of_a_repeated_task_are_not_sent_again(penstock: Broker) -> None:
+    penstock.admin().create_topic("orders", partitions=1)
+    with penstock.producer() as producer:
+        for value in (b"a", b"\xff", b"b", b"\xfe"):
+            producer.send("orders", value)
+    said = options(penstock, valueFormat="string", deadLetterTopic="dead", groupId="test")
+
+    def read(end: int) -> list[str]:
+        decoding = Decoding(said, ("value",), decoders_of(said))
+        batches = RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, end))
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+    assert read(3) == ["a", "b"]  # and then the task died, say
+    assert read(4) == ["a", "b"]
+    assert read(4) == ["a", "b"]
+
+    with penstock.consumer("dead") as consumer:
+        letters = consumer.read(until="end").to_messages()
+    assert [letter.value for letter in letters] == [b"\xff", b"\xfe"]
+    assert [dict(letter.headers)["__connect.errors.offset"] for letter in letters] == [b"1", b"3"]
+
+
+def test_dead_letters_that_cannot_be_delivered_fail_the_task(penstock: Broker) -> None:
+    penstock.admin().create_topic("orders", partitions=1)
+    penstock.admin().create_topic("dead", partitions=1, config={"max.message.bytes": 100})
+    with penstock.producer() as producer:
+        producer.send("orders", b"\xff" * 200)
+    said = options(penstock, valueFormat="string", deadLetterTopic="dead")
+    decoding = Decoding(said, ("value",), decoders_of(said))
+
+    with pytest.raises(Exception, match="dead"):
+        list(RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, 1)))
