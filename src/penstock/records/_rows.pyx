@@ -269,19 +269,21 @@ cdef class RowAppender:
 
     cdef int note(self, Py_ssize_t row, PartitionQueue queue, ProducerBatch batch) except -1:
         """The row is the batch's last."""
+        cdef int32_t index = batch.count - 1
         cdef Span span = queue.span
         if (
             span is not None
             and span.owner is self.spans
             and span.batch is batch
-            and span.first + span.count == batch.count - 1
+            and span.first + span.count == index
         ):
             span.count += 1
         else:
+            # Making an object may start the garbage collector, and another thread append; the index is known by then.
             span = Span.__new__(Span)
             span.owner = self.spans
             span.batch = batch
-            span.first = batch.count - 1
+            span.first = index
             span.count = 1
             span.number = <int32_t>len(self.spans)
             self.spans.append(span)
