@@ -95,14 +95,14 @@ def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) ->
 
 def _run(run: Run, registration: Registration, ending: Ending, output: Output) -> None:
     name, entry = registration.entry.name, registration.entry
-    if ending.is_asked:
+    if ending.is_asked():
         say(f"{name}: stopped before it began")
         return
     try:
         run.start()
         entry.state = "running"
         _watch(run, registration, ending, output)
-        if ending.is_asked:
+        if ending.is_asked():
             entry.state = "stopping"
             registration.write()
             if not output.as_json:
@@ -121,7 +121,6 @@ class Ending:
         self._asked = threading.Event()
         self._before: dict[signal.Signals, Any] = {}
 
-    @property
     def is_asked(self) -> bool:
         return self._asked.is_set()
 

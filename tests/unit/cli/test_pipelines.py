@@ -104,7 +104,7 @@ def test_a_name_from_elsewhere_cannot_move_the_cursor() -> None:
 def test_the_first_wish_to_end_is_heard_and_the_second_obeyed() -> None:
     with Ending() as ending:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert ending.is_asked
+        assert ending.is_asked()
 
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
