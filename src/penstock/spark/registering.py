@@ -6,8 +6,10 @@ travels in a class that is made here, and is therefore pickled by value.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,13 +27,33 @@ def register(spark: SparkSession) -> SparkSession:
     class Registered(PenstockDataSource):
         cores = parallelism
 
-    spark.dataSource.register(Registered)
-    if not is_connect(spark) and spark not in _LISTENING:
+    if is_connect(spark):
+        spark.dataSource.register(Registered)
+        return spark
+    with active(spark):
+        spark.dataSource.register(Registered)
+    if spark not in _LISTENING:
         from penstock.spark.listener import ProgressListener
 
         spark.streams.addListener(ProgressListener(spark))
         _LISTENING.add(spark)
     return spark
+
+
+@contextlib.contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Spark looks whether the name is taken in the session that is active, which may be another one, that knows us."""
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def is_connect(spark: SparkSession) -> bool:
