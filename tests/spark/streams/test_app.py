@@ -1,0 +1,128 @@
+"""An application from start to stop: what it writes, what it remembers, and what it says when it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.streams import App, AppFailed
+from penstock.testing import Broker
+
+PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def word_count(broker: Broker, folder: Path) -> App:
+    app = App("word-count", brokers=broker.bootstrap_servers, state_dir=str(folder), replication_factor=1)
+    words = app.stream("lines", value=str).flat_map(str.split)
+    words.group_by_value().count(name="counts").to("word-counts")
+    return app
+
+
+def test_counts_go_on_where_they_were_and_can_be_asked_for_from_elsewhere(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("lines", 2)
+    send(broker, "lines", ["to be or", "not to be"])
+
+    word_count(broker, tmp_path).run(spark, until="end")
+    send(broker, "lines", ["be it so"])
+    word_count(broker, tmp_path).run(spark, until="end")
+
+    right = {"to": 2, "be": 3, "or": 1, "not": 1, "it": 1, "so": 1}
+    assert last(broker, "word-counts") == right
+    assert last(broker, "word-count-counts-changelog") == right
+    elsewhere = word_count(broker, tmp_path).table("counts")
+    assert elsewhere.get("be") == 3
+    assert elsewhere.get("nobody") is None
+    assert dict(elsewhere.items()) == right
+    rows = word_count(broker, tmp_path).state("counts").to_dataframe(spark).collect()
+    assert {row["key"]: row["value"] for row in rows} == right
+    committed = broker.admin().list_group_offsets("word-count")
+    assert sum(offset.offset for offset in committed.values()) == 3
+
+
+def test_an_application_runs_until_it_is_stopped(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    broker.admin().create_topic("shouts", 2)
+    app = App("whisper", broker.bootstrap_servers, state_dir=str(tmp_path), commit_interval_ms=0)
+    app.stream("shouts", key=str, value=str).map_values(str.lower).to("whispers")
+
+    running = app.start(spark)
+    for number in range(2):
+        send(broker, "shouts", [f"HELLO {number}"])
+        await_count(broker, "whispers", number + 1, running.check)
+    app.stop()
+
+    assert not running.is_active
+    assert sorted(values(broker, "whispers")) == [b"hello 0", b"hello 1"]
+
+
+def test_a_function_that_raises_is_named_with_the_record_it_failed_for(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("sums", 1)
+    send(broker, "sums", ["1", "2", "three", "4"])
+    app = App("adding", broker.bootstrap_servers, state_dir=str(tmp_path))
+    app.stream("sums", value=str).map_values(int, name="to-int").to("numbers")
+
+    with pytest.raises(AppFailed, match=r"to-int failed at sums-0 offset 2: ValueError: .*'three'"):
+        app.run(spark, until="end")
+
+    assert values(broker, "numbers") == []
+
+
+def test_records_that_fail_are_left_out_where_that_was_said(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("mixed", 1)
+    send(broker, "mixed", ["1", "x", "3"])
+    settings = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    app = App("adding-what-can-be", broker.bootstrap_servers, settings=settings, state_dir=str(tmp_path))
+    numbers = app.stream("mixed", value=str).map_values(int, name="to-int")
+    numbers.group_by(lambda value: "all", key=str).reduce(lambda a, b: a + b, name="sum").to("sum")
+
+    app.run(spark, until="end")
+
+    assert last(broker, "sum") == {"all": 4}
+    with broker.consumer("dead", isolation_level="read_committed") as consumer:
+        (letter,) = consumer.read(until="end").to_messages()
+    assert letter.value == b"x"
+    headers = dict(letter.headers)
+    assert headers["__streams.errors.topic"] == b"mixed"
+    assert headers["__streams.errors.offset"] == b"1"
+
+
+def send(broker: Broker, topic: str, lines: list[str]) -> None:
+    with broker.producer() as producer:
+        for line in lines:
+            producer.send(topic, line)
+
+
+def values(broker: Broker, topic: str) -> list[bytes | None]:
+    if topic not in [listing.name for listing in broker.admin().list_topics()]:
+        return []
+    with broker.consumer(topic, isolation_level="read_committed") as consumer:
+        return [message.value for message in consumer.read(until="end").to_messages()]
+
+
+def last(broker: Broker, topic: str) -> dict[str, int]:
+    with broker.consumer(topic, isolation_level="read_committed") as consumer:
+        messages = consumer.read(until="end").to_messages()
+    return {message.key.decode(): int.from_bytes(message.value, "big") for message in messages}
+
+
+def await_count(broker: Broker, topic: str, count: int, check: object) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(values(broker, topic)) < count:
+        assert callable(check)
+        check()
+        assert time.monotonic() < deadline, f"{topic} has {values(broker, topic)}"
