@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -110,3 +110,33 @@ def test_a_stream_is_written_once_and_goes_on_where_it_was(
 
     assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(100))
     assert not penstock.admin().list_transactions(states=["Ongoing"])
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
+def test_a_batch_that_fails_leaves_nothing_and_the_restart_writes_it(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    penstock.admin().create_topic("in", partitions=2)
+    fill(penstock, 20)
+    rows = source(spark, penstock).select("value")
+    failing = rows.selectExpr("if(value = '13', raise_error('a bad day'), value) as value")
+
+    with pytest.raises(StreamingQueryException, match="a bad day"):
+        stream_to(failing, penstock, tmp_path / "checkpoint").start().awaitTermination()
+    assert not penstock.admin().list_transactions(states=["Ongoing"])
+    stream_to(rows, penstock, tmp_path / "checkpoint").start().awaitTermination()
+
+    assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(20))
+
+
+def test_a_stream_written_at_least_once_has_no_transactions(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    penstock.admin().create_topic("in", partitions=2)
+    fill(penstock, 20)
+
+    stream = stream_to(source(spark, penstock).select("value"), penstock, tmp_path, guarantee="at-least-once")
+    stream.start().awaitTermination()
+
+    assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(20))
+    assert not penstock.admin().list_transactions()
