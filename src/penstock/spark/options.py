@@ -182,7 +182,7 @@ OPTIONS: tuple[Option, ...] = (
         "exactly-once (default of streams) or at-least-once (of batches).",
     ),
     Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the batch of a stream that a job writes."),
-    Option("transactionalIdPrefix", Use.WRITE, text, None, "What transactional ids begin with; penstock-<query>."),
+    Option("transactionalIdPrefix", Use.WRITE, text, None, "What transactional ids begin with; penstock."),
 )  # fmt: skip
 
 BY_NAME: dict[str, Option] = {option.name.lower(): option for option in OPTIONS}
