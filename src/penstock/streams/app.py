@@ -116,7 +116,7 @@ class App(Builder):
             skips_unreadable=settings.deserialization_handler == "continue",
             skips_failed=settings.get("processing.exception.handler") == "continue",
             dead_letters=settings.get("errors.dead.letter.queue.topic.name"),
-            caches=settings.get("statestore.cache.max.bytes") > 0,
+            caches=settings.caches,
             topics=counts,
         )
         return [compile_stage(session, self.topology, stage, program, settings) for stage in parts.stages]

@@ -84,7 +84,7 @@ class AppSettings:
         own: dict[str, Any] = {}
         clients: dict[str, Any] = {}
         topics: dict[str, str] = {}
-        for name, (key, value) in given.items():
+        for name, (_, value) in given.items():
             if name in STREAMS:
                 own[name] = _handler(name, take_value(STREAMS[name], value))
             elif name.startswith("topic.") and name.removeprefix("topic.") in TOPIC:
@@ -93,7 +93,7 @@ class AppSettings:
                 plain, table = _of_client(name)
                 if table is None:
                     known = [*STREAMS, *CONSUMER, *PRODUCER]
-                    raise unknown_setting(key, known, where="a streams application")
+                    raise unknown_setting(name, known, where="a streams application")
                 clients[plain] = take_value(table[plain], value)
         if own.get("application.id") is None:
             raise BadSetting("application.id", None, "an application has a name")
@@ -126,6 +126,13 @@ class AppSettings:
         older = self.get("default.deserialization.exception.handler")
         said = self.get("deserialization.exception.handler")
         return str(older if older is not None and said == "fail" else said)
+
+    @property
+    def caches(self) -> bool:
+        """Whether of several updates of a key in a batch only the last one is passed on."""
+        older, said = (self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes"))
+        is_older_meant = "statestore.cache.max.bytes" not in self._said
+        return bool(older if is_older_meant else said)
 
     @property
     def state_folder(self) -> str:

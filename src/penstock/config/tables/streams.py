@@ -32,7 +32,7 @@ _HANDLERS = "`fail` stops the application, `continue` leaves the record out"
 
 APPLICATION = (
     string("application.id", None, NOT_EMPTY, HIGH).means(
-        "The name of the application: its consumer group, the prefix of its internal topics and the folder of its state."
+        "The application's name: its consumer group, what its internal topics begin with, and the folder of its state."
     ),
     items("bootstrap.servers", common.HERE, DISTINCT_SOME, HIGH).means(
         "Some brokers of the cluster, as host:port, through which the others are found."
@@ -73,6 +73,9 @@ WORK = (
     long("statestore.cache.max.bytes", 10 * MIB, at_least(0)).means(
         "With 0 every update of a table is passed on; otherwise the last one of each key in a batch."
     ),
+    long("cache.max.bytes.buffering", 10 * MIB, at_least(0)).means(
+        "The older name of `statestore.cache.max.bytes`."
+    ),
     string("topology.optimization", "none").no_meaning(
         "Topologies are compiled as a whole, which includes it."
     ),
@@ -88,8 +91,12 @@ WORK = (
 )
 
 TYPES = (
-    class_name("default.key.serde").means("The type of keys where a stream does not name one."),
-    class_name("default.value.serde").means("The type of values where a stream does not name one."),
+    class_name("default.key.serde").no_meaning("A stream names its types itself; without, they are bytes."),
+    class_name("default.value.serde").no_meaning("A stream names its types itself; without, they are bytes."),
+    class_name("default.list.key.serde.inner").no_meaning("A list is a type like any other: list[int]."),
+    class_name("default.list.key.serde.type").no_meaning("A list is a type like any other: list[int]."),
+    class_name("default.list.value.serde.inner").no_meaning("A list is a type like any other: list[int]."),
+    class_name("default.list.value.serde.type").no_meaning("A list is a type like any other: list[int]."),
     class_name("default.timestamp.extractor", importance=LOW).no_meaning(
         "A stream names a function for its time itself."
     ),
@@ -110,6 +117,9 @@ FAILURES = (
     string("errors.dead.letter.queue.topic.name").means(
         "Where records go that are left out, with the reason in headers; without it they are gone."
     ),
+    boolean("processing.exception.handler.global.enabled", False).no_meaning(
+        "Global tables run no functions of users."
+    ),
     class_name("production.exception.handler", "fail").no_meaning("A batch that cannot be written fails."),
     class_name("default.production.exception.handler").no_meaning("A batch that cannot be written fails."),
 )
@@ -122,6 +132,8 @@ STATE = (
     class_name("rocksdb.config.setter", importance=LOW).no_meaning(
         "`spark.sql.streaming.stateStore.rocksdb.*` sets RocksDB up."
     ),
+    long("state.cleanup.dir.max.age.ms", -1, importance=LOW).no_meaning("Spark cleans its state up."),
+    string("dsl.store.format", "DEFAULT", importance=LOW).no_meaning("State has a format of its own."),
     string("default.dsl.store", "rocksDB", importance=LOW).no_meaning("State is in RocksDB."),
     class_name("dsl.store.suppliers.class", importance=LOW).no_meaning("State is in RocksDB."),
     integer("num.standby.replicas", 0, at_least(0), HIGH).no_meaning(
