@@ -85,7 +85,9 @@ def parse(texts: Sequence[str], *, keep_logical: bool) -> Parsed:
     parsed: Any = None
     for text in texts:
         try:
-            schema = json.loads(text)
+            schema: Any = text.strip()
+            if schema[:1] in ("{", "[", '"'):  # otherwise it is a name, such as long
+                schema = json.loads(schema)
             parsed = fastavro.parse_schema(schema if keep_logical else _bare(schema), named_schemas=names)
         except Exception as error:  # of the library, which has several
             raise BadOption(f"this is no Avro schema: {error}") from error
