@@ -244,10 +244,11 @@ def _of_model(spec: Any) -> Serde[Any]:
             "a pydantic model, a msgspec struct, or a serde"
         )
     from penstock.client.serializers.libraries import need
+    from penstock.client.serializers.typed import decoder_of
 
     msgspec = need("msgspec", extra="serializers")
     try:
-        decode = msgspec.json.Decoder(spec).decode
+        decode = decoder_of(spec)
     except TypeError as error:
         raise TopologyError(f"{_name(spec)} has no serde: {error}") from error
     return Serde(spec, msgspec.json.Encoder().encode, decode, name=_name(spec))
