@@ -18,7 +18,7 @@ cdef class ProducerBatch:
     cdef object sealed
     cdef int attributes
     cdef list parts
-    cdef object event
+    cdef object gate
     cdef list callbacks
     cdef object record_errors
     cdef readonly object topic
@@ -51,6 +51,7 @@ cdef class ProducerBatch:
         Py_ssize_t value_size, list headers, Py_ssize_t limit
     ) except -1
     cdef object take_buffer(self)
+    cdef int open_gate(self) except -1
 
 
 @cython.final

@@ -184,14 +184,15 @@ class ProducerBatch:
             self._callbacks.append((receipt, callback))
             return True
 
-    def event_of_change(self) -> threading.Event:
-        """Set when the batch is done, or was split."""
+    def wait_for_change(self, timeout: float | None) -> bool:
+        """Return when the batch is done, or was split; False where that did not happen in so many seconds."""
         with _lock:
+            if self.is_done or self._parts is not None:
+                return True
             if self._event is None:
                 self._event = threading.Event()
-                if self.is_done or self._parts is not None:
-                    self._event.set()
-            return self._event
+            event = self._event
+        return event.wait(timeout)
 
     def parts_of(self, first: int, count: int) -> list[tuple[ProducerBatch, int, int]]:
         """Where these records stand now, as batches with a first index and a count: here, or in the parts of it."""

@@ -188,11 +188,11 @@ def test_a_wait_goes_on_in_the_part_that_has_the_record(appender: ModuleType) ->
 
     class Waiting:
         def wait_for(self, batch: Any, timeout: float | None) -> None:
-            assert not batch.event_of_change().is_set()
+            assert not batch.wait_for_change(0)
             waited.append(batch)
             if len(waited) == 1:
                 parts.extend(batch.split(0))
-                assert batch.event_of_change().is_set()
+                assert batch.wait_for_change(0)
             else:
                 batch.complete(50 + parts.index(batch))
 
@@ -216,7 +216,7 @@ def test_all_who_wait_for_a_batch_at_once_are_told(appender: ModuleType) -> None
 
     class Waiting:
         def wait_for(self, batch: Any, timeout: float | None) -> None:
-            assert batch.event_of_change().wait(timeout)
+            assert batch.wait_for_change(timeout)
 
     for _ in range(50):
         batch = appender.ProducerBatch("orders", 3, Waiting())

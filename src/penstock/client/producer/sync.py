@@ -96,7 +96,7 @@ class _Host:
             )
         if isinstance(self.core.refusal, errors.UsedAfterFork):
             self.core.check_open()  # only the parent will hear what became of it
-        if not batch.event_of_change().wait(None if timeout is None else seconds(timeout)):
+        if not batch.wait_for_change(None if timeout is None else seconds(timeout)):
             raise errors.TimedOut(f"no word of the record within {timeout} s")
 
     @property
