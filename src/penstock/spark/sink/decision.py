@@ -209,15 +209,20 @@ def may_claim(ledger: Ledger, run: str) -> Claim:
     return Claim(ledger.sink, run, ledger.holder)
 
 
-def decided_before(ledger: Ledger, batch: int) -> Decision | None:
-    """What was decided for a batch that is about to be written; raises where later ones were."""
-    decision = ledger.decision
+def decided_before(ledger: Ledger, place: Place) -> Decision | None:
+    """What an earlier run decided for a batch that is about to be written; raises where it must not be written."""
+    decision, batch = ledger.decision, place.batch
     if decision is None or decision.batch < batch:
         return None
     if decision.batch > batch:
         raise SinkStopped(
             f"batch {batch} of query {ledger.sink} is to be written, but batch {decision.batch} was written already:"
             " the checkpoint is older than the output, as one that was restored is. Begin with a new checkpoint"
+        )
+    if decision.run == place.run:
+        raise SinkStopped(
+            f"batch {batch} of query {ledger.sink} is written twice in one run: of several sinks in one foreachBatch"
+            " each needs a name of its own"
         )
     return decision
 

@@ -89,7 +89,7 @@ class Assignment:
 async def assign(port: Port, ledger: Ledger, place: Place) -> Assignment:
     """What a task has to do. `ledger` is what its process knew from an earlier look."""
     ledger = await _hold(port, ledger, place.run)
-    decided = decided_before(ledger, place.batch)
+    decided = decided_before(ledger, place)
     if decided is None:
         return Assignment(place, ledger, None, is_written=False, before=None)
     task = decided.task(place.partition)
@@ -135,20 +135,26 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
     return decision
 
 
-async def abort(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -> None:
+async def abort(
+    port: Port, done: Sequence[Done], batch: int, *, prefix: str, place: Place | None = None
+) -> None:
     """End what is not decided, and nothing that is. The run is over: it gives the sink up first, so that a decision
-    which is still on its way comes too late."""
-    if not done:
+    which is still on its way comes too late. `place` says whose batch it is where no task has told."""
+    if done:
+        place = done[0].place
+        ledger = Ledger.held_by(place.sink, place.run, max(each.position for each in done))
+    elif place is not None:
+        ledger = await port.read(Ledger(place.sink))
+    else:
         return  # nobody knows anything; the next run finds what is open
-    place = done[0].place
-    start = max(each.position for each in done)
-    offset = await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
-    ledger = await port.read(Ledger.held_by(place.sink, place.run, start), through=offset)
-    if ledger.decision is not None and ledger.decision.batch >= batch:
-        return  # by this run after all, or by one that took over and looks after what was left
+    if ledger.holder == place.run:
+        offset = await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
+        ledger = await port.read(ledger, through=offset)
+        if ledger.decision is not None and ledger.decision.batch >= batch:
+            return  # by this run after all, or by one that took over and looks after what was left
     wrote = [each.wrote.transaction for each in done if each.wrote is not None]
     await port.complete([each for each in wrote if each is not None], commit=False)
-    await _tidy(port, place.sink, frozenset({place.run}), done[0].decided, prefix=prefix)
+    await _tidy(port, place.sink, frozenset({place.run}), None, prefix=prefix)
 
 
 async def _tidy(

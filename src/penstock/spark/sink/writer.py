@@ -250,9 +250,9 @@ class ReplayedBatchWriter(DataSourceArrowWriter):
             run(self._rows.settings, lambda admin: protocol.commit(admin, done, batch, prefix=prefix))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if done := _done(messages):
-            prefix, batch = self._rows.prefix, self._batch.batch
-            run(self._rows.settings, lambda admin: protocol.abort(admin, done, batch, prefix=prefix))
+        done, prefix, batch = _done(messages), self._rows.prefix, self._batch.batch
+        place = Place(self._batch.sink, self._batch.run, batch, 0)
+        run(self._rows.settings, lambda admin: protocol.abort(admin, done, batch, prefix=prefix, place=place))
 
 
 def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place) -> Done:

@@ -98,10 +98,17 @@ def test_what_a_run_saw_at_its_claim_is_enough_to_judge_what_follows() -> None:
 def test_only_the_batch_that_is_replayed_is_found_decided() -> None:
     ledger = ledger_of(Claim("q", "a", ""), Decision("q", "a", 4, (wrote(0),)))
 
-    assert decided_before(ledger, 5) is None
-    assert decided_before(ledger, 4) == ledger.decision
+    assert decided_before(ledger, Place("q", "b", 5, 0)) is None
+    assert decided_before(ledger, Place("q", "b", 4, 0)) == ledger.decision
     with pytest.raises(SinkStopped, match=r"batch 3 .* batch 4 was written already"):
-        decided_before(ledger, 3)
+        decided_before(ledger, Place("q", "b", 3, 0))
+
+
+def test_two_sinks_of_one_name_are_found_out_rather_than_taken_for_a_replay() -> None:
+    ledger = ledger_of(Claim("q", "a", ""), Decision("q", "a", 4, (wrote(0),)))
+
+    with pytest.raises(SinkStopped, match="a name of its own"):
+        decided_before(ledger, Place("q", "a", 4, 0))
 
 
 def test_rows_that_differ_are_not_written_in_place_of_those_that_were_aborted() -> None:

@@ -180,7 +180,11 @@ class Driver:
     async def live(self) -> None:
         for _ in range(self.batches):
             batch, start, end, task_count = self._next_batch()
-            done = await self._write(batch, start, end, task_count)
+            try:
+                done = await self._write(batch, start, end, task_count)
+            except SinkStopped:
+                await abort(self.world, [], batch, prefix=PREFIX, place=Place(SINK, self.run, batch, 0))
+                raise
             try:
                 await commit(self.world, done, batch, prefix=PREFIX)
             except (SinkStopped, Unreachable):
