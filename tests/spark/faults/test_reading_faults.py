@@ -9,7 +9,7 @@ import pytest
 
 from penstock import TopicPartition
 from penstock.spark.decoding.poison import Decoding, decoders_of
-from penstock.spark.errors import DataLost
+from penstock.spark.errors import DataLost, PoisonRecord
 from penstock.spark.options import Options, Use
 from penstock.spark.plan import Range
 from penstock.spark.reading import RangeReader
@@ -129,5 +129,24 @@ def test_dead_letters_that_cannot_be_delivered_fail_the_task(penstock: Broker) -
     said = options(penstock, valueFormat="string", deadLetterTopic="dead")
     decoding = Decoding(said, ("value",), decoders_of(said))
 
-    with pytest.raises(Exception, match="dead"):
+    with pytest.raises(
+        PoisonRecord,
+        match=r"offset 0 of orders-0 .* dead letter cannot be sent to dead: .*max\.message\.bytes",
+    ):
         list(RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, 1)))
+
+
+def test_a_record_as_large_as_it_may_be_still_has_a_letter(penstock: Broker) -> None:
+    penstock.admin().create_topic("orders", partitions=1)
+    with penstock.producer() as producer:
+        producer.send("orders", b"\xff" * 1_048_400)
+    said = options(penstock, valueFormat="string", deadLetterTopic="dead")
+    decoding = Decoding(said, ("value",), decoders_of(said))
+
+    assert [
+        batch.num_rows for batch in RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, 1))
+    ] == []
+
+    with penstock.consumer("dead") as consumer:
+        (letter,) = consumer.read(until="end").to_messages()
+    assert len(letter.value) == 1_048_400

@@ -13,7 +13,8 @@ between, may leave a letter twice; its headers tell.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -24,11 +25,15 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.spark.decoding.base import Bad
+from penstock.spark.errors import PoisonRecord
 
 CONNECT = "__connect.errors."
 TIMESTAMP = "__penstock.errors.timestamp"
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 LOOK_BACK = 10_000  # letters at the end of a partition that are looked through before one is sent
+UNDERWAY_MAX = 10_000  # letters, before their delivery is waited for
+# A letter is a little larger than its record, and must not fail by that.
+LETTER_BYTES_MAX = 10 * 1024 * 1024
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 Header = tuple[str, bytes | None]
@@ -86,7 +91,8 @@ class DeadLetters:
         self._lent: Any = None
         self._producer: Any = None
         self._partitions = 0
-        self._sent: dict[TopicPartition, set[Place]] = {}
+        self._known: dict[TopicPartition, set[Place]] = {}
+        self._underway: list[tuple[Place, Any]] = []
 
     def send(self, letters: list[Letter]) -> None:
         if self._producer is None:
@@ -95,19 +101,23 @@ class DeadLetters:
         of_task = (CONNECT + "task.id", self._task.encode())
         for letter in letters:
             target = TopicPartition(self._topic, letter.place.partition % self._partitions)
-            known = self._sent.get(target)
+            known = self._known.get(target)
             if known is None:
-                known = self._sent[target] = self._look_back(target, letters)
+                known = self._known[target] = self._look_back(target)
             if letter.place not in known:
                 known.add(letter.place)
-                self._producer.send(
-                    self._topic,
-                    letter.value,
-                    key=letter.key,
-                    headers=[*letter.headers, of_query, of_task],
-                    partition=target.partition,
-                    timestamp_ms=max(letter.place.timestamp_ms, 0),
-                )
+                with self._named(letter.place):
+                    receipt = self._producer.send(
+                        self._topic,
+                        letter.value,
+                        key=letter.key,
+                        headers=[*letter.headers, of_query, of_task],
+                        partition=target.partition,
+                        timestamp_ms=max(letter.place.timestamp_ms, 0),
+                    )
+                self._underway.append((letter.place, receipt))
+        if len(self._underway) > UNDERWAY_MAX:
+            self._deliver()
 
     def __enter__(self) -> Self:
         return self
@@ -122,23 +132,41 @@ class DeadLetters:
             return
         if kind is None:
             try:
-                self._producer.flush()
+                self._deliver()
             except BaseException as failed:
                 self._lent.__exit__(type(failed), failed, failed.__traceback__)
                 raise
         self._lent.__exit__(kind, error, traceback)
 
+    def _deliver(self) -> None:
+        """Wait until all that is under way has arrived."""
+        for place, receipt in self._underway:
+            with self._named(place):
+                receipt.result()
+        self._underway.clear()
+
+    @contextmanager
+    def _named(self, place: Place) -> Iterator[None]:
+        """An error of the cluster tells which letter it befell."""
+        try:
+            yield
+        except errors.PenstockError as error:
+            raise PoisonRecord(
+                f"offset {place.offset} of {TopicPartition(place.topic, place.partition)} cannot be decoded, and"
+                f" its dead letter cannot be sent to {self._topic}: {error}"
+            ) from error
+
     def _open(self) -> None:
         try:
             with clients.admin(self._settings) as admin:
-                admin.create_topic(self._topic)
+                admin.create_topic(self._topic, config={"max.message.bytes": LETTER_BYTES_MAX})
         except (errors.TopicAlreadyExists, errors.AuthorizationError):
             pass  # whoever may not make it may find it made
-        self._lent = clients.producer(self._settings)
+        self._lent = clients.producer({"max.request.size": str(LETTER_BYTES_MAX), **self._settings})
         self._producer = self._lent.__enter__()
         self._partitions = len(self._producer.partitions_for(self._topic))
 
-    def _look_back(self, target: TopicPartition, letters: list[Letter]) -> set[Place]:
+    def _look_back(self, target: TopicPartition) -> set[Place]:
         """The places of letters of this query at the end of the partition."""
         with clients.consumer(self._settings) as consumer:
             end = consumer.end_offsets(target)[target]
