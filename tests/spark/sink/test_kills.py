@@ -15,7 +15,9 @@ from torture.spark import SETTINGS, torture_spark
 def test_what_goes_in_comes_out_once_whatever_is_killed(tmp_path: Path, kind: str, rounds: int) -> None:
     broker = PenstockBroker(tmp_path / "broker", settings=SETTINGS)
     try:
-        report = torture_spark(broker, tmp_path / "query", kind=kind, rounds=rounds, seed=len(kind), say=print)
+        report = torture_spark(
+            broker, tmp_path / "query", kind=kind, rounds=rounds, seed=len(kind), say=print
+        )
     finally:
         broker.close()
 

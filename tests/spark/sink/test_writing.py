@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import Message
+from penstock.spark.sink.decision import Decision, of_json
+from penstock.spark.sink.decisions import TOPIC
 from penstock.testing.broker import Broker
 
 TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
@@ -108,6 +110,11 @@ def test_a_stream_is_written_once_and_goes_on_where_it_was(
         query = stream_to(frame, penstock, tmp_path / "checkpoint").start()
         query.awaitTermination()
 
+    # The names under which Spark tells tasks what they work for are its own affair; this fails when they change.
+    last = of_json(committed(penstock, TOPIC)[-1].value)
+    assert query.lastProgress is not None
+    assert isinstance(last, Decision)
+    assert (last.sink, last.run, last.batch) == (str(query.id), str(query.runId), query.lastProgress.batchId)
     assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(100))
     assert not penstock.admin().list_transactions(states=["Ongoing"])
 
