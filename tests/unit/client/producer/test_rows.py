@@ -117,7 +117,9 @@ def test_rows_name_their_topics_unless_the_call_does(is_dictionary: bool) -> Non
 
 
 def test_what_a_log_tells_besides_is_left_out() -> None:
-    assert read({"value": [b"v"], "offset": [5], "timestampType": [0], "timestamp_type": [0]}) == [{"value": b"v"}]
+    assert read({"value": [b"v"], "offset": [5], "timestampType": [0], "timestamp_type": [0]}) == [
+        {"value": b"v"}
+    ]
 
 
 @pytest.mark.parametrize(
