@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from penstock import TopicPartition
+from penstock.spark import clients
 from penstock.spark.decoding.poison import Decoding, decoders_of
 from penstock.spark.errors import DataLost, PoisonRecord
 from penstock.spark.options import Options, Use
@@ -17,6 +19,12 @@ from penstock.testing import Broker
 
 ZERO = TopicPartition("orders", 0)
 ROWS = 60_000  # of several fetches
+
+
+@pytest.fixture(autouse=True)
+def _clients_end_with_the_test() -> Iterator[None]:
+    yield
+    clients.POOL.clear()
 
 
 def options(broker: Broker, **said: str) -> Options:
