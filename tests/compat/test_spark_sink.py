@@ -158,6 +158,17 @@ def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> Non
     assert open_ids(broker) == []
 
 
+def test_a_stage_that_is_repeated_does_not_abort_what_its_first_try_has_prepared(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    first = sink.write(0, ["a"])
+    sink.write(0, ["a"])  # the same task and attempt, as far as anyone can tell; its message comes too late
+
+    sink.commit(first, 0)
+
+    assert committed(broker) == ["a"]
+    assert open_ids(broker) == []
+
+
 def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -> None:
     sink = Sink(broker, "run")
     decided = sink.write(0, ["a"])

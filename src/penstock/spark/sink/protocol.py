@@ -35,7 +35,7 @@ from penstock.spark.sink.decision import (
     may_claim,
 )
 
-TIDY_EVERY_BATCHES = 100  # what a worker that was given up opens later must not hold readers back for ever
+TIDY_EVERY_BATCHES = 20  # what an attempt that does not count opens late must not hold readers back for ever
 
 
 class Port(Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -62,6 +63,13 @@ class SinkAdmin(DecisionsAdmin, Admin):
     async def fence(self, transactional_id: str) -> None:
         await self.fence_producer(transactional_id, timeout=PATIENCE_S)
 
+    async def is_open(self, transactional_id: str) -> bool:
+        try:
+            told = await self.describe_transaction(transactional_id, timeout=PATIENCE_S)
+        except errors.TransactionalIdNotFound:
+            return False
+        return told.state is TransactionState.ONGOING
+
     async def longest_timeout_ms(self) -> str:
         """How long the brokers let a transaction be open that is not of two phases."""
         cluster = await self.describe_cluster(timeout=PATIENCE_S)
@@ -102,7 +110,12 @@ class SinkConnection:
 
     def begin(self, transactional_id: str, *, is_two_phase: bool) -> Producer:
         """A producer in a transaction that may stay open: without limit, where the broker leaves its end to others and
-        somebody is sure to come; else for as long as the broker allows."""
+        somebody is sure to come; else for as long as the broker allows.
+
+        Where the id has an open transaction, it gets another one. When Spark repeats a stage, a task of the first try
+        may still run or have prepared what will count, and nothing tells the two apart."""
+        if self._background.call(self._admin.is_open(transactional_id)):
+            transactional_id = f"{transactional_id}.{uuid.uuid4().hex[:8]}"
         if TIMEOUT in self._settings:
             return self._begin(transactional_id, {})
         if is_two_phase and self._has_two_phases:
