@@ -118,7 +118,7 @@ class Stages:
         domain = running.stage.domains[number]
         work: FoldWork | OperatorWork
         if domain in running.domains.folds:
-            work = FoldWork(running.domains, domain, pages)
+            work = FoldWork(running.domains, domain, pages, stream_time_ms=running.stream_time_ms)
         else:
             work = OperatorWork(
                 running.domains,

@@ -200,15 +200,14 @@ class Running:
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
         """End the queries after the batch that each is at, which may take so long."""
         deadline = time.monotonic() + batch_seconds
-        batches = {query: _batch(query) for query in self.queries}
-        waiting = list(self.queries)
+        waiting = [(query, _batch(query)) for query in self.queries]
         while waiting:
-            for query in list(waiting):
+            for query, batch in list(waiting):
                 is_late = time.monotonic() > deadline
                 is_idle = not query.isActive or not query.status["isTriggerActive"]
-                if is_late or is_idle or _batch(query) > batches[query]:
+                if is_late or is_idle or _batch(query) > batch:
                     query.stop()
-                    waiting.remove(query)
+                    waiting.remove((query, batch))
             if waiting:
                 time.sleep(STOP_LOOK_SECONDS)
 

@@ -3,8 +3,9 @@
     reading task:   records -> (key, partial result, time), one row for each key of the range
     bucket:         a page of rows as they were, and rows of the batch -> a page of rows as they are, and what changed
 
-A partial result is folded with others by the same fold, but for counts, which are added up. Must give what the
-interpreter gives as the last update of each key in a batch.
+A partial result is folded with others by the same fold, but for counts, which are added up. In windows of fixed size a
+row's key is that of the windowed table: the key's bytes, then where the window begins. Must give what the interpreter
+gives as the last update of each key in a batch.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from penstock.streams.compile.columns import Columns
+from penstock.streams.compile.columns import Columns, Rows
 from penstock.streams.compile.cut import Place
 from penstock.streams.compile.pages import BUCKETS, META, Pages, places_of
 from penstock.streams.topology import STATEFUL, Aggregate, Node, ToStream
+from penstock.streams.windows import TimeWindows
 
 Fold = Literal["count", "sum", "min", "max"]
 
@@ -48,7 +50,8 @@ def fold_of(domain: Place, entered: set[Node]) -> tuple[Aggregate, Fold] | None:
 
 
 def _known(node: Aggregate) -> Fold | None:
-    if node.windows is not None or len(node.parents) != 1:
+    is_fixed = node.windows is None or (isinstance(node.windows, TimeWindows) and node.emit == "update")
+    if not is_fixed or len(node.parents) != 1:
         return None
     if node.kind == "count":
         return "count"
@@ -65,11 +68,15 @@ def _known(node: Aggregate) -> Fold | None:
     return "sum" if node.initial is int and function.call is operator.add else None
 
 
-def fold_records(fold: Fold, keys: pyarrow.Array, records: Columns) -> pyarrow.RecordBatch:
+def fold_records(
+    fold: Fold, keys: pyarrow.Array, records: Columns, windows: TimeWindows | None = None
+) -> pyarrow.RecordBatch:
     """Rows of records; those whose key or value is None do not count. `keys` are bytes."""
     values = records.values
     if keys.null_count or isinstance(values, list) or values.null_count:
         records, keys = _complete(records, keys)
+    if windows is not None:
+        records, keys = _in_windows(records, keys, windows)
     numbers = None
     if fold != "count":
         numbers = numpy.asarray(pyarrow.array(records.values, pyarrow.int64()))
@@ -90,33 +97,73 @@ def split_by_bucket(rows: pyarrow.RecordBatch) -> Iterator[tuple[int, pyarrow.Re
 class FoldBucket:
     """The state of one bucket of a fold, and what a batch does to it.
 
-    Pages double when there are too many keys for them; the page of a key is its place modulo their number.
+    Pages double when there are too many keys for them; the page of a key is its place modulo their number. Windows that
+    are closed at `stream_time_ms` take no more rows, and are forgotten some time later.
     """
 
-    def __init__(self, fold: Fold, pages: Pages) -> None:
+    def __init__(
+        self, fold: Fold, pages: Pages, windows: TimeWindows | None = None, *, stream_time_ms: int = -1
+    ) -> None:
         self._fold: Fold = fold
         self._pages = pages
-        meta = pages.read(META)
+        self._windows = windows
+        self._stream_time_ms = stream_time_ms
         self._page_count: int = 1
         self._key_count: int = 0
-        if meta is not None:
-            self._page_count, self._key_count = pickle.loads(meta)
+        self.forgets_at_ms: int | None = None
+        """The stream time at which there may be windows to forget."""
+        self._meta = pages.read(META)
+        if self._meta is not None:
+            self._page_count, self._key_count, self.forgets_at_ms = pickle.loads(self._meta)
 
     def update(self, parts: Iterable[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
         """Fold rows in; the rows that have changed, as they are now."""
-        news = fold_rows(self._fold, parts)
+        news = self._open(fold_rows(self._fold, parts))
         changed: list[pyarrow.RecordBatch] = []
-        before = self._key_count
         for page, part in _split(news, lambda place: place // BUCKETS % self._page_count):
             old = self._read(page)
             whole = part if old is None else fold_rows(self._fold, [old, part])
             self._write(page, whole)
             changed.append(part if old is None else _rows_of(whole, part.column("key")))
             self._key_count += whole.num_rows - (0 if old is None else old.num_rows)
-        if self._key_count != before:
-            self._grow()
-            self._pages.write(META, pickle.dumps((self._page_count, self._key_count)))
+        self._grow()
+        self.forget()
         return changed
+
+    def forget(self) -> None:
+        """Drop closed windows if it is time to, and write down how many pages and keys there are."""
+        windows = self._windows
+        if windows is not None and self._key_count:
+            lasts_ms = windows.size_ms + windows.grace_ms
+            if self.forgets_at_ms is None:
+                self.forgets_at_ms = max(self._stream_time_ms, 0) + lasts_ms
+            elif self.forgets_at_ms <= self._stream_time_ms:
+                self._forget_closed()
+                self.forgets_at_ms = self._stream_time_ms + lasts_ms if self._key_count else None
+        meta = pickle.dumps((self._page_count, self._key_count, self.forgets_at_ms))
+        if meta != self._meta:
+            self._pages.write(META, meta)
+
+    def _forget_closed(self) -> None:
+        for page in range(self._page_count):
+            rows = self._read(page)
+            if rows is None:
+                continue
+            kept = self._open(rows)
+            self._key_count -= rows.num_rows - kept.num_rows
+            if not kept.num_rows:
+                self._pages.write(page, None)
+            elif kept.num_rows < rows.num_rows:
+                self._write(page, kept)
+
+    def _open(self, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Those whose windows may still change."""
+        if self._windows is None or not rows.num_rows:
+            return rows
+        starts = pyarrow.compute.binary_slice(rows.column("key"), -8).cast(pyarrow.binary(8))
+        first = numpy.frombuffer(starts.buffers()[1], ">i8", len(starts), starts.offset * 8)
+        is_open = first + self._windows.size_ms > self._stream_time_ms - self._windows.grace_ms
+        return rows if is_open.all() else rows.take(pyarrow.array(numpy.flatnonzero(is_open)))
 
     def _grow(self) -> None:
         while self._key_count > self._page_count * KEYS_PER_PAGE:
@@ -187,15 +234,37 @@ def _complete(records: Columns, keys: pyarrow.Array) -> tuple[Columns, pyarrow.A
     return records.take(places), keys.take(pyarrow.array(places))
 
 
+def _in_windows(records: Columns, keys: pyarrow.Array, windows: TimeWindows) -> tuple[Columns, pyarrow.Array]:
+    """Each record once for every window that holds its time, under the window's key."""
+    times = records.times
+    places: list[Rows] = []
+    starts: list[Rows] = []
+    latest = times // windows.advance_ms * windows.advance_ms
+    for back_ms in range(0, windows.size_ms, windows.advance_ms):
+        start = latest - back_ms
+        held = numpy.flatnonzero((start >= 0) & (start + windows.size_ms > times))
+        places.append(held)
+        starts.append(start[held])
+    all_places, all_starts = numpy.concatenate(places), numpy.concatenate(starts)
+    data = pyarrow.py_buffer(all_starts.astype(">i8"))
+    column = pyarrow.Array.from_buffers(pyarrow.binary(8), len(all_starts), [None, data]).cast(
+        pyarrow.binary()
+    )
+    taken = keys.take(pyarrow.array(all_places))
+    return records.take(all_places), pyarrow.compute.binary_join_element_wise(taken, column, b"")
+
+
 def _split(rows: pyarrow.RecordBatch, part_of: Any) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
     """Rows by a function of their keys' places."""
+    if not rows.num_rows:
+        return
     places = numpy.fromiter(places_of(rows.column("key").to_pylist()), numpy.int64, rows.num_rows)
     parts = part_of(places)
     order = numpy.argsort(parts, kind="stable")
     sorted_parts = parts[order]
     bounds = numpy.flatnonzero(numpy.diff(sorted_parts)) + 1
     taken = rows.take(pyarrow.array(order))
-    starts = [0, *bounds.tolist()] if len(order) else []
+    starts = [0, *bounds.tolist()]
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         yield int(sorted_parts[start]), taken.slice(start, end - start)
 

@@ -33,6 +33,7 @@ from penstock.streams.compile.tasks import Program, ReadingTask
 from penstock.streams.nouns import Headers, Record
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
 from penstock.streams.topology import Aggregate, Node
+from penstock.streams.windows import TimeWindows
 
 SCHEMA = pyarrow.schema(
     [
@@ -111,7 +112,9 @@ class ShufflingTask(ReadingTask):
         if fold is None:
             self._pack(entry, keys, records)
             return
-        rows = fold_records(fold[1], keys, records)
+        windows = fold[0].windows
+        assert windows is None or isinstance(windows, TimeWindows)
+        rows = fold_records(fold[1], keys, records, windows)
         self._rows[entry.domain].append(rows)
         self._folded += rows.num_rows
 

@@ -34,6 +34,7 @@ from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
 from penstock.streams.compile.shuffle import PASS, SHIFT_MS, folds_of, is_raw, record_of, unpacked
 from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.compile.tasks import Program, dead_letter_headers
+from penstock.streams.windows import TimeWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,9 +100,9 @@ class Domains(StatefulProcessor):
 
     def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
         domain = self.stage.domains[number]
-        if domain in self.folds:
-            return FoldWork(self, domain, self.pages)
         stream_time_ms = timer_values.getCurrentWatermarkInMs() if self.time_mode == "EventTime" else -1
+        if domain in self.folds:
+            return FoldWork(self, domain, self.pages, stream_time_ms=stream_time_ms)
         return OperatorWork(self, domain, self.pages, stream_time_ms=stream_time_ms, wall_time_ms=_now_ms())
 
     def _set_timer(self, work: FoldWork | OperatorWork, expired_ms: int | None = None) -> None:
@@ -126,24 +127,28 @@ class Domains(StatefulProcessor):
 class FoldWork:
     """A bucket of a fold."""
 
-    due_ms: int | None = None
     wall_due_ms: int | None = None
 
-    def __init__(self, domains: Domains, domain: Place, pages: Pages) -> None:
+    def __init__(self, domains: Domains, domain: Place, pages: Pages, *, stream_time_ms: int) -> None:
         self.program = domains.program
         self.domain = domain
-        self.pages = pages
         self.node, self.fold = domains.folds[domain]
+        windows = self.node.windows
+        assert windows is None or isinstance(windows, TimeWindows)
+        fold: Fold = self.fold
+        self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms)
         self.logged = domains.logged
         self.output = Output(self.program.partition_count)
 
+    @property
+    def due_ms(self) -> int | None:
+        return self.bucket.forgets_at_ms
+
     def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
-        fold: Fold = self.fold
         node = self.node
         assert node.key is not None
-        bucket = FoldBucket(fold, self.pages)
         chain = Chain(self.domain, self, WorkerTables(self.program.client), _raised)
-        for rows in bucket.update(batch for cell in cells for batch in rows_of_cell(cell)):
+        for rows in self.bucket.update(batch for cell in cells for batch in rows_of_cell(cell)):
             keys, values, times = rows.columns
             if self.logged.get(node.store):
                 topic = names.changelog(self.program.application_id, node.store)
@@ -159,6 +164,7 @@ class FoldWork:
         return self.output.taken()
 
     def wake(self) -> list[pyarrow.RecordBatch]:
+        self.bucket.forget()
         return []
 
     # Where records leave: see `chain.Outlet`.
