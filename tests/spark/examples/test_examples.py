@@ -7,8 +7,9 @@ import itertools
 import json
 import random
 import sys
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,11 +21,11 @@ from pyspark.sql import SparkSession
 from harness.brokers import ROOT
 from penstock import Message
 from penstock.spark.pipelines.loading import load
-from penstock.spark.pipelines.running import Run
+from penstock.spark.pipelines.running import CHECKPOINT_SETTING, Run
+from penstock.spark.settings import RUNTIME
 from penstock.testing.broker import Broker
 
 EXAMPLES = ROOT / "examples"
-NOW_MS = 1_767_225_600_000
 TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
 
 pytestmark = [pytest.mark.penstock(settings=TWO_PHASE), pytest.mark.penstock_only("its own examples")]
@@ -49,7 +50,9 @@ class Example:
 
     def write(self, count: int) -> list[Any]:
         """So many events of its generator, in two partitions of each topic."""
-        events = list(itertools.islice(generators().GENERATORS[self.name](random.Random(7), NOW_MS), count))
+        now_ms = time.time_ns() // 1_000_000  # what is old would go by retention
+        generator = generators().GENERATORS[self.name](random.Random(7), now_ms)
+        events = list(itertools.islice(generator, count))
         with self.broker.admin() as admin:
             for topic in sorted({event.topic for event in events}):
                 admin.create_topic(topic, partitions=2)
@@ -61,9 +64,7 @@ class Example:
     def run(self) -> None:
         """Until all is done that was there."""
         program = load(EXAMPLES / f"{self.name}.py")
-        run = Run(
-            program, self._spark.newSession(), name=program.name, checkpoint=str(self._folder), is_once=True
-        )
+        run = Run(program, self._spark, name=program.name, checkpoint=str(self._folder), is_once=True)
         run.start()
         for query in [watched.query for watched in run.watched]:
             query.awaitTermination()
@@ -76,11 +77,16 @@ class Example:
 @pytest.fixture
 def example(
     spark: SparkSession, penstock: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Example]:
+) -> Iterator[Callable[[str], Example]]:
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", penstock.bootstrap_servers)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ACCESS_LOGS", str(tmp_path / "access-logs"))
-    return lambda name: Example(name, spark, penstock, tmp_path / "checkpoints")
+    for setting, value in RUNTIME.items():  # as `penstock pipeline run` has them
+        spark.conf.set(setting, value)
+    yield lambda name: Example(name, spark, penstock, tmp_path / "checkpoints")
+    for setting in (CHECKPOINT_SETTING, *RUNTIME):
+        spark.conf.unset(setting)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 def text(data: bytes | None) -> str:
