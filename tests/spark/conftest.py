@@ -17,10 +17,12 @@ SOURCES = Path(__file__).parents[2] / "src"
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]`, with the data source registered; tests that change its settings take `spark.newSession()`."""
     import penstock.spark
+    from penstock.spark.home import use_installed_python
 
     directory = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SOURCES), str(Path(__file__).parents[1])])
+    use_installed_python()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tests")

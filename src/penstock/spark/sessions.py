@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.client.errors.base import ClientError
+from penstock.spark.home import use_installed_python
 from penstock.spark.java import find_java
 from penstock.spark.settings import Place, is_on_this_machine, place_of, settings_for
 from penstock.spark.shipping import archive_settings, make_archive, python_path
@@ -71,6 +72,8 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
     from pyspark.sql import SparkSession
 
     prepare_environment(is_on_loopback=is_on_this_machine(master))
+    if place_of(master) is Place.LOCAL:
+        use_installed_python()
     wanted = settings_for(master, machine_cores=available_cores(), said=said)
     if place_of(master) is Place.CLUSTER:
         wanted = archive_settings(make_archive(), said.get("spark.archives")) | wanted
