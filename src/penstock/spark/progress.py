@@ -16,6 +16,7 @@ from penstock.spark.options import Options
 
 logger = logging.getLogger("penstock.spark")
 
+PATIENCE_S = 5.0  # whoever stops Spark waits for what its listeners are at; the next batch commits anew
 AGAIN_S = 3600.0  # brokers forget a group that says nothing for some days
 
 
@@ -36,7 +37,7 @@ class GroupProgress:
             return
         try:
             with clients.admin(self._settings) as admin:
-                admin.alter_group_offsets(self._group, offsets)
+                admin.alter_group_offsets(self._group, offsets, timeout=PATIENCE_S)
         except errors.PenstockError as error:
             logger.warning("offsets were not committed to group %s: %s", self._group, error)
         self._committed = dict(offsets)

@@ -68,6 +68,8 @@ class Example:
         run.start()
         for query in [watched.query for watched in run.watched]:
             query.awaitTermination()
+        # What listeners have to tell the broker, they tell before it goes.
+        self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     def output(self, topic: str) -> list[Message]:
         with self.broker.consumer(topic, isolation_level="read_committed") as consumer:
