@@ -19,6 +19,7 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
+from penstock.spark.errors import DataLost
 from penstock.spark.options import Options
 from penstock.spark.plan import Range
 from penstock.spark.transforms import Transform
@@ -33,8 +34,10 @@ QUIET_S = 3.0  # after this without a record it is asked whether there are any
 class RangePartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, range: Range) -> None:
+    def __init__(self, range: Range, topic_id: str | None = None) -> None:
         self.range = range
+        self.topic_id = topic_id
+        """Of the topic that is meant; None where any of this name will do."""
 
     def __repr__(self) -> str:
         return str(self.range)
@@ -52,15 +55,15 @@ class RangeReader:
         self._patience_s = options.get("kafkaConsumer.pollTimeoutMs") / 1000
         self._fails = options.get("failOnDataLoss")
 
-    def read(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+    def read(self, wanted: Range, topic_id: str | None = None) -> Iterator[pa.RecordBatch]:
         columns = ArrowColumns(wanted.partition, self._names)
-        batches: Iterator[pa.RecordBatch] = (columns.of(batch) for batch in self._fetched(wanted))
+        batches: Iterator[pa.RecordBatch] = (columns.of(batch) for batch in self._fetched(wanted, topic_id))
         for transform in self._transforms:
             batches = transform(batches)
         for batch in batches:
             yield from pieces(batch, self._rows_max)
 
-    def _fetched(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+    def _fetched(self, wanted: Range, topic_id: str | None) -> Iterator[pa.RecordBatch]:
         """What the client reads, with the client's columns."""
         rest = wanted
         heard_s = time.monotonic()
@@ -73,6 +76,7 @@ class RangeReader:
                     for batch in self._attempt(consumer, rest):
                         last = batch
                         yield batch
+                    _check_topic(consumer, wanted, topic_id)
                 return
             except errors.PenstockError as error:
                 is_first = False
@@ -133,6 +137,17 @@ class RangeReader:
     def _lose(self, rest: Range, to: int, why: str) -> Range:
         losses.report([f"{rest._replace(end=to)} cannot be read: {why}"], fails=self._fails)
         return rest._replace(start=to)
+
+
+def _check_topic(consumer: Consumer, wanted: Range, topic_id: str | None) -> None:
+    """A topic that is made anew while it is read has other records at the same offsets. It is too late then to go on
+    with what there is, since rows were handed on; but the batch has not been written yet."""
+    found = consumer.topic_id(wanted.partition.topic)
+    if topic_id is not None and found is not None and found != topic_id:
+        raise DataLost(
+            f"topic {wanted.partition.topic} was deleted and made anew (its id was {topic_id}, and is {found}) while"
+            f" {wanted} were read; a new start of the query tells what was lost"
+        )
 
 
 def _may_pass(error: errors.PenstockError) -> bool:

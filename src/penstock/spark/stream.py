@@ -113,11 +113,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # An earlier run of the query planned this batch and did not finish it: topics may be others by now.
             ranges, lost = of_same_topics(ranges, after, StreamOffset({}, self._lookup.found().ids))
             report(lost, fails=self._fails)
-        return [RangePartition(each) for each in self._cutting.cut(ranges)]
+        return [
+            RangePartition(each, after.ids.get(each.partition.topic)) for each in self._cutting.cut(ranges)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return self._reader.read(partition.range)
+        return self._reader.read(partition.range, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Comes a batch late, and adds nothing to what `latestOffset` is told."""

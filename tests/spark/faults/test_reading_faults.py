@@ -107,6 +107,20 @@ def test_a_topic_that_goes_in_the_midst_is_a_loss(penstock: Broker) -> None:
         list(reading)
 
 
+def test_a_topic_that_is_made_anew_in_the_midst_is_not_taken_for_the_old_one(penstock: Broker) -> None:
+    fill(penstock)
+    planned = penstock.admin().describe_topic("orders").topic_id
+    reading = RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS), planned)
+    next(reading)
+    penstock.admin().delete_topic("orders")
+    fill(penstock)
+
+    with pytest.raises(
+        DataLost, match=rf"topic orders was deleted and made anew .* while offsets \[0, {ROWS}\)"
+    ):
+        list(reading)
+
+
 def test_dead_letters_of_a_repeated_task_are_not_sent_again(penstock: Broker) -> None:
     penstock.admin().create_topic("orders", partitions=1)
     with penstock.producer() as producer:

@@ -346,6 +346,13 @@ class Consumer:
         self._check_open()
         return await self._core.partitions_for(topic, self._deadline(timeout))
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic by which this consumer fetches it just now; None where it has not met the topic.
+
+        Nothing is asked of the cluster. A topic that was deleted and made anew has another id.
+        """
+        return self._core.topic_id(topic)
+
     async def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""
         self._check_open()

@@ -37,6 +37,7 @@ from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Offset, 
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.types import ZERO_UUID, uuid_text
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
@@ -384,6 +385,10 @@ class ConsumerCore:
     async def partitions_for(self, topic: str, deadline_ms: int) -> tuple[PartitionInfo, ...]:
         cluster = await self.client.topics([topic], deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
         return cluster.topics[topic].partitions
+
+    def topic_id(self, topic: str) -> str | None:
+        known = self.client.cluster.topics.get(topic)
+        return None if known is None or known.id == ZERO_UUID else uuid_text(known.id)
 
     async def topic_names(self, deadline_ms: int) -> frozenset[str]:
         response = await self.client.ask_any(MetadataRequest(topics=None), deadline_ms=deadline_ms)

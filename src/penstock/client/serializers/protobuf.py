@@ -114,9 +114,7 @@ class ProtobufDeserializer:
         kind = self._message
         if kind is None:
             place = (schema_id, tuple(path))
-            kind = self._classes.get(place) or self._classes.setdefault(
-                place, self.class_at(schema_id, path)
-            )
+            kind = self._classes.get(place) or self._classes.setdefault(place, self.class_at(schema_id, path))
         message = kind()
         message.ParseFromString(data[position:])
         return message
