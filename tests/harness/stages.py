@@ -85,6 +85,14 @@ class Stages:
             for running in self.running:
                 moved = self._batch(running) or moved
 
+    def advance(self, milliseconds: int) -> None:
+        """Let the wall clock go on, and timers fire."""
+        self.wall_time_ms += milliseconds
+        for running in self.running:
+            for number, bucket in list(running.pages):
+                self._write(self._worked(running, number, bucket, None))
+        self.run()
+
     def _batch(self, running: _Running) -> bool:
         """One batch of a stage, and what the time that it has shown brings; whether there was anything to do."""
         rows: list[dict[str, Any]] = []
@@ -115,7 +123,7 @@ class Stages:
     def _worked(self, running: _Running, number: int, bucket: int, cells: list[bytes] | None) -> list[bytes]:
         assert running.domains is not None
         pages = running.pages[number, bucket]
-        domain = running.stage.domains[number]
+        domain = running.domains.numbers[number]
         work: FoldWork | OperatorWork
         if domain in running.domains.folds:
             work = FoldWork(running.domains, domain, pages, stream_time_ms=running.stream_time_ms)

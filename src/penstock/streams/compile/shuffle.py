@@ -14,6 +14,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import pyarrow
 
@@ -95,7 +96,7 @@ class ShufflingTask(ReadingTask):
     def __init__(self, program: Program, stage: Stage) -> None:
         super().__init__(program, stage)
         self._numbers = {entry: number for number, entry in enumerate(stage.entries)}
-        self._domains = {domain: number for number, domain in enumerate(stage.domains)}
+        self._domains = {domain: domain_number(domain) for domain in stage.domains}
         self._folds = folds_of(stage, program)
 
     def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -178,6 +179,11 @@ class ShufflingTask(ReadingTask):
 
     def _is_raw(self, entry: Entry) -> bool:
         return is_raw(self.stage, entry)
+
+
+def domain_number(domain: Place) -> int:
+    """Of its name, so that state finds its domain again when others come and go."""
+    return crc32(domain.name.encode()) >> 1
 
 
 def is_raw(stage: Stage, entry: Entry) -> bool:

@@ -31,7 +31,15 @@ from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
 from penstock.streams.compile.operators import OperatorPage
 from penstock.streams.compile.outputs import Output, cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
-from penstock.streams.compile.shuffle import PASS, SHIFT_MS, folds_of, is_raw, record_of, unpacked
+from penstock.streams.compile.shuffle import (
+    PASS,
+    SHIFT_MS,
+    domain_number,
+    folds_of,
+    is_raw,
+    record_of,
+    unpacked,
+)
 from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.compile.tasks import Program, dead_letter_headers
 from penstock.streams.windows import TimeWindows
@@ -66,6 +74,7 @@ class Domains(StatefulProcessor):
         self.entries = stage.entries
         self.raw = [is_raw(stage, entry) for entry in self.entries]
         self.folds = folds_of(stage, program)
+        self.numbers = {domain_number(domain): domain for domain in stage.domains}
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
         self.time_mode = self._time_mode()
 
@@ -89,6 +98,8 @@ class Domains(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         domain, _ = key
+        if domain not in self.numbers:  # of a topology that was another one when it was set
+            return
         work = self._work(domain, timerValues)
         taken = work.wake()
         if taken:
@@ -99,7 +110,7 @@ class Domains(StatefulProcessor):
         pass
 
     def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
-        domain = self.stage.domains[number]
+        domain = self.numbers[number]
         stream_time_ms = timer_values.getCurrentWatermarkInMs() if self.time_mode == "EventTime" else -1
         if domain in self.folds:
             return FoldWork(self, domain, self.pages, stream_time_ms=stream_time_ms)
@@ -107,14 +118,8 @@ class Domains(StatefulProcessor):
 
     def _set_timer(self, work: FoldWork | OperatorWork, expired_ms: int | None = None) -> None:
         """One timer for a bucket, for the next time that something is due."""
-        due_ms = work.due_ms
-        if self.time_mode == "None" or due_ms is None:
-            return
-        if self.time_mode == "ProcessingTime":
-            due_ms = work.wall_due_ms
-            if due_ms is None:
-                return
-        if due_ms != expired_ms:
+        due_ms = {"EventTime": work.due_ms, "ProcessingTime": work.wall_due_ms}.get(self.time_mode)
+        if due_ms is not None and due_ms != expired_ms:
             self.handle.registerTimer(due_ms)
 
     def _time_mode(self) -> str:

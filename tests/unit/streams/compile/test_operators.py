@@ -303,6 +303,33 @@ def test_each_key_ends_with_the_same_value(name: str, seed: int) -> None:
     assert ours
 
 
+class Telling(Running):
+    """The same by the wall clock."""
+
+    def init(self, context: Any) -> None:
+        self.sums = context.store("sums")
+        context.schedule(10, self.tell, clock="wall")
+
+
+def test_timers_of_the_wall_clock_fire_though_no_record_comes() -> None:
+    app = Builder()
+    store = key_value_store("sums", key=str, value=int)
+    numbers(app).process(Telling, stores=[store], key=str, value=int).to("out")
+    stages = Stages(app.topology)
+    for value in (1, 2, 3):
+        stages.send("numbers", Written(b"a", value.to_bytes(8, "big"), 1000 + value))
+    stages.run()
+
+    for _ in range(3):
+        stages.advance(5_000)
+
+    told = [record for record in stages.written("out") if record.key == b"sum of a"]
+    assert told == [Written(b"sum of a", (6).to_bytes(8, "big"), 10_000)]
+    assert [running.domains.time_mode for running in stages.running if running.domains] == ["ProcessingTime"]
+    changelog = stages.written("app-sums-changelog")
+    assert [int.from_bytes(record.value or b"", "big") for record in changelog] == [1, 3, 6]
+
+
 def test_updates_that_wait_for_a_while_come_at_last_and_are_fewer() -> None:
     app = Builder()
     numbers(app).group_by_key().count(name="c").suppress(until_time_limit(0.05)).to("out")
