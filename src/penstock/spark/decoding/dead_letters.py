@@ -213,5 +213,5 @@ def _about_task(query: str | None) -> tuple[str, str]:
 
     context = TaskContext.get()
     if context is None:
-        return query or "", "0"
-    return query or context.getLocalProperty("sql.streaming.queryId") or "", str(context.partitionId())
+        return query or "batch", "0"
+    return query or context.getLocalProperty("sql.streaming.queryId") or "batch", str(context.partitionId())
