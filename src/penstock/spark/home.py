@@ -8,7 +8,9 @@ all of Spark but the zip leaves them with what is installed, compiled already: a
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -16,8 +18,6 @@ from pathlib import Path
 VARIABLE = "SPARK_HOME"
 PYTHON_FOLDER = "python"
 """What has the zip, and nothing else that Spark's own processes need."""
-
-_kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def use_installed_python() -> None:
@@ -30,10 +30,10 @@ def use_installed_python() -> None:
     if (
         installed / "jars"
     ).is_dir():  # pip's; another one is found by the variable, or by Spark's own scripts
-        folder = tempfile.TemporaryDirectory(prefix="penstock-spark-home-")
-        _kept.append(folder)  # as long as the process and its JVM
-        link_home(installed, Path(folder.name))
-        os.environ[VARIABLE] = folder.name
+        folder = tempfile.mkdtemp(prefix="penstock-spark-home-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # links alone: what they lead to stays
+        link_home(installed, Path(folder))
+        os.environ[VARIABLE] = folder
 
 
 def link_home(installed: Path, home: Path) -> None:

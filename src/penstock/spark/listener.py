@@ -9,6 +9,7 @@ A listener must not raise: whatever goes wrong here is a warning.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import threading
@@ -54,6 +55,8 @@ class ProgressListener(StreamingQueryListener):
         self._lock = threading.Lock()
         self._sources: dict[str, list[Source]] = {}
         """By the run of a query."""
+        self._is_over = False
+        atexit.register(self._end)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         try:
@@ -75,7 +78,8 @@ class ProgressListener(StreamingQueryListener):
                     if offset is not None:
                         source.commit(offset)
         except Exception as error:
-            logger.warning("offsets of a query were not committed to its group: %s", error)
+            if not self._is_over:
+                logger.warning("offsets of a query were not committed to its group: %s", error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
@@ -86,6 +90,13 @@ class ProgressListener(StreamingQueryListener):
             is_last = not self._sources
         if had and is_last:
             clients.POOL.clear()
+
+    def _end(self) -> None:
+        """Events may still come while the program ends, when clients are gone."""
+        self._is_over = True
+        with self._lock:
+            self._sources.clear()
+        clients.POOL.clear()
 
 
 def options_of(spark: SparkSession, query_id: str) -> list[dict[str, str]]:
