@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from penstock.spark.errors import BadOption
+from penstock.spark.options import Options, Use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,13 +50,16 @@ class EachBatch:
     """What `foreachBatch` calls. It can be pickled, and holds nothing but what it was made of."""
 
     def __init__(self, options: Mapping[str, str], *, name: str | None) -> None:
-        self._options = dict(options)
+        guarantee = Options.read(options, Use.BATCH_WRITE).get("guarantee") or EXACTLY_ONCE
+        # However it was spelt: a batch by itself would be written at least once.
+        self._options = {name: said for name, said in options.items() if name.lower() != "guarantee"}
+        self._options["guarantee"] = guarantee
+        self._is_once = guarantee == EXACTLY_ONCE
         self._name = name
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        guarantee = self._options.get("guarantee", EXACTLY_ONCE)
-        writer = batch.write.format("penstock").mode("append").options(**self._options, guarantee=guarantee)
-        if guarantee == EXACTLY_ONCE:
+        writer = batch.write.format("penstock").mode("append").options(**self._options)
+        if self._is_once:
             writer = writer.option(OPTION, self._place(batch, batch_id).pack())
         writer.save()
 
