@@ -19,12 +19,27 @@ import pyarrow as pa
 from penstock.client.serializers.libraries import need
 from penstock.client.serializers.registry import Registry, Schema
 from penstock.spark.decoding.avro_columns import Read, read_column, reader_of
+from penstock.spark.decoding.avro_resolving import resolver_of
 from penstock.spark.decoding.avro_types import Column, Parsed, column_of, parse
-from penstock.spark.decoding.base import Decoded, Decoder, all_bad, build_rows, read_rows
+from penstock.spark.decoding.base import (
+    Decoded,
+    Decoder,
+    all_bad,
+    arrow_type_of,
+    build_rows,
+    by_halves,
+    read_rows,
+)
 from penstock.spark.decoding.framing import Framed, RegistryAt
 from penstock.spark.errors import BadOption
 
 PARSED_MAX = 256  # schemas that a process keeps
+UNTOLD = (
+    EOFError,
+    IndexError,
+    OverflowError,
+    struct.error,
+)  # of the library, with words for its authors only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,17 +56,29 @@ class AvroDecoder(Decoder):
         return cls(_column(texts).data_type, texts)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
-        if self._read_column is not None and len(column):
-            values = read_column(self._read_column, column)
-            if values is not None:
-                return Decoded(values, [])
+        read = self._read_column
+        if read is None or not len(column):
+            return self._by_rows(column)
+        return by_halves(column, lambda part: read_column(read, part), self._by_rows)
+
+    def _by_rows(self, column: pa.Array) -> Decoded:
         values, bad = read_rows(column.to_pylist(), self._read)
         return build_rows(values, _column(self.texts).build, bad)
 
     @cached_property
     def _read_column(self) -> Read | None:
-        """How all rows are read at once; values of another schema are resolved one by one."""
-        return None if self.written_by else reader_of(_whole(self.texts), self.arrow_type)
+        """How all rows are read at once; None where they are to be read one by one."""
+        if not self.written_by:
+            return reader_of(_whole(self.texts), self.arrow_type)
+        try:
+            written_type = arrow_type_of(_column(self.written_by).data_type)
+        except BadOption:  # what Spark has no type for may be a field that the query does not read
+            return None
+        read = reader_of(_whole(self.written_by), written_type)
+        resolve = resolver_of(_whole(self.written_by), _whole(self.texts), self.arrow_type)
+        if read is None or resolve is None:
+            return None
+        return lambda lanes: resolve(read(lanes))
 
     @cached_property
     def _read(self) -> Callable[[bytes], Any]:
@@ -66,12 +93,7 @@ class AvroDecoder(Decoder):
             stream = in_memory(data)
             try:
                 value = schemaless_reader(stream, writer, reader, **names)
-            except (
-                EOFError,
-                IndexError,
-                OverflowError,
-                struct.error,
-            ) as error:  # with words for its authors only
+            except UNTOLD as error:
                 raise ValueError("the bytes are no value of the schema, or not a whole one") from error
             left = len(data) - stream.tell()
             if left:
@@ -102,7 +124,7 @@ class RegisteredAvroDecoder(Framed):
         except BadOption as error:
             return all_bad(len(bodies), self.arrow_type, f"schema {schema_id}: {error}", "ValueError")
         same = written_by == self.texts or _whole(written_by).schema == _whole(self.texts).schema
-        decoded = AvroDecoder(self.data_type, self.texts, () if same else written_by).decode(bodies)
+        decoded = _resolving(self.texts, () if same else written_by).decode(bodies)
         if same or not decoded.bad:
             return decoded
         about = f"written by schema {schema_id}, read by the schema of the query"
@@ -116,6 +138,11 @@ def texts_of(registry: Registry, schema: Schema) -> tuple[str, ...]:
         texts.update(dict.fromkeys(texts_of(registry, registry.schema_at(reference))))
     texts[schema.text] = None
     return tuple(texts)
+
+
+@lru_cache(PARSED_MAX)
+def _resolving(texts: tuple[str, ...], written_by: tuple[str, ...]) -> AvroDecoder:
+    return AvroDecoder(_column(texts).data_type, texts, written_by)
 
 
 @lru_cache(PARSED_MAX)

@@ -22,6 +22,8 @@ from pyspark.sql.types import DataType, StructField
 from penstock.client.errors import RegistryError
 from penstock.spark.decoding.building import UNBUILDABLE, Build
 
+SMALL_ROWS = 64  # fewer are not halved: what is done at once for a part costs as much as some rows
+FAILURES_MAX = 64  # parts with something odd in them; a batch with more is not worth it
 REASON_CHARACTERS_MAX = (
     1000  # libraries like to repeat the whole value, and a header or a log line is no place for it
 )
@@ -119,6 +121,30 @@ def build_rows(values: list[Any], build: Build, bad: list[Bad]) -> Decoded:
             kept[row] = None
             more.append(bad_by(row, error))
     return Decoded(build(kept), sorted(more))
+
+
+def by_halves(
+    column: pa.Array, at_once: Callable[[pa.Array], pa.Array | None], by_rows: Callable[[pa.Array], Decoded]
+) -> Decoded:
+    """Reads as much as can be read at once: a part with something odd in it is halved until it is small, and then read
+    row by row. So a bad record costs its neighbours, and not the batch; where all is odd, it is soon given up."""
+    failures_left = FAILURES_MAX
+
+    def decode(part: pa.Array) -> Decoded:
+        nonlocal failures_left
+        if failures_left > 0:
+            values = at_once(part)
+            if values is not None:
+                return Decoded(values, [])
+            failures_left -= 1
+        if failures_left <= 0 or len(part) <= SMALL_ROWS:
+            return by_rows(part)
+        middle = len(part) // 2
+        first, second = decode(part.slice(0, middle)), decode(part.slice(middle))
+        bad = [each._replace(row=each.row + middle) for each in second.bad]
+        return Decoded(pa.concat_arrays([first.values, second.values]), first.bad + bad)
+
+    return decode(column)
 
 
 def all_bad(length: int, data_type: pa.DataType, reason: str, error: str) -> Decoded:

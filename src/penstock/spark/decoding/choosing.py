@@ -8,6 +8,7 @@ of the column.
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -62,7 +63,11 @@ class RegisteredJsonDecoder(Framed):
     """JSON after the id of its schema. Whatever schema that is, values are read as the query's type."""
 
     def _decode_group(self, schema_id: int, bodies: pa.Array) -> Decoded:
-        return JsonDecoder(self.data_type).decode(bodies)
+        return self._plain.decode(bodies)
+
+    @cached_property
+    def _plain(self) -> JsonDecoder:
+        return JsonDecoder(self.data_type)
 
 
 class _Wanted:

@@ -44,7 +44,7 @@ from pyspark.sql.types import (
 
 from penstock.client.serializers.libraries import need
 from penstock.spark.decoding import building
-from penstock.spark.decoding.base import Decoded, Decoder, arrow_type_of, build_rows, read_rows
+from penstock.spark.decoding.base import Decoded, Decoder, arrow_type_of, build_rows, by_halves, read_rows
 from penstock.spark.decoding.buffers import bytes_of
 from penstock.spark.decoding.building import Build
 from penstock.spark.errors import BadOption
@@ -71,10 +71,11 @@ class JsonDecoder(Decoder):
         refuse_what_json_lacks(self.data_type)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
-        if self._is_quick:
-            values = self._quickly(column)
-            if values is not None:
-                return Decoded(values, [])
+        if not self._is_quick or not len(column):
+            return self._by_rows(column)
+        return by_halves(column, self._at_once, self._by_rows)
+
+    def _by_rows(self, column: pa.Array) -> Decoded:
         values, bad = read_rows(column.to_pylist(), self._read)
         return build_rows(values, self._build, bad)
 
@@ -84,14 +85,14 @@ class JsonDecoder(Decoder):
             isinstance(self.data_type, StructType) and len(self.data_type) > 0 and _is_quick(self.data_type)
         )
 
-    def _quickly(self, column: pa.Array) -> pa.Array | None:
+    def _at_once(self, column: pa.Array) -> pa.Array | None:
         """All rows at once; None where at least one of them wants a closer look."""
         try:
             column.cast(pa.string())  # the library does not look at text that it need not decode
         except pa.ArrowInvalid:
             return None
         data, offsets = bytes_of(column)
-        if len(column) == 0 or (numpy.diff(offsets) == 0).any():
+        if (numpy.diff(offsets) == 0).any():
             return None
         if (data[offsets[:-1]] != OPEN).any() or (data[offsets[1:] - 1] != CLOSE).any():
             return None
