@@ -67,7 +67,9 @@ class Function:
         call = self.call
         while isinstance(call, functools.partial):
             call = call.func
-        return str(getattr(call, "__qualname__", None) or type(call).__name__).replace("<locals>.", "")
+        if getattr(call, "__name__", "") == "<lambda>":
+            return "lambda"
+        return str(getattr(call, "__qualname__", None) or type(call).__name__).rpartition("<locals>.")[2]
 
 
 def function_of(call: Callable[..., Any], what: str, *, values: int = 1) -> Function:

@@ -6,12 +6,15 @@ their parents, which keeps edges short and mostly uncrossed. The same topology a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
+from typing import TypeAlias
 
 from penstock.streams import topology as t
 from penstock.streams.describe import details, types
 
 BOX_WIDTH, BOX_HEIGHT = 190, 58
+BEND_HEIGHT = 10  # what an edge takes that passes a layer
 GAP_X, GAP_Y = 60, 22
 MARGIN = 24
 LETTERS = 27  # as many as fit into a box
@@ -20,17 +23,26 @@ _FILLS = {"topic": "#fde9c9", "stream": "#dcebfa", "table": "#dcf3e0", "global t
 _STROKES = {"topic": "#c98a1b", "stream": "#3f7fbf", "table": "#3d9155", "global table": "#7e57b5"}
 
 
+@dataclass(frozen=True, eq=False)
+class _Bend:
+    """Where an edge passes a layer: it comes from a node, or from its bend in the layer before."""
+
+    before: t.Node | _Bend
+    layer: int
+
+
+_Item: TypeAlias = "t.Node | _Bend"
+
+
 def plot(topology: t.Topology) -> str:
     """The drawing, as one SVG document."""
-    places = _places(topology)
+    layer_of = _layers(topology)
+    edges = [(parent, node) for node in topology.nodes for parent in node.parents]
+    bends = {(parent, node): _bends(parent, layer_of[parent] + 1, layer_of[node]) for parent, node in edges}
+    heights = _heights(topology, layer_of, bends)
+    places = {node: (layer_of[node] * (BOX_WIDTH + GAP_X), heights[node]) for node in topology.nodes}
     width = MARGIN * 2 + max((x + BOX_WIDTH for x, _ in places.values()), default=0)
-    height = MARGIN * 2 + max((y + BOX_HEIGHT for _, y in places.values()), default=0)
-    edges = [
-        _edge(places[parent], places[node], dashed=isinstance(parent, t.GlobalTable))
-        for node in topology.nodes
-        for parent in node.parents
-    ]
-    boxes = [_box(node, *places[node]) for node in topology.nodes]
+    height = MARGIN * 2 + max((y + _height(item) for item, y in heights.items()), default=0)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -40,8 +52,11 @@ def plot(topology: t.Topology) -> str:
             'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#777"/></marker></defs>',
             f'<rect width="{width}" height="{height}" fill="white"/>',
             f'<g transform="translate({MARGIN},{MARGIN})">',
-            *edges,
-            *boxes,
+            *(
+                _edge(places[parent], bends[parent, node], places[node], heights, parent)
+                for parent, node in edges
+            ),
+            *(_box(node, *places[node]) for node in topology.nodes),
             "</g>",
             "</svg>",
             "",
@@ -49,40 +64,56 @@ def plot(topology: t.Topology) -> str:
     )
 
 
-def _places(topology: t.Topology) -> dict[t.Node, tuple[int, int]]:
-    """Where each node's box begins."""
-    layers: list[list[t.Node]] = []
+def _layers(topology: t.Topology) -> dict[t.Node, int]:
+    """How far to the right each node stands. A source that only a late node reads stands right before that."""
     layer_of: dict[t.Node, int] = {}
     for node in topology.nodes:
-        layer = 1 + max((layer_of[parent] for parent in node.parents), default=-1)
-        layer_of[node] = layer
-        if layer == len(layers):
-            layers.append([])
-        layers[layer].append(node)
-    _draw_sources_near(topology, layers, layer_of)
-    rows: dict[t.Node, float] = {}
-    for nodes in layers:
-        nodes.sort(key=lambda node: _mean([rows[parent] for parent in node.parents], rows.get(node, 0.0)))
-        row = 0.0
-        for node in nodes:
-            row = max(row, _mean([rows[parent] for parent in node.parents], row))
-            rows[node] = row
-            row += 1
-    return {
-        node: (layer_of[node] * (BOX_WIDTH + GAP_X), round(rows[node] * (BOX_HEIGHT + GAP_Y)))
-        for node in topology.nodes
-    }
+        layer_of[node] = 1 + max((layer_of[parent] for parent in node.parents), default=-1)
+    for node in topology.nodes:
+        if not node.parents:
+            layer_of[node] = min((layer_of[child] for child in topology.children(node)), default=1) - 1
+    return layer_of
 
 
-def _draw_sources_near(topology: t.Topology, layers: list[list[t.Node]], layer_of: dict[t.Node, int]) -> None:
-    """A source that only a late node reads stands right before it, not at the far left."""
-    for node in [node for node in layers[0] if not node.parents] if layers else []:
-        readers = [layer_of[child] for child in topology.children(node)]
-        near = min(readers, default=1) - 1
-        if near > 0:
-            layers[0].remove(node)
-            layers[near].append(node)
-            layer_of[node] = near
+def _bends(parent: t.Node, first: int, end: int) -> list[_Bend]:
+    found: list[_Bend] = []
+    for layer in range(first, end):
+        found.append(_Bend(found[-1] if found else parent, layer))
+    return found
+
+
+def _heights(
+    topology: t.Topology, layer_of: dict[t.Node, int], bends: dict[tuple[t.Node, t.Node], list[_Bend]]
+) -> dict[_Item, int]:
+    """Where everything begins from above: level with what it comes from, and below what stands there already."""
+    layers: dict[int, list[_Item]] = {}
+    before: dict[_Item, list[_Item]] = {}
+    for node in topology.nodes:
+        lines = [bends[parent, node] for parent in node.parents]
+        before[node] = [
+            line[-1] if line else parent for line, parent in zip(lines, node.parents, strict=True)
+        ]
+        layers.setdefault(layer_of[node], []).append(node)
+        for bend in (bend for line in lines for bend in line):
+            before[bend] = [bend.before]
+            layers.setdefault(bend.layer, []).append(bend)
+    heights: dict[_Item, int] = {}
+
+    def level(item: _Item, otherwise: float) -> float:
+        """The middle of what an item comes from."""
+        return _mean([heights[found] + _height(found) / 2 for found in before[item]], otherwise)
+
+    for layer in sorted(layers):
+        free = 0
+        for item in sorted(layers[layer], key=lambda item: level(item, 0.0)):
+            middle = _height(item) / 2
+            heights[item] = max(free, round(level(item, free + middle) - middle))
+            free = heights[item] + _height(item) + GAP_Y
+    return heights
+
+
+def _height(item: _Item) -> int:
+    return BEND_HEIGHT if isinstance(item, _Bend) else BOX_HEIGHT
 
 
 def _mean(numbers: list[float], otherwise: float) -> float:
@@ -106,15 +137,28 @@ def _box(node: t.Node, x: int, y: int) -> str:
     )
 
 
-def _edge(start: tuple[int, int], end: tuple[int, int], *, dashed: bool) -> str:
-    x1, y1 = start[0] + BOX_WIDTH, start[1] + BOX_HEIGHT // 2
-    x2, y2 = end[0], end[1] + BOX_HEIGHT // 2
-    bend = max(GAP_X // 2, (x2 - x1) // 2)
-    dash = ' stroke-dasharray="5 4"' if dashed else ""
-    return (
-        f'<path d="M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}" fill="none" stroke="#777" '
-        f'stroke-width="1.4"{dash} marker-end="url(#arrow)"/>'
-    )
+def _edge(
+    start: tuple[int, int],
+    bends: list[_Bend],
+    end: tuple[int, int],
+    heights: dict[_Item, int],
+    parent: t.Node,
+) -> str:
+    """Curves from box to box, level where they pass a layer."""
+    x, y = start[0] + BOX_WIDTH, start[1] + BOX_HEIGHT // 2
+    path = f"M{x},{y}"
+    for bend in bends:
+        bend_x, bend_y = bend.layer * (BOX_WIDTH + GAP_X), heights[bend] + BEND_HEIGHT // 2
+        path += f" {_curve(x, y, bend_x, bend_y)} L{bend_x + BOX_WIDTH},{bend_y}"
+        x, y = bend_x + BOX_WIDTH, bend_y
+    path += f" {_curve(x, y, end[0], end[1] + BOX_HEIGHT // 2)}"
+    dash = ' stroke-dasharray="5 4"' if isinstance(parent, t.GlobalTable) else ""
+    return f'<path d="{path}" fill="none" stroke="#777" stroke-width="1.4"{dash} marker-end="url(#arrow)"/>'
+
+
+def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
+    middle = (x1 + x2) // 2
+    return f"C{middle},{y1} {middle},{y2} {x2},{y2}"
 
 
 def _short(words: str) -> str:

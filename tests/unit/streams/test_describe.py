@@ -117,5 +117,5 @@ def test_arrows_go_from_left_to_right() -> None:
 
     for path in root.iter(f"{SVG}path"):
         if path.get("marker-end"):
-            start, end = (path.get("d", "").removeprefix("M").split(",")[0], path.get("d", "").split(" ")[-1])
+            start, end = path.get("d", "").removeprefix("M").split(",")[0], path.get("d", "").split(" ")[-1]
             assert int(start) < int(end.split(",")[0])
