@@ -17,6 +17,7 @@ from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.offsets import EARLIEST, Offsets
 from penstock.spark.options import Options
+from penstock.spark.sink import DECISIONS_TOPIC
 
 if TYPE_CHECKING:
     from penstock.admin import TopicDescription
@@ -59,12 +60,10 @@ class Lookup:
 
     def reads(self, partition: TopicPartition) -> bool:
         """Whether the query would read such a partition, be it there or not."""
-        options = self._options
-        if (pattern := options.get("subscribePattern")) is not None:
-            return pattern.fullmatch(partition.topic) is not None
-        if (assigned := options.get("assign")) is not None:
+        assigned = self._options.get("assign")
+        if assigned is not None:
             return partition.partition in assigned.get(partition.topic, ())
-        return partition.topic in options.get("subscribe")
+        return reads_topic(self._options, partition.topic)
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one."""
@@ -104,8 +103,7 @@ class Lookup:
             assigned = options.get("assign")
             names = options.get("subscribe") or assigned
             if names is None:
-                pattern = options.get("subscribePattern")
-                names = [topic.name for topic in admin.list_topics() if pattern.fullmatch(topic.name)]
+                names = [topic.name for topic in admin.list_topics() if reads_topic(options, topic.name)]
             missing: tuple[str, ...] = ()
             described: Mapping[str, TopicDescription]
             try:
@@ -140,6 +138,15 @@ class Lookup:
                     raise
             left -= 1
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
+
+
+def reads_topic(options: Options, topic: str) -> bool:
+    """Whether a query with these options reads of such a topic. A pattern is about the user's own: with the sink's log
+    each batch would make the next one."""
+    pattern = options.get("subscribePattern")
+    if pattern is not None:
+        return topic != DECISIONS_TOPIC and pattern.fullmatch(topic) is not None
+    return topic in (options.get("subscribe") or options.get("assign"))
 
 
 def _is_passing(error: errors.PenstockError) -> bool:

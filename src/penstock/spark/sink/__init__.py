@@ -4,3 +4,6 @@
 of a task, of a commit and of an abort; neither does I/O. `decisions` is the topic, `transactions` the cluster, `rows`
 what columns must be, and `writer` what Spark calls.
 """
+
+DECISIONS_TOPIC = "__penstock_spark"
+"""Where sinks note who holds them and what was decided: see `decisions`. Not the user's, so no pattern finds it."""

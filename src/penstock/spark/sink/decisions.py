@@ -21,9 +21,10 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records.kernel import build_batch, iterate_records, read_headers
+from penstock.spark.sink import DECISIONS_TOPIC
 from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, of_json, to_json
 
-TOPIC = "__penstock_spark"
+TOPIC = DECISIONS_TOPIC
 PARTITION = TopicPartition(TOPIC, 0)
 REPLICAS_MAX = 3
 CONFIG = {
