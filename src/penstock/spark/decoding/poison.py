@@ -22,6 +22,7 @@ from penstock.spark.decoding.base import Bad, Decoder
 from penstock.spark.decoding.choosing import decoder_of
 from penstock.spark.decoding.dead_letters import DeadLetters, Letter, letters_of
 from penstock.spark.errors import BadOption, PoisonRecord
+from penstock.spark.lookup import reads_topic
 from penstock.spark.options import Options
 
 DECODED = ("key", "value")
@@ -60,7 +61,7 @@ def check(options: Options) -> None:
         raise BadOption("option poison is deadLetter: say deadLetterTopic")
     if topic is not None and options.is_set("poison") and policy != "deadLetter":
         raise BadOption(f"option poison is {policy}, and deadLetterTopic says that there are dead letters")
-    if topic is not None and topic in (options.get("subscribe") or ()):
+    if topic is not None and reads_topic(options, topic):
         raise BadOption(
             f"option deadLetterTopic: {topic} is read by the query, which would read its own dead letters"
         )

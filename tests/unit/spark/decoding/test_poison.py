@@ -105,6 +105,17 @@ def test_what_does_not_go_together_is_refused(said: dict[str, str], words: str) 
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "said", [{"subscribePattern": "orders.*"}, {"assign": '{"orders": [0], "orders-dead": [0]}'}]
+)
+def test_a_query_that_would_read_its_own_dead_letters_is_refused(said: dict[str, str]) -> None:
+    more = {"deadLetterTopic": "orders-dead", "valueFormat": "string"}
+    read = Options.read({"kafka.bootstrap.servers": "x:1", **said, **more}, Use.BATCH_READ)
+
+    with pytest.raises(BadOption, match="its own dead letters"):
+        decoders_of(read)
+
+
 def test_a_letter_has_all_of_the_record_and_the_reason_behind_its_headers() -> None:
     faults = [[("key", "a.Key", Bad(0, "no key", "KeyError")), ("value", "a.Value", Bad(0, "no value"))]]
 
