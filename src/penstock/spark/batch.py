@@ -33,7 +33,7 @@ class PenstockReader(DataSourceReader):
         lookup = self._lookup
         found = lookup.found()
         if found.missing:
-            raise BadOption(f"there is no topic {', '.join(found.missing)}")
+            raise BadOption(f"there is no {', no '.join(found.missing)}")
         start = resolve(self._start, found.partitions, lookup.list_offsets)
         end = resolve(self._end, found.partitions, lookup.list_offsets)
         _check_order(start, end)

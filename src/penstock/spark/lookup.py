@@ -32,7 +32,7 @@ class Found:
     partitions: tuple[TopicPartition, ...]
     ids: dict[str, str]
     missing: tuple[str, ...] = ()
-    """Topics that were named and are not there."""
+    """What was named and is not there: `topic orders`, or `partition orders-9`."""
 
 
 class Lookup:
@@ -116,7 +116,7 @@ class Lookup:
                 }
                 if len(unknown) < len(failed.failures):
                     raise
-                described, missing = failed.results, tuple(sorted(unknown))
+                described, missing = failed.results, tuple(f"topic {name}" for name in sorted(unknown))
         partitions = tuple(
             sorted(
                 TopicPartition(name, each.index)
@@ -125,6 +125,9 @@ class Lookup:
                 if assigned is None or each.index in assigned[name]
             )
         )
+        if assigned is not None:
+            named = {TopicPartition(name, index) for name in described for index in assigned[name]}
+            missing += tuple(f"partition {each}" for each in sorted(named.difference(partitions)))
         ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id}
         return Found(partitions, ids, missing)
 

@@ -60,7 +60,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         found = self._lookup.found()
         if found.missing:
-            raise BadOption(f"there is no topic {', '.join(found.missing)}")
+            raise BadOption(f"there is no {', no '.join(found.missing)}")
         offsets = resolve(self._start, found.partitions, self._lookup.list_offsets)
         return StreamOffset(offsets, found.ids).to_json()
 

@@ -40,3 +40,11 @@ def test_a_pattern_does_not_find_the_log_of_sinks(penstock: Broker) -> None:
     assert lookup(penstock, subscribe=DECISIONS_TOPIC).found().partitions == (
         TopicPartition(DECISIONS_TOPIC, 0),
     )
+
+
+def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: Broker) -> None:
+    create(penstock, "orders")
+    found = lookup(penstock, assign='{"orders": [0, 9], "nothing": [0]}').found()
+
+    assert found.partitions == (TopicPartition("orders", 0),)
+    assert found.missing == ("topic nothing", "partition orders-9")

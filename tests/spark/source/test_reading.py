@@ -113,6 +113,7 @@ def test_a_function_runs_in_the_reading_task(spark: SparkSession, filled: Broker
     ("said", "words"),
     [
         ({"subscribe": "nothing"}, "there is no topic nothing"),
+        ({"subscribe": None, "assign": '{"orders": [0, 9]}'}, "there is no partition orders-9"),
         ({"startingOfsets": "earliest"}, "is startingOffsets meant?"),
         ({"kafka.auto.offset.reset": "latest"}, "say startingOffsets"),
         ({"startingOffsets": '{"orders": {"0": 1}}'}, "does not say where orders-1, orders-2 begin"),
