@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # each kind is loaded where it is used: the driver's process 
 
 IDLE_MAX = 8  # of a process, over all settings; the one that was used longest ago is closed
 
+# Tasks read what is there already: a request that waits for more would only hold up the next task's.
+WAITS: dict[str, object] = {"fetch.max.wait.ms": "20"}
+
 Client = TypeVar("Client", "Consumer", "Producer", "Admin")
 Settings = Mapping[str, object]
 _Key = tuple[str, frozenset[tuple[str, object]]]
@@ -101,7 +104,7 @@ def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.Abstract
     to be new."""
     from penstock import Consumer
 
-    own = _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+    own = WAITS | _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
     return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -73,23 +73,31 @@ class RangeReader:
             try:
                 # A client that was kept may have an old picture of the cluster, so after an error it is a new one.
                 with clients.consumer(self._options.settings, is_new=not is_first) as consumer:
-                    for batch in self._attempt(consumer, rest):
+                    reading = self._attempt(consumer, rest)
+                    for batch in reading:
                         last = batch
                         yield batch
+                        if _end(batch) >= rest.end:
+                            break
                     _check_topic(consumer, wanted, topic_id)
+                    # Before the read ends, or the client that is kept would fetch on behind it, for nobody.
+                    consumer.pause(rest.partition)
+                    reading.close()
                 return
             except errors.PenstockError as error:
                 is_first = False
                 if last is not None:
-                    rest = rest._replace(start=last.column("offset")[-1].as_py() + 1)
+                    rest = rest._replace(start=_end(last))
                     heard_s = time.monotonic()
                 is_patient = time.monotonic() - heard_s < self._patience_s
                 rest = self._rest_after(error, rest, is_patient=is_patient)
 
-    def _attempt(self, consumer: Consumer, rest: Range) -> Iterator[pa.RecordBatch]:
+    def _attempt(self, consumer: Consumer, rest: Range) -> Generator[pa.RecordBatch, None, None]:
         partition = rest.partition
         consumer.assign([partition])
         consumer.seek(partition, rest.start)
+        if partition in consumer.paused():  # the last task's partition was the same
+            consumer.resume(partition)
         timeout = min(QUIET_S, self._patience_s)
         reading = consumer.read(
             {partition: rest.end},
@@ -97,7 +105,9 @@ class RangeReader:
             timestamp_types="timestampType" in self._names,
             timeout=timeout,
         )
-        return iter(reading)
+        batches = iter(reading)
+        assert isinstance(batches, Generator)  # so it can be closed
+        return batches
 
     def _rest_after(self, error: errors.PenstockError, rest: Range, *, is_patient: bool) -> Range:
         """What is left to read after an error; nothing where all the rest is lost."""
@@ -148,6 +158,12 @@ def _check_topic(consumer: Consumer, wanted: Range, topic_id: str | None) -> Non
             f"topic {wanted.partition.topic} was deleted and made anew (its id was {topic_id}, and is {found}) while"
             f" {wanted} were read; a new start of the query tells what was lost"
         )
+
+
+def _end(batch: pa.RecordBatch) -> int:
+    """The offset behind its last record."""
+    last: int = batch.column("offset")[-1].as_py()
+    return last + 1
 
 
 def _may_pass(error: errors.PenstockError) -> bool:

@@ -61,6 +61,15 @@ def test_a_range_is_what_lies_in_it_whatever_batches_there_are(penstock: Broker)
     assert values(penstock, 99, 100) == [b"99"]
 
 
+def test_a_client_that_was_given_back_does_not_fetch_on(penstock: Broker) -> None:
+    send(penstock, *[b"x"] * 10)
+
+    assert values(penstock, 0, 5) == [b"x"] * 5
+
+    with clients.consumer(options(penstock).settings) as kept:
+        assert kept.paused() == kept.assignment() == {ZERO}
+
+
 def test_batches_have_at_most_the_rows_that_are_wanted(penstock: Broker) -> None:
     send(penstock, *[b"x"] * 100)
     reader = RangeReader(options(penstock, rowsPerBatch="30"), chosen(None, with_headers=True))
