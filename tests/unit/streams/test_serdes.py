@@ -68,6 +68,7 @@ RICH: dict[Any, Any] = {
 }
 
 
+@settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", PLAIN)
 def test_a_value_comes_back(kind: Any, data: st.DataObject) -> None:
@@ -95,7 +96,7 @@ def test_a_type_that_may_be_none_is_that_type() -> None:
     assert serde_of(str | None) == serde_of(str)
 
 
-@settings(deadline=None)  # the first one imports Arrow
+@settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", PLAIN)
 def test_columns_are_what_values_are(kind: Any, data: st.DataObject) -> None:
@@ -159,6 +160,7 @@ def test_serdes_travel(kind: Any) -> None:
     assert pickle.loads(pickle.dumps(SessionWindowed(serde_of(str)))).decode(b"a" + b"\0" * 16).key == "a"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 2**40), st.integers(0, 2**20))
 def test_windowed_keys_come_back(key: str, start_ms: int, length_ms: int) -> None:
     of_size = TimeWindowed(serde_of(str), length_ms)

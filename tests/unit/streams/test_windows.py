@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.streams import hopping, session, sliding, tumbling, within
@@ -14,6 +14,7 @@ from penstock.streams.nouns import TopologyError
 from penstock.streams.windows import TimeWindows
 
 
+@settings(deadline=None)
 @given(st.integers(0, 500), st.integers(1, 50), st.integers(1, 50))
 def test_a_time_is_in_every_window_around_it(time_ms: int, size_ms: int, advance_ms: int) -> None:
     windows = TimeWindows(size_ms, min(size_ms, advance_ms), 0)

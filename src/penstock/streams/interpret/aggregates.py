@@ -142,51 +142,49 @@ class AggregateSlidingWindows(AggregateWindows):
         time_ms, difference_ms = record.timestamp_ms, windows.difference_ms
         if self._is_closed(Windowed(record.key, time_ms, time_ms + difference_ms)):
             return
-        inner = self._place(record.key)
-        starts = sorted(
-            start
-            for start in self._starts.setdefault(inner, set())
-            if time_ms - 2 * difference_ms <= start <= time_ms + 1
-        )
-        # What a window right after this record, and the one that ends with it, begin with.
-        right: tuple[Any, int] | None = None
-        left: tuple[Any, int] | None = None
+        known = self._starts.setdefault(self._place(record.key), set())
+        starts = sorted(start for start in known if time_ms - 2 * difference_ms <= start <= time_ms + 1)
         own_start = max(0, time_ms - difference_ms)
-        previous_ms: int | None = None  # the time of the last record before this one
+        left, right, previous_ms = self._neighbours(record, starts, own_start)
         for start in starts:
-            window = self._window(record.key, start)
-            stored = self.state.with_timestamp(window)
-            if start == own_start:
-                if stored[1] < time_ms:
-                    previous_ms = stored[1]
-                elif stored[1] > time_ms:  # only of early records: all of them lie after this one
-                    right = stored
-                left = stored
-            elif start < own_start:
-                left, previous_ms = stored, stored[1]
-            elif start <= time_ms:
-                right = stored
-                # Read once more: the fold may change what it is given.
-                yield from self._change(record, parent, start, self.state.with_timestamp(window))
-        if (
-            previous_ms is not None
-            and previous_ms + 1 not in starts
-            and previous_ms + 1 + difference_ms >= time_ms
-        ):
+            if own_start < start <= time_ms:
+                stored = self.state.with_timestamp(self._window(record.key, start))
+                yield from self._change(record, parent, start, stored)
+        # The window right after the record before this one is not empty any more.
+        is_near = previous_ms is not None and previous_ms + 1 + difference_ms >= time_ms
+        if is_near and previous_ms is not None and previous_ms + 1 not in starts:
             yield from self._change(record, parent, previous_ms + 1, (None, -1))
+        # The window that ends with this record.
         if own_start in starts:
-            assert left is not None
             own = self.state.with_timestamp(self._window(record.key, own_start))
         elif left is not None and previous_ms is not None and previous_ms >= own_start:
-            own = (left[0], time_ms)
+            own = (left, time_ms)
         else:
             own = (None, -1)
         yield from self._change(record, parent, own_start, own)
+        # The window right after it, if later records are in it already.
         if time_ms + 1 not in starts and right is not None and right[1] > time_ms:
-            self._starts[inner].add(time_ms + 1)
-            yield from self.state.change(
-                self._window(record.key, time_ms + 1), right[0], right[1], record.headers
-            )
+            known.add(time_ms + 1)
+            window = self._window(record.key, time_ms + 1)
+            yield from self.state.change(window, right[0], right[1], record.headers)
+
+    def _neighbours(
+        self, record: Record[Any, Any], starts: list[int], own_start: int
+    ) -> tuple[Any, tuple[Any, int] | None, int | None]:
+        """What new windows are made of, as it is before this record: the aggregate of the last window that ends before
+        it, that of the last one that holds its time, and when the record before it was."""
+        left: Any = None
+        right: tuple[Any, int] | None = None
+        previous_ms: int | None = None
+        for start in starts:
+            aggregate, latest_ms = self.state.with_timestamp(self._window(record.key, start))
+            if start < own_start:
+                left, previous_ms = aggregate, latest_ms
+            elif start == own_start and latest_ms < record.timestamp_ms:
+                previous_ms = latest_ms
+            elif start <= record.timestamp_ms:
+                right = (aggregate, latest_ms)
+        return left, right, previous_ms
 
     def _change(
         self, record: Record[Any, Any], parent: int, start_ms: int, stored: tuple[Any, int]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.streams import Builder, Stream, Windowed, hopping, session, sliding, tumbling, within
@@ -35,6 +35,7 @@ def total(sum_: int, value: int) -> int:
     return sum_ + value
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_operators_without_state_are_what_python_would_do(found: list[Event]) -> None:
     app = Builder()
@@ -55,6 +56,7 @@ def test_operators_without_state_are_what_python_would_do(found: list[Event]) ->
     assert test.output("ranges").read_values() == [item for _, value in kept for item in range(value % 3)]
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_each_record_goes_to_the_first_branch_that_takes_it(found: list[Event]) -> None:
     app = Builder()
@@ -70,6 +72,7 @@ def test_each_record_goes_to_the_first_branch_that_takes_it(found: list[Event]) 
     assert test.output("rest").read_values() == [value for value in values if value >= 3 and value % 2]
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_folds_are_those_of_all_values_of_a_key(found: list[Event]) -> None:
     app = Builder()
@@ -88,6 +91,7 @@ def test_folds_are_those_of_all_values_of_a_key(found: list[Event]) -> None:
     assert test.table("largest").to_dict() == {key: max(line) for key, line in values.items()}
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_a_fold_that_changes_its_aggregate_in_place_changes_nothing_else(found: list[Event]) -> None:
     def append(all_: list[int], value: int) -> list[int]:
@@ -104,6 +108,7 @@ def test_a_fold_that_changes_its_aggregate_in_place_changes_nothing_else(found: 
     assert test.table("in-place").to_dict() == test.table("anew").to_dict()
 
 
+@settings(max_examples=60, deadline=None)
 @given(events, st.integers(0, 20))
 def test_windows_of_fixed_size_count_what_comes_before_they_close(found: list[Event], grace_ms: int) -> None:
     app = Builder()
@@ -132,6 +137,7 @@ def test_windows_of_fixed_size_count_what_comes_before_they_close(found: list[Ev
     assert test.table("hopping").to_dict() == sums
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_sliding_windows_hold_every_set_of_records_that_are_near_each_other(found: list[Event]) -> None:
     app = Builder()
@@ -164,6 +170,7 @@ def clusters(times: list[int], gap_ms: int) -> Iterator[list[int]]:
         yield line
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 def test_sessions_are_what_lies_within_the_gap(found: list[Event]) -> None:
     app = Builder()
@@ -182,6 +189,7 @@ def test_sessions_are_what_lies_within_the_gap(found: list[Event]) -> None:
     assert sum(test.table("sums").to_dict().values()) == sum(value for _, value, _ in found)
 
 
+@settings(max_examples=60, deadline=None)
 @given(events)
 @pytest.mark.parametrize(
     "windows", [tumbling(0.01, grace=0.003), session(0.005), sliding(0.01, grace=0.003)], ids=str
@@ -204,6 +212,7 @@ def test_a_window_that_is_emitted_on_close_comes_once_with_its_last_value(
     assert {window: count for window, count in given if window in expected} == expected
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(0, 60)), max_size=25))
 def test_joined_streams_give_every_pair_within_the_window_once(found: list[tuple[bool, str, int]]) -> None:
     app = Builder()

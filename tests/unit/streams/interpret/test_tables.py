@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.errors import IllegalState
@@ -50,6 +50,7 @@ def last(found: list[Write], topic: str) -> dict[str, str]:
     return rows
 
 
+@settings(max_examples=60, deadline=None)
 @given(writes)
 def test_a_table_is_the_last_value_of_each_key(found: list[Write]) -> None:
     app = Builder()
@@ -64,6 +65,7 @@ def test_a_table_is_the_last_value_of_each_key(found: list[Write]) -> None:
     assert test.output("lengths").to_dict() == {key: len(value) for key, value in some.items()}
 
 
+@settings(max_examples=60, deadline=None)
 @given(writes)
 def test_joined_tables_have_the_rows_of_joined_dicts(found: list[Write]) -> None:
     app = Builder()
@@ -92,6 +94,7 @@ def test_joined_tables_have_the_rows_of_joined_dicts(found: list[Write]) -> None
         assert test.output(f"{name.removesuffix('-rows')}-out").to_dict() == rows(set(keys))
 
 
+@settings(max_examples=60, deadline=None)
 @given(writes)
 def test_a_join_by_foreign_key_follows_both_tables(found: list[Write]) -> None:
     app = Builder()
@@ -114,6 +117,7 @@ def test_a_join_by_foreign_key_follows_both_tables(found: list[Write]) -> None:
     }
 
 
+@settings(max_examples=60, deadline=None)
 @given(writes)
 def test_groups_of_a_table_lose_what_changes_and_gain_what_comes(found: list[Write]) -> None:
     app = Builder()
@@ -139,6 +143,7 @@ def test_groups_of_a_table_lose_what_changes_and_gain_what_comes(found: list[Wri
         assert test.table("sums").get(key) == sum(sizes)
 
 
+@settings(max_examples=60, deadline=None)
 @given(writes)
 def test_a_stream_meets_what_the_table_has_at_that_moment(found: list[Write]) -> None:
     app = Builder()
@@ -179,6 +184,7 @@ def test_a_global_table_is_asked_by_any_key() -> None:
     assert test.table("countries").to_dict() == {"ch": "Switzerland"}
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=30))
 @pytest.mark.parametrize("windows", [tumbling(0.01, grace=0.003), session(0.005, grace=0.003)], ids=str)
 def test_suppressed_windows_come_once_and_with_their_last_value(
