@@ -25,6 +25,7 @@ from typing import Self
 
 from penstock.client.errors.base import ClientError
 from penstock.spark.children import Child
+from penstock.spark.home import link_home
 from penstock.spark.java import find_java
 from penstock.spark.sessions import available_cores, quiet_java_options
 from penstock.spark.settings import RUNTIME, STATIC
@@ -70,6 +71,7 @@ class Cluster:
         self.connect_port = (connect_port or _free_port(host)) if connect else None
         self._own_folder = tempfile.mkdtemp(prefix="penstock-cluster-") if folder is None else None
         self.folder = Path(folder or self._own_folder or "")
+        self._home = self.folder / f"home-{self.port}"
         self._children: list[Child] = []
 
     @property
@@ -110,14 +112,18 @@ class Cluster:
             child.terminate()
         for child in ending:
             child.wait()
+        shutil.rmtree(self._home, ignore_errors=True)  # links alone: what they lead to stays
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 
     def _start(self) -> None:
+        import pyspark
+
         _require_free(self.host, self.port)
         if self.connect_port is not None:
             _require_free(self.host, self.connect_port)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._home.mkdir(parents=True, exist_ok=True)
+        link_home(Path(pyspark.__path__[0]), self._home)
         self._run("the master", MASTER_CLASS, "--host", self.host, *self._ports(self.port, self.web_port))
         self._wait_until(lambda: _answers(self.host, self.port), "the master serves")
         for number in range(1, self.workers + 1):
@@ -156,12 +162,9 @@ class Cluster:
         return ["--master", self.url, "--class", CONNECT_CLASS, "--name", "connect", *pairs, "spark-internal"]
 
     def _run(self, name: str, *arguments: str, memory: str = DAEMON_MEMORY) -> None:
-        import pyspark
-
-        home = Path(pyspark.__path__[0])
         environment = {
             **os.environ,
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(self._home),
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_IP": self.host,
             "SPARK_DAEMON_MEMORY": memory,
@@ -171,7 +174,7 @@ class Cluster:
             "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
         }
         log = self.folder / f"{name.replace(' ', '-').removeprefix('the-').lower()}.log"
-        command = [str(home / "bin" / "spark-class"), *arguments]
+        command = [str(self._home / "bin" / "spark-class"), *arguments]
         self._children.append(Child(name, command, log=log, environment=environment))
 
     def _alive_workers(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 from collections import Counter
@@ -14,6 +13,7 @@ import pytest
 
 from harness.brokers import penstock_command, penstock_environment
 from penstock.spark.cluster import Cluster
+from penstock.spark.settings import SHORT_LIVED_JAVA
 from penstock.testing.broker import Broker
 
 PROGRAM = Path(__file__).parent / "programs" / "shouting.py"
@@ -78,7 +78,11 @@ def run(broker: Broker, master: str, folder: Path) -> None:
         capture_output=True,
         text=True,
         timeout=END_SECONDS,
-        env={**penstock_environment(), "XDG_STATE_HOME": str(folder / "state"), "PATH": os.environ["PATH"]},
+        env={
+            **penstock_environment(),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA,
+        },
     )
     log = folder / "state" / "penstock-pipelines" / "shouting.log"
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text() if log.exists() else "")

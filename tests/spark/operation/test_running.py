@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -12,6 +11,7 @@ import psutil
 import pytest
 
 from harness.brokers import penstock_command, penstock_environment
+from penstock.spark.settings import SHORT_LIVED_JAVA
 from penstock.testing.broker import Broker
 
 PROGRAM = Path(__file__).parent / "programs" / "pricing.py"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {**penstock_environment(), "XDG_STATE_HOME": str(folder), "PATH": os.environ["PATH"]}
+    return {**penstock_environment(), "XDG_STATE_HOME": str(folder), "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA}
 
 
 def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,7 @@ from penstock.cli.pipelines import Ending
 from penstock.spark.pipelines.loading import Program
 from penstock.spark.pipelines.running import Run
 from penstock.spark.sessions import session
+from penstock.spark.settings import SHORT_LIVED_JAVA
 
 PARTITIONS = 3
 LOOK_SECONDS = 0.25
@@ -65,7 +66,8 @@ def _start(
 
     def make() -> None:
         try:
-            spark = session("penstock-demo", log=f"{folder}/spark.log")
+            java = {"spark.driver.extraJavaOptions": SHORT_LIVED_JAVA}
+            spark = session("penstock-demo", settings=java, log=f"{folder}/spark.log")
             program = Program("revenue", app=None, pipeline=lambda spark: revenue(spark, servers))
             run = Run(program, spark, name="revenue", checkpoint=f"{folder}/checkpoints")
             view.phase = "starting the pipeline"
