@@ -97,6 +97,10 @@ class Serde(Generic[T]):
         """The same for one topic: what a registry is asked about, and what errors speak of."""
         return Serde(self.spec, self._encode, self._decode, name=self.name, topic=topic, is_key=is_key)
 
+    def writes_like(self, other: Serde[Any]) -> bool:
+        """Whether both make the same bytes of a value: `str` and `"string"` are two names of one thing."""
+        return self == other or (self._encode is not None and self._encode is other._encode)
+
     def __reduce__(self) -> Any:
         return _remade, (self.spec, self._topic, self._is_key)
 

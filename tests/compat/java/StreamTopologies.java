@@ -40,8 +40,15 @@ import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.processor.Cancellable;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
@@ -136,6 +143,11 @@ public final class StreamTopologies {
                 .cogroup(right(b).groupByKey(), (key, value, all) -> all + "/" + value)
                 .aggregate(() -> "", text()), TEXT, TEXT));
 
+        TOPOLOGIES.put("processor", b -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("counts"), TEXT, Serdes.Long()));
+            left(b).process(Ticking::new, "counts").to("out");
+        });
+
         TOPOLOGIES.put("tumbling", b -> writeWindows(
             grouped(b).windowedBy(tumbling).aggregate(() -> "", (key, value, all) -> all + value,
                 windows(TEXT)), 10, TEXT));
@@ -216,6 +228,41 @@ public final class StreamTopologies {
         TOPOLOGIES.put("foreign-key-left-join", b -> write(
             b.<String, String>table("left", text()).leftJoin(b.<String, String>table("right", text()),
                 StreamTopologies::reference, StreamTopologies::shown, text()), TEXT, TEXT));
+    }
+
+    /** Counts by key in a store; every ten milliseconds of stream time it tells how many records it has seen. */
+    private static final class Ticking implements Processor<String, String, String, String> {
+        private ProcessorContext<String, String> context;
+        private KeyValueStore<String, Long> counts;
+        private Cancellable timer;
+
+        @Override
+        public void init(ProcessorContext<String, String> context) {
+            this.context = context;
+            counts = context.getStateStore("counts");
+            timer = context.schedule(ms(10), PunctuationType.STREAM_TIME, this::tick);
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            final String key = record.key() == null ? "none" : record.key();
+            final Long count = counts.get(key);
+            counts.put(key, count == null ? 1 : count + 1);
+            context.forward(record.withKey(key).withValue(key + counts.get(key)));
+        }
+
+        private void tick(long time) {
+            long seen = 0;
+            try (KeyValueIterator<String, Long> all = counts.all()) {
+                while (all.hasNext()) {
+                    seen += all.next().value;
+                }
+            }
+            context.forward(new Record<>("tick", String.valueOf(seen), time));
+            if (seen > 30) {
+                timer.cancel();
+            }
+        }
     }
 
     private static KGroupedTable<String, String> byReference(StreamsBuilder builder) {

@@ -113,7 +113,7 @@ def test_the_same_comes_out_as_of_kafka_streams(name: str, kafka_streams: KafkaS
 def told_apart(name: str, written: list[Written]) -> dict[Any, list[Any]]:
     """The records of each key, without those that tell nothing to a table."""
     by_key: dict[Any, list[Any]] = defaultdict(list)
-    is_table = not name.startswith(("stream", "global", "stateless", "repartition"))
+    is_table = not name.startswith(("stream", "global", "stateless", "repartition", "processor"))
     for key, value, timestamp_ms in written:
         line = by_key[key]
         if is_table and value is None and (not line or line[-1][0] is None):

@@ -11,11 +11,16 @@ from typing import Any
 
 from penstock.streams import (
     Builder,
+    Context,
     GroupedStream,
     GroupedTable,
+    KeyValueState,
+    Processor,
+    Record,
     Stream,
     Table,
     hopping,
+    key_value_store,
     session,
     sliding,
     tumbling,
@@ -110,6 +115,30 @@ def repartition(app: Builder) -> None:
     left(app).select_key(lambda value: value, key=str).repartition().merge(right(app)).to("out")
 
 
+class Ticking(Processor[str, str, str, str]):
+    """Counts by key in a store; every ten milliseconds of stream time it tells how many records it has seen."""
+
+    def init(self, context: Context[str, str]) -> None:
+        self.counts: KeyValueState[str, int] = context.store("counts")
+        self.timer = context.schedule(ms(10), self.tick)
+
+    def process(self, record: Record[str, str]) -> None:
+        key = record.key or "none"
+        self.counts.put(key, (self.counts.get(key) or 0) + 1)
+        self.context.forward(record.with_key(key).with_value(f"{key}{self.counts.get(key)}"))
+
+    def tick(self, now_ms: int) -> None:
+        seen = sum(count for _, count in self.counts.items())
+        self.context.forward(Record("tick", str(seen), now_ms))
+        if seen > 30:
+            self.timer.cancel()
+
+
+def processor(app: Builder) -> None:
+    store = key_value_store("counts", key=str, value=int)
+    left(app).process(Ticking, stores=[store], key=str, value=str).to("out")
+
+
 TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "count": lambda app: grouped(app).count().to("out"),
     "reduce": lambda app: grouped(app).reduce(shown).to("out"),
@@ -121,6 +150,7 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "cogroup": lambda app: (
         grouped(app).cogroup(add).cogroup(right(app).group_by_key(), add_right).aggregate(str).to("out")
     ),
+    "processor": processor,
     "tumbling": lambda app: grouped(app).windowed_by(TUMBLING).aggregate(str, add).to("out"),
     "hopping": lambda app: grouped(app).windowed_by(HOPPING).count().to("out"),
     "sliding": lambda app: grouped(app).windowed_by(SLIDING).aggregate(str, add).to("out"),

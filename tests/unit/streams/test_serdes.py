@@ -144,6 +144,14 @@ def test_what_is_no_type_is_refused(spec: Any) -> None:
         serde_of(spec)
 
 
+def test_two_names_of_one_thing_write_the_same() -> None:
+    assert serde_of(str).writes_like(serde_of("string"))
+    assert serde_of(int).writes_like(serde_of("long"))
+    assert serde_of(bytes).writes_like(serde_of("bytes"))
+    assert not serde_of(int).writes_like(serde_of("int32"))
+    assert not serde_of(bytes).writes_like(serde_of(str))
+
+
 def test_a_serializer_of_the_client_is_told_the_topic() -> None:
     both = serde(Backwards(), Backwards())
 

@@ -13,7 +13,7 @@ from penstock.streams.dsl.graph import inferred, known, need_key, need_value
 from penstock.streams.dsl.stateless import Stateless
 from penstock.streams.functions import function_of, result_type
 from penstock.streams.nouns import TopologyError
-from penstock.streams.serdes import Spec
+from penstock.streams.serdes import Serde, Spec
 from penstock.streams.topology import GlobalJoin, JoinKind, StreamJoin, StreamTableJoin
 from penstock.streams.windows import JoinWindows
 
@@ -321,7 +321,7 @@ class StreamJoins(Stateless[K, V]):
 _PREFIX = {"inner": "", "left": "left-", "outer": "outer-"}
 
 
-def same_keys(left: Any, right: Any, what: str) -> None:
+def same_keys(left: Serde[Any], right: Serde[Any], what: str) -> None:
     """Keys meet by their bytes, so both sides have to write them alike."""
-    if left != right:
+    if not left.writes_like(right):
         raise TopologyError(f"{what}: keys of {left.name} and of {right.name} never meet")
