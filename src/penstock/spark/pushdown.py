@@ -45,6 +45,7 @@ COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
     StringEndsWith: str.endswith,
     StringContains: operator.contains,
 }
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 
 
@@ -161,9 +162,8 @@ def _holds(given: Filter, value: Any) -> bool:
 
 
 def _milliseconds(value: object) -> int | None:
-    """Rounded down: a record of that millisecond may be wanted. A time without a zone says nothing for certain."""
-    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+    """Rounded down: a record of that millisecond may be wanted. A time without a zone says nothing for certain, and one
+    before 1970 nothing that a broker knows: records without a time are told as of the millisecond before."""
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None or value < EPOCH:
         return None
-    return max(
-        (value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(milliseconds=1), 0
-    )
+    return (value - EPOCH) // datetime.timedelta(milliseconds=1)

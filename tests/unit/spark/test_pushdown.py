@@ -123,6 +123,15 @@ def test_columns_that_are_not_the_sources_own_are_left_to_spark() -> None:
     assert Narrowing.of(filters, ()) == (Narrowing(), filters)
 
 
+def test_records_without_a_time_are_found_by_a_time_before_1970() -> None:
+    filters: list[Filter] = [
+        GreaterThan(("timestamp",), datetime.datetime(1969, 12, 31, tzinfo=datetime.UTC)),
+        EqualTo(("timestamp",), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC)),
+    ]
+
+    assert narrowed(*filters) == (RANGES, filters)
+
+
 def test_a_time_moves_the_start_and_spark_goes_on_to_check() -> None:
     asked: dict[TopicPartition, int] = {}
 
