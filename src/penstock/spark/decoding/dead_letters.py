@@ -178,7 +178,9 @@ class DeadLetters:
             found: set[Place] = set()
             for batch in consumer.read({target: end}, headers=True):
                 found |= places_in(batch, self._query)
-            consumer.assign([])  # or the client, which is kept, would wait for more letters on behalf of nobody
+            consumer.assign(
+                []
+            )  # or the client, which is kept, would wait for more letters on behalf of nobody
             return found
 
 
