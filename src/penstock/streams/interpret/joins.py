@@ -183,7 +183,7 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
         if foreign is not None:
             self._refers[place] = foreign
             self._referring.setdefault(self._right.place(foreign), {})[place] = record.key
-        is_gone = record.value.new is None or (foreign is None and self.node.kind == "inner")
+        is_gone = foreign is None and self.node.kind == "inner"
         yield from self._join(record.key, foreign, self._later(record, before if is_gone else foreign))
 
     def _join(self, key: Any, foreign: Any, record: Record[Any, Any]) -> Changed:
