@@ -216,6 +216,7 @@ class Consumer:
                     continue
                 made = make(plan, source)
                 core.handout.note_place()
+                deadline = _now_s() + patience_s  # something came, though all of it may have been aborted
                 if plan.rewind is not None:
                     (partition, offset), plan.rewind = plan.rewind, None
                     core.seek(partition, offset)

@@ -211,6 +211,9 @@ class Consumer:
                     continue
                 made = make(plan, source)
                 core.handout.note_place()
+                deadline = (
+                    time.monotonic() + patience_s
+                )  # something came, though all of it may have been aborted
                 if plan.rewind is not None:
                     self._rewind(plan)
                 if made and core.interceptors and make is ReadPlan.messages:
