@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.spark")
 
 
+QUIET_S = 1.0  # a query that goes on at once commits by itself; only one that rests needs somebody else
+
+
 @dataclass(slots=True)
 class Source:
     """One source of a query that has a group."""
@@ -49,13 +52,45 @@ class Source:
             self.progress.commit(told.offsets)
 
 
+class Run:
+    """One run of a query. What its last batch ended with is committed when the query rests, or is over: while it goes
+    on its source is ahead of every event, and an old offset must not take the place of a newer one."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = sources
+        self._lock = threading.Lock()
+        self._ends: list[StreamOffset] = []
+        self._timer: threading.Timer | None = None
+
+    def note(self, ends: list[StreamOffset]) -> None:
+        self.rest()
+        with self._lock:
+            self._ends = ends
+            self._timer = threading.Timer(QUIET_S, self.commit)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def rest(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+
+    def commit(self) -> None:
+        with self._lock:
+            ends, self._ends = self._ends, []
+            try:
+                for end in ends:
+                    for source in self._sources:
+                        source.commit(end)
+            except Exception as error:
+                logger.warning("offsets of a query were not committed to its group: %s", error)
+
+
 class ProgressListener(StreamingQueryListener):
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._lock = threading.Lock()
-        self._sources: dict[str, list[Source]] = {}
-        """By the run of a query."""
-        self._is_over = False
+        self._runs: dict[str, Run] = {}
         atexit.register(self._end)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -65,37 +100,30 @@ class ProgressListener(StreamingQueryListener):
             logger.warning("a query's consumer group is not known to the driver: %s", error)
             return
         if found:
-            with self._lock:
-                self._sources[str(event.runId)] = found
+            self._runs[str(event.runId)] = Run(found)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        progress = event.progress
-        with self._lock:
-            sources = self._sources.get(str(progress.runId), [])
-        try:
-            for offset in (_offset(told.endOffset) for told in progress.sources if sources):
-                for source in sources:
-                    if offset is not None:
-                        source.commit(offset)
-        except Exception as error:
-            if not self._is_over:
-                logger.warning("offsets of a query were not committed to its group: %s", error)
+        run = self._runs.get(str(event.progress.runId))
+        if run is not None:
+            told = (_offset(source.endOffset) for source in event.progress.sources)
+            run.note([offset for offset in told if offset is not None])
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        with self._lock:
-            had = self._sources.pop(str(event.runId), None)
-            is_last = not self._sources
-        if had and is_last:
-            clients.POOL.clear()
+        run = self._runs.pop(str(event.runId), None)
+        if run is not None:
+            run.rest()
+            run.commit()
+            if not self._runs:
+                clients.POOL.clear()
 
     def _end(self) -> None:
         """Events may still come while the program ends, when clients are gone."""
-        self._is_over = True
-        with self._lock:
-            self._sources.clear()
+        runs, self._runs = list(self._runs.values()), {}
+        for run in runs:
+            run.rest()
         clients.POOL.clear()
 
 

@@ -1,0 +1,89 @@
+"""When a query's progress is committed by the driver: when the query rests or is over, and never out of order."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.cluster import TopicPartition
+from penstock.spark.listener import Run, Source, sources_of
+from penstock.spark.lookup import Lookup
+from penstock.spark.offsets import Offsets, StreamOffset
+from penstock.spark.options import Options, Use
+from penstock.spark.progress import GroupProgress
+
+OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a", "groupId": "g"}
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+class Timer:
+    """A timer of which a test says when it is up."""
+
+    last: Timer
+
+    def __init__(self, _: float, call: object) -> None:
+        self.call = call
+        self.daemon = self.is_cancelled = self.is_started = False
+        Timer.last = self
+
+    def start(self) -> None:
+        self.is_started = True
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Progress(GroupProgress):
+    def __init__(self) -> None:
+        super().__init__(Options.read(OPTIONS, Use.STREAM_READ))
+        self.told: list[Offsets] = []
+
+    def commit(self, offsets: Offsets) -> None:
+        self.told.append(offsets)
+
+
+@pytest.fixture
+def progress() -> Progress:
+    return Progress()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, progress: Progress) -> Run:
+    monkeypatch.setattr("penstock.spark.listener.threading.Timer", Timer)
+    return Run([Source(Lookup(Options.read(OPTIONS, Use.STREAM_READ)), progress)])
+
+
+def test_a_query_that_goes_on_is_left_to_its_source(run: Run, progress: Progress) -> None:
+    run.note([StreamOffset({A0: 1})])
+    first = Timer.last
+    run.note([StreamOffset({A0: 2})])
+
+    assert first.is_cancelled
+    assert progress.told == []
+
+
+def test_a_query_that_rests_has_its_last_end_committed_once(run: Run, progress: Progress) -> None:
+    run.note([StreamOffset({A0: 1})])
+    run.note([StreamOffset({A0: 2})])
+
+    run.commit()  # as the timer does
+    run.commit()
+
+    assert Timer.last.is_started
+    assert Timer.last.daemon
+    assert progress.told == [{A0: 2}]
+
+
+def test_what_another_source_of_the_query_read_is_not_this_groups_business(
+    run: Run, progress: Progress
+) -> None:
+    run.note([StreamOffset({B0: 7}), StreamOffset({A0: 2})])
+
+    run.commit()
+
+    assert progress.told == [{A0: 2}]
+
+
+def test_only_sources_with_a_group_are_watched() -> None:
+    without = {name: value for name, value in OPTIONS.items() if name != "groupId"}
+
+    assert len(sources_of([OPTIONS, without, {"subscribe": "a"}])) == 1
