@@ -28,12 +28,13 @@ from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
-from penstock.streams.compile.operators import OperatorPage
+from penstock.streams.compile.operators import NOWHERE, OperatorPage
 from penstock.streams.compile.outputs import Output, cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
 from penstock.streams.compile.shuffle import (
     PASS,
     SHIFT_MS,
+    decoders_of,
     domain_number,
     folds_of,
     is_raw,
@@ -42,6 +43,7 @@ from penstock.streams.compile.shuffle import (
 )
 from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.compile.tasks import Program, dead_letter_headers
+from penstock.streams.nouns import Record
 from penstock.streams.windows import TimeWindows
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class Domains(StatefulProcessor):
         self.stage = stage
         self.logged = dict(logged)
         self.entries = stage.entries
-        self.raw = [is_raw(stage, entry) for entry in self.entries]
+        self.decoders = [decoders_of(entry, raw=is_raw(stage, entry)) for entry in self.entries]
         self.folds = folds_of(stage, program)
         self.numbers = {domain_number(domain): domain for domain in stage.domains}
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
@@ -209,6 +211,7 @@ class OperatorWork:
         self.output = Output(self.program.partition_count)
         self.tables = WorkerTables(self.program.client)
         self.nodes = domains.operators[domain]
+        self.decoders = domains.decoders
         self.page_count = 1 if any(map(_sees_all_keys, self.nodes)) else PAGES
         meta = pages.read(META)
         self.due: dict[int, tuple[int, int]] = {} if meta is None else pickle.loads(meta)
@@ -225,8 +228,8 @@ class OperatorWork:
 
     def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
         found: dict[int, list[Any]] = defaultdict(list)
-        for pack, packed in unpacked(cells):
-            found[packed.place // BUCKETS % self.page_count].append((pack, packed))
+        for one in unpacked(cells):
+            found[one[1][0] // BUCKETS % self.page_count].append(one)
         for number, records in found.items():
             self._with_page(number, records)
         return self._finish(except_for=set(found))
@@ -258,13 +261,16 @@ class OperatorWork:
         if data is not None:
             page.remember(data)
         self._guarded(page, lambda: page.advance(self.stream_time_ms))
-        entries, raw = self.domains.entries, self.domains.raw
+        entries, decoders = self.domains.entries, self.decoders
         for pack, packed in records:
-            page.topic, page.partition, page.offset = pack.topic, pack.partition, packed.offset
-            entry = entries[packed.entry]
-            record = record_of(packed, entry, raw=raw[packed.entry])
-            self._guarded(page, lambda: page.receive(entry.child, entry.position, record), record)  # noqa: B023
-        page.topic = page.partition = page.offset = None
+            page.at = pack.topic, pack.partition, packed[2]
+            entry = entries[packed[1]]
+            record = record_of(packed, *decoders[packed[1]])
+            try:
+                page.receive(entry.child, entry.position, record)
+            except OperatorFailed as failure:
+                self._failed(failure, page, record)
+        page.at = NOWHERE
         self._guarded(page, page.tick)
         self._guarded(page, page.finish)
         page.close()
@@ -280,18 +286,22 @@ class OperatorWork:
                 NEVER_MS if wall_ms is None else wall_ms,
             )
 
-    def _guarded(self, page: OperatorPage, act: Any, record: Any = None) -> None:
+    def _guarded(self, page: OperatorPage, act: Any) -> None:
         try:
             act()
         except OperatorFailed as failure:
-            told = failure.at(page.topic, page.partition, page.offset)
-            if not self.program.skips_failed or record is None:
-                raise told from failure.reason
-            if self.program.dead_letters is not None and page.topic is not None:
-                assert page.partition is not None
-                assert page.offset is not None
-                headers = dead_letter_headers(told, page.topic, page.partition, page.offset)
-                self.output.add(self.program.dead_letters, None, None, record.timestamp_ms, headers)
+            raise failure.at(*page.at) from failure.reason
+
+    def _failed(self, failure: OperatorFailed, page: OperatorPage, record: Record[Any, Any]) -> None:
+        told = failure.at(*page.at)
+        if not self.program.skips_failed:
+            raise told from failure.reason
+        topic, partition, offset = page.at
+        if self.program.dead_letters is not None and topic is not None:
+            assert partition is not None
+            assert offset is not None
+            headers = dead_letter_headers(told, topic, partition, offset)
+            self.output.add(self.program.dead_letters, None, None, record.timestamp_ms, headers)
 
 
 def _raised(failure: OperatorFailed, row: int) -> None:

@@ -143,8 +143,12 @@ class Surroundings(Tables, Protocol):
 
     application_id: str
     wall_time_ms: int
-    topic: str | None
-    offset: int | None
+
+    @property
+    def topic(self) -> str | None: ...
+
+    @property
+    def offset(self) -> int | None: ...
 
     def stream_time_of(self, node: t.Node) -> int: ...
 
