@@ -156,8 +156,9 @@ def ask(consumer: Consumer) -> None:
     first: dict[TopicPartition, int] = consumer.beginning_offsets(FIRST)
     last: dict[TopicPartition, int] = consumer.end_offsets([FIRST], timeout=5)
     partitions: tuple[PartitionInfo, ...] = consumer.partitions_for("orders")
+    topic_id: str | None = consumer.topic_id("orders")
     topics: frozenset[str] = consumer.topics()
-    print(first, last, partitions, topics)
+    print(first, last, partitions, topic_id, topics)
     consumer.close(timeout=5)
 
 

@@ -155,8 +155,9 @@ async def ask(consumer: Consumer) -> None:
     first: dict[TopicPartition, int] = await consumer.beginning_offsets(FIRST)
     last: dict[TopicPartition, int] = await consumer.end_offsets([FIRST], timeout=5)
     partitions: tuple[PartitionInfo, ...] = await consumer.partitions_for("orders")
+    topic_id: str | None = consumer.topic_id("orders")
     topics: frozenset[str] = await consumer.topics()
-    print(first, last, partitions, topics)
+    print(first, last, partitions, topic_id, topics)
     await consumer.close(timeout=5)
 
 
