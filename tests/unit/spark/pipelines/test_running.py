@@ -1,0 +1,195 @@
+"""How a program's queries are started, watched and ended; by queries that are none of Spark's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.spark.pipelines.loading import BadProgram, Program
+from penstock.spark.pipelines.running import QueryFailed, Run
+
+
+class FakeProgress:
+    def __init__(self, batch: int) -> None:
+        self.batchId = batch
+        told = {"batchId": batch, "timestamp": f"{batch:05}", "numInputRows": 10, "batchDuration": 5}
+        self.json = json.dumps(told)
+
+
+class FakeQuery:
+    """A query that finishes a batch whenever somebody looks, as long as it is in one."""
+
+    def __init__(self, name: str | None = None, *, batches_left: int = 0) -> None:
+        self.name = name
+        self.isActive = True
+        self.batches_left = batches_left
+        self.recentProgress: list[FakeProgress] = []
+        self.stopped_after: int | None = None
+        self.error: Exception | None = None
+
+    @property
+    def lastProgress(self) -> FakeProgress | None:
+        return self.recentProgress[-1] if self.recentProgress else None
+
+    @property
+    def status(self) -> dict[str, bool]:
+        is_at_work = self.batches_left > 0
+        if is_at_work:
+            self.batches_left -= 1
+            self.recentProgress.append(FakeProgress(len(self.recentProgress)))
+        return {"isTriggerActive": is_at_work}
+
+    def stop(self) -> None:
+        if self.isActive:
+            self.stopped_after = len(self.recentProgress)
+        self.isActive = False
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+
+class FakeWriter:
+    """What `df.writeStream` gives."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, Any] = {}
+        self.query = FakeQuery()
+
+    def queryName(self, name: str) -> FakeWriter:
+        self.query.name = name
+        return self
+
+    def option(self, name: str, value: str) -> FakeWriter:
+        self.said[name] = value
+        return self
+
+    def trigger(self, **kinds: Any) -> FakeWriter:
+        self.said.update(kinds)
+        return self
+
+    def start(self) -> FakeQuery:
+        return self.query
+
+
+class FakeSession:
+    """Only what a run asks of one."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.conf = self
+        self.sparkContext = self
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def setLogLevel(self, level: str) -> None:
+        pass
+
+
+def run_of(returned: Any, *, is_once: bool = False) -> Run:
+    pipeline: Callable[[Any], Any] = lambda spark: returned  # noqa: E731
+    session: Any = FakeSession()
+    return Run(
+        Program("orders", None, pipeline), session, name="orders", checkpoint="/place/", is_once=is_once
+    )
+
+
+def test_what_is_not_started_gets_a_name_and_a_checkpoint() -> None:
+    writer = FakeWriter()
+    run = run_of(writer)
+
+    run.start()
+
+    assert [figures.name for figures in run.figures] == ["orders"]
+    assert writer.said == {"checkpointLocation": "/place/orders"}
+
+
+def test_several_are_told_apart_by_number_or_by_the_names_they_were_given() -> None:
+    numbered, named = run_of([FakeWriter(), FakeWriter()]), run_of({"a": FakeWriter(), "b": FakeWriter()})
+
+    numbered.start()
+    named.start()
+
+    assert [figures.name for figures in numbered.figures] == ["orders-1", "orders-2"]
+    assert [figures.name for figures in named.figures] == ["a", "b"]
+
+
+def test_a_query_that_the_program_started_is_taken_as_it_is() -> None:
+    query = FakeQuery("own")
+    run = run_of(query)
+
+    run.start()
+
+    assert run.watched[0].query is query
+
+
+def test_once_means_all_that_is_there() -> None:
+    writer = FakeWriter()
+
+    run_of(writer, is_once=True).start()
+
+    assert writer.said["availableNow"] is True
+
+
+@pytest.mark.parametrize("returned", [17, "query", [object()]])
+def test_a_program_that_returns_something_else_is_refused(returned: Any) -> None:
+    with pytest.raises(BadProgram):
+        run_of(returned).start()
+
+
+def test_reports_that_came_between_two_looks_are_all_counted() -> None:
+    query = FakeQuery("own")
+    run = run_of(query)
+    run.start()
+    query.recentProgress = [FakeProgress(0)]
+    run.look()
+
+    query.recentProgress = [FakeProgress(batch) for batch in range(5)]
+    run.look()
+
+    assert run.figures[0].rows_in == 50
+
+
+def test_a_stop_waits_for_the_batch_at_hand_and_not_for_those_that_follow() -> None:
+    query = FakeQuery("own", batches_left=100)
+    run = run_of(query)
+    run.start()
+
+    run.stop()
+
+    assert query.stopped_after == 1
+    assert run.figures[0].state == "stopped"
+
+
+def test_a_query_that_waits_for_data_is_stopped_at_once() -> None:
+    query = FakeQuery("own")
+    run = run_of(query)
+    run.start()
+
+    run.stop()
+
+    assert query.stopped_after == 0
+
+
+def test_one_that_has_ended_by_itself_is_done() -> None:
+    query = FakeQuery("own")
+    run = run_of(query)
+    run.start()
+    query.isActive = False
+
+    assert not run.look()
+    assert run.figures[0].state == "done"
+
+
+def test_one_that_failed_is_told_with_its_cause() -> None:
+    query = FakeQuery("own")
+    run = run_of(query)
+    run.start()
+    query.isActive = False
+    query.error = RuntimeError('Traceback (most recent call last):\n  File "x"\nValueError: no price\n')
+
+    with pytest.raises(QueryFailed, match="orders: the query own failed: ValueError: no price"):
+        run.look()
