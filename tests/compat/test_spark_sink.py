@@ -18,7 +18,7 @@ from penstock.admin import ConfigResource
 from penstock.spark.sink import protocol
 from penstock.spark.sink.decision import Done, Place, SinkStopped, Superseded
 from penstock.spark.sink.decisions import TOPIC
-from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, run
+from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, connection_of
 from penstock.spark.sink.writer import RowWriter
 
 PREFIX = "penstock"
@@ -53,7 +53,8 @@ class Sink:
             connection.close()
 
     def commit(self, done: Sequence[Done], batch: int) -> None:
-        run(self.settings, lambda admin: protocol.commit(admin, done, batch, prefix=PREFIX))
+        with connection_of(self.settings) as connection:
+            connection.run(lambda admin: protocol.commit(admin, done, batch, prefix=PREFIX))
 
     def decide(self, done: Sequence[Done], batch: int, *, ended: int) -> None:
         """A commit that dies after the decision and so many ends."""
@@ -71,7 +72,8 @@ class Sink:
             asyncio.run(die())
 
     def abort(self, done: Sequence[Done], batch: int) -> None:
-        run(self.settings, lambda admin: protocol.abort(admin, done, batch, prefix=PREFIX))
+        with connection_of(self.settings) as connection:
+            connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=PREFIX))
 
 
 @pytest.fixture

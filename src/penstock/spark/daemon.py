@@ -33,7 +33,6 @@ MODULES = (
     "penstock.spark.source",
     "penstock.spark.decoding.poison",
     "penstock.spark.sink.writer",
-    "penstock.spark.sink.warming",
 )
 
 

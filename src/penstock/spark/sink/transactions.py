@@ -1,8 +1,8 @@
 """A sink's way to its cluster: the log of decisions, the ends of transactions, and producers for tasks.
 
-`SinkAdmin` is the port of `protocol`. In a task it lives on a thread of its own and is kept for the next one, with what
-it has read of the log; a commit runs in a process that Spark starts for it alone, so there everything happens on one
-loop, over as few connections as there can be (`run`).
+`SinkAdmin` is the port of `protocol`. It lives on a thread of its own and is kept, with what it has read of the log,
+for the next task of the process, or the next commit: Spark keeps a process for commits as well, and makes only the
+writer anew.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from penstock.client import errors
 from penstock.client.admin.aio import Admin
@@ -23,7 +23,6 @@ from penstock.client.cluster_client import CoordinatorKind
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.client.settings import AdminSettings, ProducerSettings
-from penstock.runtime import loop
 from penstock.spark.clients import known
 from penstock.spark.sink.decision import Ledger, Place
 from penstock.spark.sink.decisions import PATIENCE_S, DecisionsAdmin
@@ -80,16 +79,6 @@ class SinkAdmin(DecisionsAdmin, Admin):
         return str(described[broker]["transaction.max.timeout.ms"].value)
 
 
-def run(settings: Settings, work: Callable[[SinkAdmin], Awaitable[T]]) -> T:
-    """Do it with an admin that is made for it."""
-
-    async def main() -> T:
-        async with SinkAdmin.of(_admin_settings(settings)) as admin:
-            return await work(admin)
-
-    return loop.run(main())
-
-
 class SinkConnection:
     """What a worker process keeps of one cluster between tasks."""
 
@@ -102,9 +91,12 @@ class SinkConnection:
         """Until the broker says otherwise."""
         self._longest_ms: str | None = None
 
+    def run(self, work: Callable[[SinkAdmin], Coroutine[Any, Any, T]]) -> T:
+        return self._background.call(work(self._admin))
+
     def assign(self, place: Place) -> Assignment:
         ledger = self._ledgers.get(place.sink, Ledger(place.sink))
-        assignment = self._background.call(assign(self._admin, ledger, place))
+        assignment = self.run(lambda admin: assign(admin, ledger, place))
         self._ledgers[place.sink] = assignment.ledger
         return assignment
 
@@ -114,7 +106,7 @@ class SinkConnection:
 
         Where the id has an open transaction, it gets another one. When Spark repeats a stage, a task of the first try
         may still run or have prepared what will count, and nothing tells the two apart."""
-        if self._background.call(self._admin.is_open(transactional_id)):
+        if self.run(lambda admin: admin.is_open(transactional_id)):
             transactional_id = f"{transactional_id}.{uuid.uuid4().hex[:8]}"
         if TIMEOUT in self._settings:
             return self._begin(transactional_id, {})
@@ -124,7 +116,7 @@ class SinkConnection:
             except errors.TwoPhaseCommitUnavailable:
                 self._has_two_phases = False
         if self._longest_ms is None:
-            self._longest_ms = self._background.call(self._admin.longest_timeout_ms())
+            self._longest_ms = self.run(SinkAdmin.longest_timeout_ms)
         return self._begin(transactional_id, {TIMEOUT: self._longest_ms})
 
     def _begin(self, transactional_id: str, settings: Settings) -> Producer:
@@ -145,8 +137,8 @@ class SinkConnection:
 
 @contextlib.contextmanager
 def connection_of(settings: Settings) -> Iterator[SinkConnection]:
-    """That of this process to a cluster; thrown away where the block ends with an exception. A process of Spark's runs
-    one task at a time."""
+    """That of this process to a cluster; thrown away where the block ends with an exception. A process of Spark's does
+    one thing at a time."""
     key = os.getpid(), frozenset(settings.items())  # what a parent had before a fork is its own
     connection = _CONNECTIONS.pop(key, None) or SinkConnection(settings)
     try:
