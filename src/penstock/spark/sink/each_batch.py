@@ -13,7 +13,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
@@ -74,8 +74,22 @@ class EachBatch:
             return StreamBatch(self._name, _own_run, batch_id)
         context = batch.sparkSession.sparkContext
         query, run = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
-        assert query is not None, "Spark calls this from a query"
-        return StreamBatch(self._name or query, run or _own_run, batch_id)
+        if query is None or not _is_run(run):
+            raise BadOption(
+                "to_topics has to be called in the thread in which Spark calls the function of foreachBatch, and under"
+                f" the job group that Spark gave it, which names the run of the query; here it is {run!r}: set another"
+                " one afterwards"
+            )
+        return StreamBatch(self._name or query, run, batch_id)
+
+
+def _is_run(group: str | None) -> TypeGuard[str]:
+    """Whether a job group is a run of a query. One that a user gives stays the same when the query is started again,
+    and a batch of the run before would seem to be of this one."""
+    try:
+        return group is not None and str(uuid.UUID(group)) == group
+    except ValueError:
+        return False
 
 
 def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBatch:

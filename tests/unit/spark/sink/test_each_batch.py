@@ -11,14 +11,15 @@ from penstock.spark.errors import BadOption
 from penstock.spark.sink.each_batch import OPTION, StreamBatch, to_topics
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "topic": "counts"}
+RUN = "53ea38de-6dd8-412c-aa97-d7bf179ba6b1"
 
 
 class Batch:
     """Of a DataFrame, what is asked of it: a writer that notes what it is told, and the properties of its thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, query: str | None = "query", group: str | None = RUN) -> None:
         self.options_told: dict[str, str] = {}
-        properties = {"sql.streaming.queryId": "query", "spark.jobGroup.id": "run"}
+        properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": group}
         self.sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
 
     @property
@@ -51,7 +52,7 @@ def told(**given: str) -> dict[str, str]:
 
 
 def test_a_batch_is_written_under_the_number_of_its_batch() -> None:
-    assert StreamBatch.unpack(told()[OPTION]) == StreamBatch("query", "run", 7)
+    assert StreamBatch.unpack(told()[OPTION]) == StreamBatch("query", RUN, 7)
 
 
 @pytest.mark.parametrize("spelt", [{"guarantee": "at-least-once"}, {"Guarantee": "At-Least-Once"}])
@@ -71,3 +72,14 @@ def test_exactly_once_in_other_letters_is_exactly_once() -> None:
 def test_a_wrong_option_is_refused_before_the_query_starts() -> None:
     with pytest.raises(BadOption, match="there is no option topics; is topic meant"):
         to_topics({**GIVEN, "topics": "counts"})
+
+
+@pytest.mark.parametrize(("query", "group"), [("query", "nightly"), ("query", None), (None, RUN)])
+def test_a_job_group_of_the_users_own_is_not_taken_for_the_run(query: str | None, group: str | None) -> None:
+    """It was, and a batch that was replayed after a restart was refused for ever, as written twice in one run."""
+    batch: Any = Batch(query, group)
+
+    with pytest.raises(BadOption, match="under the job group that Spark gave it"):
+        to_topics(GIVEN)(batch, 7)
+    with pytest.raises(BadOption, match="the run of the query"):
+        to_topics(GIVEN, name="counts")(batch, 7)
