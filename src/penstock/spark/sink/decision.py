@@ -200,6 +200,11 @@ class Done:
 
 def may_claim(ledger: Ledger, run: str) -> Claim:
     """The claim of a run that does not hold the sink; raises where it has lost it."""
+    if ledger.holder == given_up_by(run):
+        raise SinkStopped(
+            f"a batch of query {ledger.sink} failed, and with it this run of the query was given up: what failed is"
+            " written when the query is started again, and not a second time in the same run"
+        )
     if run in ledger.past_holders:
         raise Superseded(
             f"query {ledger.sink} is run by somebody else too, who has taken over ({ledger.holder}): was its checkpoint"
@@ -207,6 +212,11 @@ def may_claim(ledger: Ledger, run: str) -> Claim:
             " needs a checkpoint of its own"
         )
     return Claim(ledger.sink, run, ledger.holder)
+
+
+def given_up_by(run: str) -> str:
+    """Who holds a sink after a run has given it up: nobody, but by a name that no later run has."""
+    return f"{run}/ended"
 
 
 def decided_before(ledger: Ledger, place: Place) -> Decision | None:

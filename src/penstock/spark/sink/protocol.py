@@ -30,6 +30,7 @@ from penstock.spark.sink.decision import (
     check_repeated,
     decide,
     decided_before,
+    given_up_by,
     ids_of,
     left_behind,
     may_claim,
@@ -148,7 +149,7 @@ async def abort(
     else:
         return  # nobody knows anything; the next run finds what is open
     if ledger.holder == place.run:
-        offset = await port.append(Claim(place.sink, f"{place.run}/ended", replaces=place.run))
+        offset = await port.append(Claim(place.sink, given_up_by(place.run), replaces=place.run))
         ledger = await port.read(ledger, through=offset)
         if ledger.decision is not None and ledger.decision.batch >= batch:
             return  # by this run after all, or by one that took over and looks after what was left

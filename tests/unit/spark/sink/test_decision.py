@@ -18,6 +18,7 @@ from penstock.spark.sink.decision import (
     check_repeated,
     decide,
     decided_before,
+    given_up_by,
     left_behind,
     may_claim,
     of_json,
@@ -66,6 +67,14 @@ def test_a_claim_of_one_that_was_replaced_does_not_count() -> None:
     with pytest.raises(Superseded, match="checkpoint"):
         may_claim(ledger, "a")
     assert may_claim(ledger, "c") == Claim("q", "c", "b")
+
+
+def test_a_run_that_tries_a_failed_batch_again_is_told_to_start_anew() -> None:
+    ledger = Ledger("q", "a").after(0, Claim("q", given_up_by("a"), "a"))
+
+    with pytest.raises(SinkStopped, match="when the query is started again"):
+        may_claim(ledger, "a")
+    assert may_claim(ledger, "b") == Claim("q", "b", given_up_by("a"))
 
 
 def test_a_decision_counts_only_from_who_holds_the_sink() -> None:
