@@ -14,6 +14,7 @@ import operator
 import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
+from zlib import crc32  # of `pages.place_of`; no key is None here
 
 import numpy
 import pyarrow
@@ -21,7 +22,7 @@ import pyarrow.compute
 
 from penstock.streams.compile.columns import Columns, Rows
 from penstock.streams.compile.cut import Place
-from penstock.streams.compile.pages import BUCKETS, META, Pages, places_of
+from penstock.streams.compile.pages import BUCKETS, META, Pages
 from penstock.streams.topology import STATEFUL, Aggregate, Node, ToStream
 from penstock.streams.windows import TimeWindows
 
@@ -199,7 +200,7 @@ def rows_of_cell(cell: bytes) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _folded(fold: Fold, keys: pyarrow.Array, numbers: Any, times: Any) -> pyarrow.RecordBatch:
-    """One row for each key. (bench "word count": ten times as fast as Arrow's own group_by of several columns)"""
+    """One row for each key, ten times as fast as Arrow's own group_by of two columns (bench "word count")."""
     coded = keys.dictionary_encode()
     places = numpy.asarray(coded.indices)
     count = len(coded.dictionary)
@@ -258,7 +259,7 @@ def _split(rows: pyarrow.RecordBatch, part_of: Any) -> Iterator[tuple[int, pyarr
     """Rows by a function of their keys' places."""
     if not rows.num_rows:
         return
-    places = numpy.fromiter(places_of(rows.column("key").to_pylist()), numpy.int64, rows.num_rows)
+    places = numpy.fromiter(map(crc32, rows.column("key").to_pylist()), numpy.int64, rows.num_rows)
     parts = part_of(places)
     order = numpy.argsort(parts, kind="stable")
     sorted_parts = parts[order]

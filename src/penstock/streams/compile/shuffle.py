@@ -29,6 +29,7 @@ from penstock.streams.compile.folds import (
     fold_rows,
     split_by_bucket,
 )
+from penstock.streams.compile.memory import dumped
 from penstock.streams.compile.outputs import cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, places_of
 from penstock.streams.compile.tasks import Program, ReadingTask
@@ -156,7 +157,9 @@ class ShufflingTask(ReadingTask):
             # Several entries may have been fed one after the other; a partition has one order.
             records.sort(key=itemgetter(_OFFSET))
             latest_ms = max(map(itemgetter(_TIMESTAMP), records))
-            rows.append((domain, bucket, dumped(Pack(origin.topic, origin.partition, records)), latest_ms))
+            rows.append(
+                (domain, bucket, dumped(tuple(Pack(origin.topic, origin.partition, records))), latest_ms)
+            )
         self._packs, self._packed = defaultdict(list), 0
         yield _batch(rows)
 
@@ -249,16 +252,6 @@ def placing_keys(serde: Serde[Any] | None, keys: Any) -> Any:
     if isinstance(serde, TimeWindowed | SessionWindowed):
         return [None if key is None else key.key for key in as_list(keys)]
     return keys
-
-
-def dumped(pack: Any) -> bytes:
-    try:
-        return pickle.dumps(tuple(pack), pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        from pyspark import cloudpickle  # for classes of a user's program, which have no module here
-
-        data: bytes = cloudpickle.dumps(tuple(pack))  # type: ignore[no-untyped-call]
-        return data
 
 
 def _is_plain(serde: Serde[Any] | None) -> bool:

@@ -368,6 +368,48 @@ def test_a_window_that_closed_in_an_earlier_batch_takes_no_more_records() -> Non
     assert [int.from_bytes(value or b"", "big") for _, value in windows] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "windows",
+    [tumbling(0.1), hopping(0.1, every=0.05), sliding(0.05), session(0.05)],
+    ids=lambda each: str(each),
+)
+@pytest.mark.parametrize("caches", [True, False])
+def test_windows_that_are_closed_take_no_room(windows: Any, caches: bool) -> None:
+    app = Builder()
+    numbers(app).group_by_key().windowed_by(windows).count(name="c").to("out")
+    stages = Stages(app.topology, caches=caches)
+    sizes = []
+    for batch in range(60):
+        for at in range(10):
+            stages.send("numbers", Written(b"ab"[at % 2 :][:1], bytes(8), 1000 + batch * 100 + at * 10))
+        stages.run()
+        pages = [
+            data
+            for running in stages.running
+            for each in running.pages.values()
+            for data in each.pages.values()
+        ]
+        sizes.append(sum(map(len, pages)))
+
+    assert max(sizes[40:]) < 1.5 * max(sizes[:20])
+
+
+def test_what_joins_hold_back_goes_when_its_time_is_over() -> None:
+    app = Builder()
+    numbers(app).join(numbers(app, "more"), lambda a, b: a + b, within=within(0.05), value=int).to("out")
+    stages = Stages(app.topology)
+    for at in range(300):
+        stages.send(("numbers", "more")[at % 2], Written(b"a", bytes(8), 1000 + at * 10))
+    stages.run()
+    stages.send("numbers", Written(b"b", bytes(8), 9000))
+    stages.run()
+
+    pages = [
+        data for running in stages.running for each in running.pages.values() for data in each.pages.values()
+    ]
+    assert sum(map(len, pages)) < 1500
+
+
 def _run(
     build: Build, seed: int, *, caches: bool = False, monkeypatch: pytest.MonkeyPatch | None = None
 ) -> tuple[Stages, Interpreter]:

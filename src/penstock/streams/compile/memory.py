@@ -1,0 +1,128 @@
+"""What operators remember between batches, as bytes: the interpreter keeps it in attributes, here it is taken out of
+them and put back.
+
+Windows that nothing can change any more are forgotten first. The interpreter keeps them for whoever asks; here they are
+in the changelog.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.streams import topology as t
+from penstock.streams.interpret.operators import Operator, TableOperator
+from penstock.streams.interpret.processing import ProcessRecords
+from penstock.streams.interpret.state import State
+from penstock.streams.nouns import Windowed
+
+# What an operator is made of, rather than what it remembers.
+_NOT_STATE = frozenset({"node", "tables", "_serdes", "_places", "_right", "_rights", "_around", "_processor"})
+_OF_STORES = ("_state", "_latest_ms")
+_TIMERS = "timers"
+_NOTHING: tuple[Any, ...] = ({}, [], -1, None, ({}, {}))
+
+Operators = Mapping[t.Node, Operator[Any]]
+
+
+def taken(operators: Operators, stores: Mapping[str, Any], *, stream_time_ms: int) -> bytes | None:
+    """All that they remember; None where that is nothing."""
+    _forget_windows(operators, stream_time_ms)
+    found = {node.name: memory for node, operator in operators.items() if (memory := _memory(operator))}
+    for name, store in stores.items():
+        found[f"store {name}"] = {
+            part: _plain(value) for part, value in vars(store).items() if part in _OF_STORES
+        }
+    if not found and stream_time_ms < 0:
+        return None
+    return dumped((stream_time_ms, found))
+
+
+def put_back(data: bytes, operators: Operators, stores: Mapping[str, Any]) -> int:
+    """What was taken, into operators that were just made; the stream time it was taken at."""
+    stream_time_ms: int
+    stream_time_ms, found = pickle.loads(data)
+    owners: dict[str, Any] = {node.name: operator for node, operator in operators.items()}
+    owners |= {f"store {name}": store for name, store in stores.items()}
+    for owner_name, owner in owners.items():
+        for name, value in found.get(owner_name, {}).items():
+            _put_back(owner, name, value)
+    return stream_time_ms
+
+
+def dumped(state: Any) -> bytes:
+    try:
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        from pyspark import cloudpickle  # for classes of a user's program, which have no module here
+
+        data: bytes = cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
+        return data
+
+
+def _memory(operator: Operator[Any]) -> dict[str, Any]:
+    """What an operator remembers, by attribute, without what is empty."""
+    if isinstance(operator, ProcessRecords):
+        return {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
+    found = {name: _plain(value) for name, value in vars(operator).items() if name not in _NOT_STATE}
+    return {name: value for name, value in found.items() if value not in _NOTHING}
+
+
+def _plain(value: Any) -> Any:
+    return value._rows if isinstance(value, State) else value
+
+
+def _put_back(owner: Any, name: str, value: Any) -> None:
+    if name == _TIMERS:
+        # Timers are set anew by `init`, in the same order; only when they are due is remembered.
+        for timer, next_ms in zip(owner.timers, value, strict=False):
+            timer.next_ms = next_ms
+    elif isinstance(getattr(owner, name, None), State):
+        getattr(owner, name)._rows = value
+    else:
+        setattr(owner, name, value)
+
+
+def _forget_windows(operators: Operators, stream_time_ms: int) -> None:
+    for node, operator in operators.items():
+        keeps_ms = _keeps_ms(node)
+        if keeps_ms is None or not isinstance(operator, TableOperator):
+            continue
+        rows = operator.state._rows
+        waiting = getattr(operator, "_waiting", {})
+        gone = [place for place, row in rows.items() if row[0].end_ms < stream_time_ms - keeps_ms]
+        for place in gone:
+            if place not in waiting:
+                _forget(operator, rows.pop(place)[0])
+
+
+def _keeps_ms(node: t.Node) -> int | None:
+    """How long a table keeps windows after their end; None where its keys are no windows."""
+    while True:
+        if isinstance(node, t.Aggregate):
+            windows = node.windows
+            if windows is None:
+                return None
+            gap_ms: int = getattr(windows, "gap_ms", 0) or getattr(windows, "difference_ms", 0)
+            return windows.grace_ms + gap_ms
+        if not isinstance(node, t.TableFilter | t.TableMap | t.Suppress | t.TableJoin):
+            return None
+        node = node.parents[0]
+
+
+def _forget(operator: Any, window: Windowed[Any]) -> None:
+    """What the interpreter remembers of a window beside its row."""
+    if hasattr(operator, "_starts"):
+        place = operator._place(window.key)
+        starts = operator._starts.get(place, set())
+        starts.discard(window.start_ms)
+        if not starts:
+            operator._starts.pop(place, None)
+    if hasattr(operator, "_sessions"):
+        place = operator.state.place(Windowed(window.key, 0, 0))
+        sessions = operator._sessions.get(place, [])
+        if window in sessions:
+            sessions.remove(window)
+        if not sessions:
+            operator._sessions.pop(place, None)
