@@ -30,9 +30,13 @@ def main(bootstrap: str, checkpoint: str, kind: str) -> None:
         subscribe="in", startingOffsets="earliest", maxOffsetsPerTrigger=str(OFFSETS_PER_BATCH), **options
     )
     rows = stream.load().selectExpr("value")
-    if kind == "stateful":
-        rows = rows.dropDuplicates(["value"])
-    writer = rows.writeStream.format("penstock").options(topic="out", **options)
+    sink = {"topic": "out", **options}
+    if kind == "updating":
+        counts = rows.groupBy("value").count().selectExpr("concat(string(value), ':', count) as value")
+        writer = counts.writeStream.outputMode("update").foreachBatch(penstock.spark.to_topics(sink))
+    else:
+        kept = rows.dropDuplicates(["value"]) if kind == "stateful" else rows
+        writer = kept.writeStream.format("penstock").options(**sink)
     query = writer.option("checkpointLocation", str(folder)).start()
     query.awaitTermination()
 

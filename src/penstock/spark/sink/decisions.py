@@ -27,11 +27,14 @@ from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, of_json, to
 TOPIC = DECISIONS_TOPIC
 PARTITION = TopicPartition(TOPIC, 0)
 REPLICAS_MAX = 3
+SEGMENT_BYTES = 4 * 2**20
 CONFIG = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
     # A segment is compacted after it is full: the log is read from its start by whoever begins.
-    "segment.bytes": str(4 * 2**20),
+    "segment.bytes": str(SEGMENT_BYTES),
+    # A decision names the transaction of each task, in some hundred bytes: there may be tens of thousands.
+    "max.message.bytes": str(SEGMENT_BYTES),
 }
 FETCH_BYTES = 8 * 2**20
 ALL_REPLICAS = -1

@@ -38,7 +38,7 @@ EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 PREFIX = "penstock"
 
-FREEZES = 3  # the first commit loads what the first writer did not
+FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -67,16 +67,17 @@ def stream_writer(options: Options, schema: StructType, overwrite: bool) -> Data
     return StreamWriter(rows)
 
 
-_writers_made = 0
+_uses = 0
 
 
 def _spare_collector() -> None:
-    """Spark makes a writer twice for every micro-batch, in two processes that it keeps, and has each collect garbage
-    when it is done: 30 ms of processor time for the modules that are loaded, of the 90 that a micro-batch of 100 rows
-    took in Python. What is there after the first batches will stay, and need not be looked at again."""
-    global _writers_made
-    _writers_made += 1
-    if _writers_made <= FREEZES:
+    """Spark makes a writer twice for every micro-batch and pickles it to tasks, in processes that it keeps, and has
+    each of them collect garbage when it is done: 30 ms of processor time for the modules that are loaded, where the
+    work of a micro-batch of 100 rows takes ten in all. What is there after the first uses will stay, and need not be
+    looked at again."""
+    global _uses
+    _uses += 1
+    if _uses <= FREEZES:
         gc.freeze()
 
 
@@ -109,6 +110,7 @@ class RowWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
         """At least once; how many rows there were."""
+        _spare_collector()
         rows = 0
         with clients.producer(PATIENCE | self.settings) as producer:
             for batch in self.taken(iterator):
@@ -281,6 +283,7 @@ class ReplayedBatchWriter(DataSourceArrowWriter):
 
 def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place) -> Done:
     """A task's part of a micro-batch, unless it was decided before."""
+    _spare_collector()
     with connection_of(rows.settings) as connection:
         assignment = connection.assign(place)
         if assignment.is_written:

@@ -1,0 +1,64 @@
+"""The log of decisions on a real broker, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.spark.sink import decisions
+from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskWrote
+from penstock.spark.sink.transactions import SinkAdmin, connection_of
+from penstock.testing import Broker
+
+QUERY, RUN = "5c6fe1d6-7a8f-42ab-99e3-54c5e52eeb20", "e8241309-ea77-4f1d-b302-c0245a4dc16c"
+
+
+def decision(batch: int, tasks: int, run: str = RUN) -> Decision:
+    wrote = (
+        TaskWrote(
+            task,
+            100,
+            PreparedTransaction(
+                f"penstock-{QUERY}-{run}-{task}", 10_000 + task, 3, RecordPlace("out", 0, 10**9)
+            ),
+        )
+        for task in range(tasks)
+    )
+    return Decision(QUERY, run, batch, tuple(wrote))
+
+
+def test_a_batch_of_ten_thousand_tasks_can_be_decided(penstock: Broker) -> None:
+    wide = decision(1, 10_000)
+
+    async def decide(admin: SinkAdmin) -> Ledger:
+        await admin.read(Ledger(QUERY))
+        await admin.append(Claim(QUERY, RUN, ""))
+        return await admin.read(Ledger(QUERY), through=await admin.append(wide))
+
+    with connection_of({"bootstrap.servers": penstock.bootstrap_servers}) as connection:
+        assert connection.run(decide).decision == wide
+    connection.close()
+
+
+def test_a_log_that_comes_in_many_answers_means_the_same(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FETCH_BYTES", 700)  # less than one decision has
+
+    async def decide(admin: SinkAdmin) -> Ledger:
+        await admin.read(Ledger(QUERY))
+        holder = ""
+        for run in ("a", "b", "c"):
+            await admin.append(Claim(QUERY, run, holder))
+            holder = run
+            for batch in range(4):
+                await admin.append(decision(batch, 6, run))
+        await admin.append(decision(9, 6, "a"))  # which does not count
+        return await admin.read(Ledger(QUERY))
+
+    with connection_of({"bootstrap.servers": penstock.bootstrap_servers}) as connection:
+        ledger = connection.run(decide)
+    connection.close()
+
+    assert (ledger.holder, ledger.past_holders) == ("c", {"a", "b"})
+    assert ledger.decision == decision(3, 6, "c")
