@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
 from penstock.spark.sink import decisions
 from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskWrote
-from penstock.spark.sink.transactions import SinkAdmin, connection_of
+from penstock.spark.sink.transactions import SinkAdmin, SinkConnection
 from penstock.testing import Broker
 
 QUERY, RUN = "5c6fe1d6-7a8f-42ab-99e3-54c5e52eeb20", "e8241309-ea77-4f1d-b302-c0245a4dc16c"
@@ -35,9 +37,8 @@ def test_a_batch_of_ten_thousand_tasks_can_be_decided(penstock: Broker) -> None:
         await admin.append(Claim(QUERY, RUN, ""))
         return await admin.read(Ledger(QUERY), through=await admin.append(wide))
 
-    with connection_of({"bootstrap.servers": penstock.bootstrap_servers}) as connection:
+    with closing(SinkConnection({"bootstrap.servers": penstock.bootstrap_servers})) as connection:
         assert connection.run(decide).decision == wide
-    connection.close()
 
 
 def test_a_log_that_comes_in_many_answers_means_the_same(
@@ -56,9 +57,8 @@ def test_a_log_that_comes_in_many_answers_means_the_same(
         await admin.append(decision(9, 6, "a"))  # which does not count
         return await admin.read(Ledger(QUERY))
 
-    with connection_of({"bootstrap.servers": penstock.bootstrap_servers}) as connection:
+    with closing(SinkConnection({"bootstrap.servers": penstock.bootstrap_servers})) as connection:
         ledger = connection.run(decide)
-    connection.close()
 
     assert (ledger.holder, ledger.past_holders) == ("c", {"a", "b"})
     assert ledger.decision == decision(3, 6, "c")
