@@ -65,7 +65,8 @@ class Decision:
 
     @property
     def key(self) -> str:
-        return f"decision:{self.sink}:{self.run}"
+        """Another than the decision before has: where this one comes too late to count, compaction leaves that one."""
+        return f"decision:{self.sink}:{self.run}:{self.batch % 2}"
 
     @property
     def transactions(self) -> list[PreparedTransaction]:
@@ -79,7 +80,7 @@ Entry = Claim | Decision
 
 
 def to_json(entry: Entry) -> bytes:
-    """The value of a record; its key is `entry.key`, so that compaction leaves the last of each run."""
+    """The value of a record; its key is `entry.key`, so that compaction leaves the last ones of each run."""
     said: dict[str, object] = {"sink": entry.sink, "run": entry.run}
     if isinstance(entry, Claim):
         said |= {"kind": "claim", "replaces": entry.replaces}

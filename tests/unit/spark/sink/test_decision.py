@@ -85,6 +85,16 @@ def test_a_decision_counts_only_from_who_holds_the_sink() -> None:
     assert ledger.decision == early
 
 
+def test_a_decision_that_came_too_late_hides_none_that_counts_from_a_compacted_log() -> None:
+    late = Decision("q", "a", 5, (wrote(1),))
+    log = (Claim("q", "a", ""), Decision("q", "a", 4, (wrote(0),)), Claim("q", "b", "a"), late)
+    compacted = sorted({entry.key: (offset, entry) for offset, entry in enumerate(log)}.values())
+
+    ledger = Ledger("q").after_all(compacted)
+
+    assert ledger.decision == ledger_of(*log).decision == Decision("q", "a", 4, (wrote(0),))
+
+
 def test_a_log_that_was_compacted_tells_the_last_holder() -> None:
     decision = Decision("q", "b", 4, (wrote(0),))
 
