@@ -1,8 +1,8 @@
 """Spark's own daemon of Python workers, with what every worker of ours needs imported before it forks.
 
-Spark runs Python in processes that this daemon forks, and a forked worker begins by importing pyarrow, the worker's
-module and the data source: some hundred milliseconds, for every task that meets no idle worker, and again for each
-micro-batch where the driver plans and commits. Imported here once, they cost a fork nothing.
+Spark runs tasks in processes that this daemon forks, and a forked worker begins by importing pyarrow, the worker's
+module and the data source: 0.5 s of a core, for every task that meets no idle worker. Imported here once, they cost a
+fork nothing. (Planning and committing on the driver have daemons of Spark's own, which no setting replaces.)
 
 Spark imports late on purpose: a process that has threads must not fork without care. What is imported here starts none
 that a child could miss (pyarrow's allocator has one, and it looks after forks itself); a client, whose loop is a
@@ -22,14 +22,6 @@ from pyspark.daemon import manager
 MODULES = (
     "pyarrow.compute",
     "pyspark.worker",
-    "pyspark.sql.pandas.serializers",
-    "pyspark.sql.worker.create_data_source",
-    "pyspark.sql.worker.lookup_data_sources",
-    "pyspark.sql.worker.plan_data_source_read",
-    "pyspark.sql.worker.write_into_data_source",
-    "pyspark.sql.worker.commit_data_source_write",
-    "pyspark.sql.worker.python_streaming_sink_runner",
-    "pyspark.sql.streaming.python_streaming_source_runner",
     "penstock.spark.source",
     "penstock.spark.decoding.poison",
     "penstock.spark.sink.writer",
