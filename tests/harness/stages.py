@@ -55,8 +55,7 @@ class Stages:
         self.rng = rng or random.Random(0)
         self.wall_time_ms = 0
         self.log: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
-        counts = defaultdict(lambda: partitions)
-        self.program = Program("app", {}, caches=caches, topics=counts, **program)
+        self.program = Program("app", {}, caches=caches, topics=_Everywhere(partitions), **program)
         self.cut = cut(topology)
         logged = dict.fromkeys((name for name, _ in logged_stores(topology)), True)
         self.running = [
@@ -182,6 +181,20 @@ class Stages:
                     time_ms = round(row["timestamp"].timestamp() * 1000)
                     record = Written(row["key"], row["value"], time_ms, headers)
                     self.send(row["topic"], record, row["partition"])
+
+
+class _Everywhere(dict[str, int]):
+    """Every topic has as many partitions."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__()
+        self._partitions = partitions
+
+    def __contains__(self, topic: object) -> bool:
+        return True
+
+    def __missing__(self, topic: str) -> int:
+        return self._partitions
 
 
 class _Running:

@@ -45,7 +45,8 @@ def test_counts_go_on_where_they_were_and_can_be_asked_for_from_elsewhere(
     assert elsewhere.get("be") == 3
     assert elsewhere.get("nobody") is None
     assert dict(elsewhere.items()) == right
-    rows = word_count(broker, tmp_path).state("counts").to_dataframe(spark).collect()
+    assert list(elsewhere.range("it", "or")) == [("it", 1), ("not", 1), ("or", 1)]
+    rows = elsewhere.to_dataframe(spark).collect()
     assert {row["key"]: row["value"] for row in rows} == right
     committed = broker.admin().list_group_offsets("word-count")
     assert sum(offset.offset for offset in committed.values()) == 3

@@ -21,6 +21,7 @@ import pyarrow
 
 from penstock.streams.compile.columns import Columns, as_list
 from penstock.streams.compile.cut import Entry, Place, Stage
+from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import (
     Fold,
     cell_of_rows,
@@ -105,6 +106,9 @@ class ShufflingTask(ReadingTask):
         return super().__call__(batches)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
+        self._each_if_one_fails(lambda some: self._to_domain(entry, some), records)
+
+    def _to_domain(self, entry: Entry, records: Columns) -> None:
         serde = None if self._is_raw(entry) else entry.parent.key
         keys = encoded(placing_serde(serde), placing_keys(serde, records.keys), entry.child.name)
         fold = self._folds.get(entry.domain)
@@ -137,8 +141,8 @@ class ShufflingTask(ReadingTask):
         placed = zip(
             places_of(keys.to_pylist()),
             records.rows.tolist(),
-            _sent(None if is_raw else entry.parent.key, records.keys),
-            _sent(None if is_raw else entry.parent.value, records.values),
+            _sent(None if is_raw else entry.parent.key, records.keys, entry.child.name),
+            _sent(None if is_raw else entry.parent.value, records.values, entry.child.name),
             records.times.tolist(),
             records.header_list(),
             strict=True,
@@ -258,12 +262,15 @@ def _is_plain(serde: Serde[Any] | None) -> bool:
     return serde is None or serde.spec in _PLAIN
 
 
-def _sent(serde: Serde[Any] | None, column: Any) -> list[Any]:
+def _sent(serde: Serde[Any] | None, column: Any, operator: str) -> list[Any]:
     """As Python's own where that is as good as bytes; classes of users travel as the bytes of their serde."""
     values = as_list(column)
     if serde is None or _is_plain(serde):
         return values
-    return [serde.encode(value) for value in values]
+    try:
+        return [serde.encode(value) for value in values]
+    except Exception as error:
+        raise OperatorFailed(operator, error) from error
 
 
 def _batch(rows: list[tuple[int, int, bytes, int]]) -> pyarrow.RecordBatch:

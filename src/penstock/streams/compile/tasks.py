@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import pyarrow
 
 from penstock.spark import clients
@@ -100,9 +101,12 @@ class ReadingTask(ABC):
     # Where records leave the place: see `chain.Outlet`.
 
     def to_sink(self, node: Sink, records: Columns) -> None:
-        self.output.add_sink(node, records)
+        self._each_if_one_fails(lambda some: self.output.add_sink(node, some), records)
 
     def to_internal(self, crossing: Crossing, records: Columns) -> None:
+        self._each_if_one_fails(lambda some: self._to_internal(crossing, some), records)
+
+    def _to_internal(self, crossing: Crossing, records: Columns) -> None:
         node = crossing.parent
         self.output.add_columns(
             names.internal(self.program.application_id, crossing.topic),
@@ -114,6 +118,18 @@ class ReadingTask(ABC):
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         raise AssertionError(f"{entry} leads to state, and this stage has none")
+
+    def _each_if_one_fails(self, write: Callable[[Columns], None], records: Columns) -> None:
+        """What cannot be written as columns is tried record by record, to tell which one it was. `write` does all or
+        nothing."""
+        try:
+            write(records)
+        except OperatorFailed:
+            for at in range(len(records)):
+                try:
+                    write(records.take(numpy.array([at])))
+                except OperatorFailed as failure:
+                    self._failed(failure, int(records.rows[at]))
 
     def _places(self, topic: str) -> list[Place]:
         return [place for place in self.stage.reading if reads(place, topic, self.program.application_id)]

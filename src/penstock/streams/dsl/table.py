@@ -214,9 +214,13 @@ class Table(TableJoins[K, V]):
         """All that the running app has now."""
         return self._state().items()
 
-    def to_dataframe(self) -> Any:
-        """What the running app has now, as a DataFrame of Spark."""
-        return self._state().to_dataframe()
+    def range(self, first: K | None = None, last: K | None = None) -> Iterator[tuple[K, V]]:
+        """Those from the key `first` to the key `last`, both in it, in the order of their bytes."""
+        return self._state().range(first, last)
+
+    def to_dataframe(self, spark: Any = None) -> Any:
+        """What the running app has now, as a DataFrame of Spark: of this session, or of the one there is."""
+        return self._state().to_dataframe(spark)
 
     def _state(self) -> State[K, V]:
         if self.store is None:

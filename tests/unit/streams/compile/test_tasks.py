@@ -1,0 +1,151 @@
+"""What reading tasks do beside operators: sources, sinks, and records that fail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from harness.stages import Stages, Written
+from penstock.streams import Builder
+from penstock.streams.compile.failures import OperatorFailed
+
+
+@dataclass
+class Order:
+    item: str
+    cents: int
+
+
+def text(value: str, time_ms: int = 0, key: bytes | None = None) -> Written:
+    return Written(key, value.encode(), time_ms)
+
+
+def values(stages: Stages, topic: str) -> list[bytes | None]:
+    return sorted((record.value for record in stages.written(topic)), key=repr)
+
+
+def test_topics_by_pattern_are_read_whenever_they_appear() -> None:
+    app = Builder()
+    app.stream(re.compile(r"logs-.*"), value=str).to("all")
+    stages = Stages(app.topology)
+    stages.send("logs-a", text("1"))
+    stages.send("other", text("2"))
+    stages.run()
+
+    stages.send("logs-b", text("3"))
+    stages.run()
+
+    assert values(stages, "all") == [b"1", b"3"]
+
+
+def test_time_may_come_from_the_value_and_records_without_any_are_dropped() -> None:
+    app = Builder()
+    app.stream("in", value=str, timestamp=int).to("out")
+    stages = Stages(app.topology)
+    for value in ("5", "-1", "7"):
+        stages.send("in", text(value, 99))
+    stages.run()
+
+    assert sorted(record.timestamp_ms for record in stages.written("out")) == [5, 7]
+
+
+def test_a_sink_may_choose_topic_and_partition_of_each_record() -> None:
+    app = Builder()
+    stream = app.stream("in", value=str)
+    stream.to(lambda value: f"to-{value[0]}", partition=lambda value, count: len(value) % count)
+    stages = Stages(app.topology, partitions=3)
+    for value in ("a", "bb", "bbb", "bbbb"):
+        stages.send("in", text(value))
+    stages.run()
+
+    assert [len(partition) for partition in stages.log["to-b"]] == [1, 1, 1]
+    assert [len(partition) for partition in stages.log["to-a"]] == [0, 1, 0]
+
+
+def test_headers_stay_with_their_record() -> None:
+    app = Builder()
+    stream = app.stream("in", key=str, value=str).flat_map(str.split)
+    stream.filter(lambda value: value != "b").to("out")
+    stages = Stages(app.topology)
+    stages.send("in", Written(b"k", b"a b c", 1, (("n", b"1"), ("n", None))))
+    stages.send("in", Written(b"k", b"d", 2))
+    stages.run()
+
+    assert [(record.value, record.headers) for record in stages.written("out")] == [
+        (b"a", (("n", b"1"), ("n", None))),
+        (b"c", (("n", b"1"), ("n", None))),
+        (b"d", ()),
+    ]
+
+
+def test_classes_of_users_travel_as_their_serde_writes_them() -> None:
+    app = Builder()
+    orders = app.stream("orders", key=str, value=Order)
+    totals = orders.group_by(lambda order: order.item, key=str).aggregate(
+        lambda: Order("none", 0),
+        lambda have, new: Order(new.item, have.cents + new.cents),
+        value=Order,
+        name="t",
+    )
+    totals.to("totals")
+    stages = Stages(app.topology)
+    for cents in (1, 2):
+        stages.send("orders", text(f'{{"item": "tea", "cents": {cents}}}'))
+        stages.run()
+
+    assert values(stages, "totals")[-1] == b'{"item":"tea","cents":3}'
+
+
+def test_a_record_that_cannot_be_written_is_told_with_its_offset() -> None:
+    app = Builder()
+    app.stream("in", key=str, value=str).map_values(lambda v: v or object(), value=str, name="odd").to("out")
+    stages = Stages(app.topology, partitions=1)
+    for value in ("a", "", "c"):
+        stages.send("in", text(value, 1, b"k"))
+
+    with pytest.raises(OperatorFailed, match="sink-1 failed at in-0 offset 1: "):
+        stages.run()
+
+
+@pytest.mark.parametrize("how", ["unreadable", "failed", "failed behind state"])
+def test_a_record_that_fails_is_told_or_left_out(how: str) -> None:
+    app = Builder()
+    if how == "unreadable":
+        app.stream("in", key=str, value=int).to("out")
+        bad, good = b"short", (7).to_bytes(8, "big")
+    else:
+        stream: Any = app.stream("in", key=str, value=str)
+        if how == "failed behind state":
+            stream = stream.group_by_key().reduce(lambda _, new: new, name="last").to_stream()
+        stream.map_values(int, value=int, name="to-int").to("out")
+        bad, good = b"x", b"7"
+
+    def run(**program: Any) -> Stages:
+        stages = Stages(app.topology, partitions=1, caches=False, **program)
+        for value in (good, bad, good):
+            stages.send("in", Written(b"k", value, 5))
+        stages.run()
+        return stages
+
+    with pytest.raises(OperatorFailed, match=r"failed at in-0 offset 1: "):
+        run()
+    stages = run(skips_unreadable=True, skips_failed=True, dead_letters="dead")
+    assert len(stages.written("out")) == 2
+    (letter,) = stages.written("dead")
+    headers = dict(letter.headers)
+    assert headers["__streams.errors.topic"] == b"in"
+    assert headers["__streams.errors.offset"] == b"1"
+
+
+def test_what_is_written_to_a_changelog_is_what_the_table_holds() -> None:
+    app = Builder()
+    app.stream("in", key=str, value=str).group_by_key().count(name="counts")
+    stages = Stages(app.topology)
+    for _ in range(3):
+        stages.send("in", text("v", 1, b"k"))
+    stages.run()
+
+    assert stages.written("app-counts-changelog") == [Written(b"k", (3).to_bytes(8, "big"), 1)]
