@@ -26,6 +26,9 @@ RUNTIME = {
 STATIC = {
     "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes says where
     "spark.python.daemon.module": "penstock.spark.daemon",  # see there
+    # Rows go between the JVM and Python by a socket, over loopback if nothing is said: an eighth less of the processor
+    # for a batch that is read, and on a busy machine a quarter of the time.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.showConsoleProgress": "false",  # it would write over what a program prints
     "spark.log.level": "ERROR",
 }
