@@ -13,16 +13,17 @@ As Spark has it, a process has one session: asking again gives the same one, who
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.client.errors.base import ClientError
 from penstock.spark.home import use_installed_python
 from penstock.spark.java import find_java
-from penstock.spark.settings import Place, is_on_this_machine, place_of, settings_for
+from penstock.spark.settings import Place, addresses_of, is_on_this_machine, place_of, settings_for
 from penstock.spark.shipping import archive_settings, make_archive, python_path
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MASTER_VARIABLE = "PENSTOCK_SPARK"
 DEFAULT_MASTER = "local[*]"
+ANSWER_SECONDS = 5.0
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -50,19 +52,38 @@ def session(
     JVM and its Python workers write to stderr, which otherwise goes to this program's.
     """
     try:
-        import pyspark  # noqa: F401 - whether it is there
+        from pyspark.errors import PySparkRuntimeError
     except ImportError as missing:
         raise SparkUnavailable("pipelines need PySpark: pip install 'penstock[spark]'") from missing
     from penstock.spark import register
 
     chosen = master or os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
     said = dict(settings or {})
-    if place_of(chosen) is Place.CONNECT:
-        made = _connect(name, chosen, said)
-    else:
-        made = _start(name, chosen, said, log)
+    _require_answer(chosen)
+    try:
+        if place_of(chosen) is Place.CONNECT:
+            made = _connect(name, chosen, said)
+        else:
+            made = _start(name, chosen, said, log)
+    except PySparkRuntimeError as error:
+        where = f"; what it said is in {log}" if log is not None else ""
+        raise SparkUnavailable(f"Spark did not start at {chosen}: {error}{where}") from error
     register(made)
     return made
+
+
+def _require_answer(master: str) -> None:
+    """Refuse at once what Spark itself would try for a minute and more: an address where nobody is."""
+    addresses = addresses_of(master)
+    for host, port in addresses:
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=ANSWER_SECONDS).close()
+            return
+    if addresses:
+        told = ", ".join(f"{host}:{port}" for host, port in addresses)
+        raise SparkUnavailable(
+            f"no Spark answers at {told}; `penstock spark cluster` starts one on this machine"
+        )
 
 
 def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[str] | None) -> SparkSession:
@@ -76,7 +97,8 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         use_installed_python()
     wanted = settings_for(master, machine_cores=available_cores(), said=said)
     if place_of(master) is Place.CLUSTER:
-        wanted = archive_settings(make_archive(), said.get("spark.archives")) | wanted
+        shipped = archive_settings(make_archive(), said.get("spark.archives"))
+        wanted = shipped | wanted | {"spark.archives": shipped["spark.archives"]}
     java_options = f"{quiet_java_options()} {said.get('spark.driver.extraJavaOptions', '')}".strip()
     wanted["spark.driver.extraJavaOptions"] = java_options
 

@@ -49,6 +49,9 @@ SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CLUSTER_SHUFFLE_PARTITIONS = 16
 
 
+DEFAULT_PORTS = {"spark://": 7077, "sc://": 15002}
+
+
 class Place(Enum):
     """Where Spark runs, by what its address begins with."""
 
@@ -75,6 +78,19 @@ def host_of(master: str) -> str | None:
     """The machine of a standalone cluster's master."""
     found = re.match(r"spark://([^:,/]+)", master)
     return found[1] if found else None
+
+
+def addresses_of(master: str) -> list[tuple[str, int]]:
+    """Where the masters of a standalone cluster are, or a server of Spark Connect; other kinds Spark knows."""
+    for scheme, port in DEFAULT_PORTS.items():
+        if master.startswith(scheme):
+            hosts = re.split(r"[/;?]", master.removeprefix(scheme))[0].split(",")
+            parts = [
+                host.rpartition(":") if re.search(r":\d+$", host) else (host, ":", str(port))
+                for host in hosts
+            ]
+            return [(host, int(number)) for host, _, number in parts if host]
+    return []
 
 
 def is_on_this_machine(master: str) -> bool:

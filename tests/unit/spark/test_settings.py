@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.settings import Place, cores_of, place_of, settings_for
+from penstock.spark.settings import Place, addresses_of, cores_of, place_of, settings_for
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,21 @@ def test_an_address_says_where_spark_runs(master: str, place: Place) -> None:
 )
 def test_a_local_address_says_how_many_cores_work(master: str, cores: int) -> None:
     assert cores_of(master, machine=8) == cores
+
+
+@pytest.mark.parametrize(
+    ("master", "addresses"),
+    [
+        ("local[*]", []),
+        ("k8s://https://10.0.0.7:6443", []),
+        ("spark://10.0.0.7:7078", [("10.0.0.7", 7078)]),
+        ("spark://one:7077,two", [("one", 7077), ("two", 7077)]),
+        ("sc://host", [("host", 15002)]),
+        ("sc://host:443/;use_ssl=true;token=x", [("host", 443)]),
+    ],
+)
+def test_an_address_says_who_has_to_answer(master: str, addresses: list[tuple[str, int]]) -> None:
+    assert addresses_of(master) == addresses
 
 
 def test_state_is_cut_for_the_cores_there_are() -> None:

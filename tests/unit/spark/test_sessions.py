@@ -1,0 +1,34 @@
+"""Sessions that are refused, in words and at once."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from penstock.spark import sessions
+from penstock.spark.sessions import SparkUnavailable, session
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_where_no_spark_answers_nobody_waits_for_it(scheme: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        master = f"{scheme}://127.0.0.1:{unused.getsockname()[1]}"
+
+        with pytest.raises(
+            SparkUnavailable, match=r"no Spark answers at 127\.0\.0\.1:.*penstock spark cluster"
+        ):
+            session(master=master)
+
+
+def test_a_spark_that_does_not_start_is_told_with_where_it_spoke(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import PySparkRuntimeError
+
+    def fail(*_: object) -> None:
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(sessions, "_start", fail)
+
+    with pytest.raises(SparkUnavailable, match=r"did not start at local\[2\].*what it said is in /log"):
+        session(master="local[2]", log="/log")
