@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OPTION = "penstock.batch"
 EXACTLY_ONCE = "exactly-once"
 QUERY_ID = "sql.streaming.queryId"
-RUN_ID = "spark.jobGroup.id"
+RUN_ID = "spark.jobGroup.id"  # of a stream's jobs, the id of the run
 
 _own_run = uuid.uuid4().hex
 """Of queries on Spark Connect, whose batches are written by a process of their own that lives as long as they run."""

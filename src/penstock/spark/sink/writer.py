@@ -30,19 +30,16 @@ from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
 from penstock.spark.sink import each_batch, protocol
 from penstock.spark.sink.decision import Done, Place, ids_of
-from penstock.spark.sink.each_batch import StreamBatch
+from penstock.spark.sink.each_batch import EXACTLY_ONCE, QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of
 
-EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 PREFIX = "penstock"
 
 FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
 
-QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-RUN_ID = "spark.jobGroup.id"  # of a stream's jobs, the id of the run
 
 
 def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataSourceWriter:
