@@ -13,10 +13,12 @@ As Spark has it, a process has one session: asking again gives the same one, who
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,14 +109,26 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         if SparkContext._gateway is None:
             with open(log, "ab") if log is not None else nullcontext() as stream:
                 launched = launch_gateway(conf, popen_kwargs={"stderr": stream} if stream else None)  # type: ignore[no-untyped-call]
-            SparkContext(conf=conf, gateway=launched)
+            with _own_interrupts():
+                SparkContext(conf=conf, gateway=launched)
         else:  # a JVM that an earlier session of this process left behind
-            SparkContext(conf=conf)
+            with _own_interrupts():
+                SparkContext(conf=conf)
     builder = SparkSession.builder
     for key, value in wanted.items():
         if key.startswith("spark.sql."):
             builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself when its context is made. What the program does at Ctrl-C stands above that."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    is_main = threading.current_thread() is threading.main_thread()  # elsewhere Spark leaves it alone, too
+    if is_main and before is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, before)
 
 
 def _connect(name: str, url: str, said: dict[str, str]) -> SparkSession:

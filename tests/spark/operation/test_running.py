@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -32,6 +36,30 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         timeout=END_SECONDS,
         env=environment(folder),
     )
+
+
+@contextmanager
+def started(folder: Path, words: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*penstock_command(), *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(folder),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def report(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What it prints next."""
+    assert process.stdout is not None
+    told: dict[str, Any] = json.loads(process.stdout.readline())
+    return told
 
 
 def send(broker: Broker, *items: str) -> None:
@@ -62,12 +90,8 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
         "--json",
     )
 
-    running = subprocess.Popen(
-        [*penstock_command(), *run], stdout=subprocess.PIPE, text=True, env=environment(tmp_path)
-    )
-    try:
-        assert running.stdout is not None
-        first = json.loads(running.stdout.readline())
+    with started(tmp_path, run) as running:
+        first = report(running)
         assert (first["rows_in"], first["lag"], first["fraction"]) == (20, 0, 1.0)
 
         (seen,) = json.loads(ask(tmp_path, "pipeline", "status", "pricing", "--json").stdout)
@@ -80,20 +104,24 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
         assert stopped.stdout == "pricing is stopped\n", stopped.stderr
         end = json.loads(running.communicate(timeout=END_SECONDS)[0].splitlines()[-1])
         assert (end["event"], end["state"], running.returncode) == ("end", "stopped", 0)
-    finally:
-        if running.poll() is None:
-            running.kill()
-            running.communicate()
     assert prices(penstock) == 20
     assert ask(tmp_path, "pipeline", "list", "--json").stdout == "[]\n"
+
+    send(penstock, "valve")
+    with started(tmp_path, run) as running:
+        assert report(running)["rows_in"] == 1
+        os.killpg(running.pid, signal.SIGINT)  # Ctrl-C, which a terminal tells all of its processes
+        end = json.loads(running.communicate(timeout=END_SECONDS)[0].splitlines()[-1])
+        assert (end["event"], end["state"], running.returncode) == ("end", "stopped", 0)
+    assert prices(penstock) == 21
 
     send(penstock, "bad")
     failed = ask(tmp_path, *run)
 
     assert failed.returncode == 1
-    expected = "ValueError: no price for it (it was reading items-0 from 20 to 21)"
+    expected = "ValueError: no price for it (it was reading items-0 from 21 to 22)"
     assert f"penstock: pricing: the query pricing failed: {expected}" in failed.stderr
-    assert prices(penstock) == 20
+    assert prices(penstock) == 21
 
 
 def test_a_cluster_says_where_it_is_and_leaves_nothing_behind(tmp_path: Path) -> None:
