@@ -1,11 +1,14 @@
-"""Data for the examples, live: `python examples/generate.py clicks` writes until Ctrl-C, or `--count` records.
+"""Data for the examples, live: `python examples/generate.py sessions` writes until Ctrl-C, or `--count` records.
 
-Each generator is a function that yields `(topic, key, value, time in ms)` for ever; a seed makes it repeatable.
+Each generator is a function that yields `(topic, key, value, time in ms)` for ever; a seed makes it repeatable. Their
+own time goes with the clock, `rate` events a second: a broker refuses records from the future, and a window closes when
+its end has come.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import itertools
 import json
 import os
@@ -26,6 +29,8 @@ PAGES = ("/", "/valves", "/turbines", "/cart", "/pay")
 CITIES = ("Bern", "Graz", "Lyon", "Oslo", "Turin", "Ulm")
 ITEMS = ("valve", "turbine", "sluice gate", "trash rack")
 COUNTRIES = ("AT", "CH", "FR")
+CLICK_SECONDS = 18.2  # between two clicks of a user, on average
+PAYMENT_SECONDS = 25.0  # between two payments of a card
 
 
 class Event(NamedTuple):
@@ -35,37 +40,39 @@ class Event(NamedTuple):
     ms: int
 
 
-def lines(rng: random.Random, now_ms: int) -> Iterator[Event]:
-    for number in itertools.count():
-        yield Event("lines", None, rng.choice(SENTENCES), now_ms + number * 10)
+def lines(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
+    for ms in times(start_ms, rate):
+        yield Event("lines", None, rng.choice(SENTENCES), ms)
 
 
-def clicks(rng: random.Random, now_ms: int) -> Iterator[Event]:
-    """Twenty users; each clicks on for a while, then rests for a minute or more."""
-    at = {f"user-{number}": now_ms for number in range(20)}
+def clicks(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
+    """As many users as it takes; each clicks on for a while, then rests for a minute or more."""
+    users = max(1, round(rate * CLICK_SECONDS))
+    due = [(start_ms + rng.randrange(round(CLICK_SECONDS * 1000)), user) for user in range(users)]
+    heapq.heapify(due)
     while True:
-        user = min(at, key=lambda name: at[name])
-        yield Event("clicks", user, rng.choice(PAGES), at[user])
-        at[user] += rng.randrange(500, 20_000) if rng.random() < 0.9 else rng.randrange(60_000, 120_000)
+        ms, user = due[0]
+        yield Event("clicks", f"user-{user}", rng.choice(PAGES), ms)
+        pause_ms = rng.randrange(500, 20_000) if rng.random() < 0.9 else rng.randrange(60_000, 120_000)
+        heapq.heapreplace(due, (ms + pause_ms, user))
 
 
-def payments(rng: random.Random, now_ms: int) -> Iterator[Event]:
-    """Fifty cards that pay now and then, mostly little and mostly at home."""
-    for number in itertools.count():
-        card = rng.randrange(50)
+def payments(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
+    """Cards that pay now and then, mostly little and mostly at home."""
+    cards = max(1, round(rate * PAYMENT_SECONDS))
+    for ms in times(start_ms, rate):
+        card = rng.randrange(cards)
         cents = rng.randrange(100_000, 900_000) if rng.random() < 0.02 else rng.randrange(500, 9_000)
         country = COUNTRIES[card % 3] if rng.random() < 0.95 else rng.choice(COUNTRIES)
-        ms = now_ms + number * 500
         yield Event(
             "payments", f"card-{card}", json.dumps({"cents": cents, "country": country, "ms": ms}), ms
         )
 
 
-def orders(rng: random.Random, now_ms: int) -> Iterator[Event]:
+def orders(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
     """Customers who move, come and go, and what they order."""
-    for number in itertools.count():
+    for number, ms in enumerate(times(start_ms, rate)):
         name = f"customer-{rng.randrange(30)}"
-        ms = now_ms + number * 10
         if number < 30 or rng.random() < 0.1:
             customer = {"name": name.title(), "city": rng.choice(CITIES)}
             is_gone = rng.random() < 0.1
@@ -75,9 +82,8 @@ def orders(rng: random.Random, now_ms: int) -> Iterator[Event]:
             yield Event("orders", name, json.dumps(order), ms)
 
 
-def access_log(rng: random.Random, now_ms: int) -> Iterator[Event]:
-    for number in itertools.count():
-        ms = now_ms + number * 10
+def access_log(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
+    for ms in times(start_ms, rate):
         moment = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(ms // 1000))
         status = rng.choices((200, 304, 404, 500), (90, 5, 4, 1))[0]
         request = f'"GET {rng.choice(PAGES)} HTTP/1.1" {status} {rng.randrange(200, 20_000)}'
@@ -85,7 +91,12 @@ def access_log(rng: random.Random, now_ms: int) -> Iterator[Event]:
         yield Event("access-log", None, "kernel: link is up" if rng.random() < 0.01 else line, ms)
 
 
-GENERATORS: dict[str, Callable[[random.Random, int], Iterator[Event]]] = {
+def times(start_ms: int, rate: float) -> Iterator[int]:
+    for number in itertools.count():
+        yield start_ms + round(number * 1000 / rate)
+
+
+GENERATORS: dict[str, Callable[[random.Random, int, float], Iterator[Event]]] = {
     "word_count": lines,
     "sessions": clicks,
     "fraud": payments,
@@ -94,22 +105,28 @@ GENERATORS: dict[str, Callable[[random.Random, int], Iterator[Event]]] = {
 }
 
 
+def start_of(*, now_ms: int, count: int | None, rate: float) -> int:
+    """When the first event happens, so that the last one of a count happens about now."""
+    return now_ms if count is None else now_ms - round(count * 1000 / rate)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("example", choices=GENERATORS, help="the example whose data is wanted")
     parser.add_argument("--brokers", default=os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS", "localhost:9092"))
-    parser.add_argument("--count", type=int, help="so many records, as fast as they can be written")
-    parser.add_argument("--rate", type=float, default=200.0, help="records a second, where no count is given")
+    parser.add_argument("--count", type=int, help="so many records at once, of the time before now")
+    parser.add_argument("--rate", type=float, default=200.0, help="records a second, by their own times")
     said = parser.parse_args()
-    events = GENERATORS[said.example](random.Random(), time.time_ns() // 1_000_000)
+    start_ms = start_of(now_ms=time.time_ns() // 1_000_000, count=said.count, rate=said.rate)
+    events = GENERATORS[said.example](random.Random(), start_ms, said.rate)
     written = 0
     try:
         with Producer(said.brokers) as producer:
             for event in itertools.islice(events, said.count):
+                if said.count is None:
+                    time.sleep(max(0.0, event.ms / 1000 - time.time()))
                 producer.send(event.topic, event.value, key=event.key, timestamp_ms=event.ms)
                 written += 1
-                if said.count is None:
-                    time.sleep(1.0 / said.rate)
     except KeyboardInterrupt:
         pass
     print(f"{written:,} records written")

@@ -51,7 +51,8 @@ class Example:
     def write(self, count: int) -> list[Any]:
         """So many events of its generator, in two partitions of each topic."""
         now_ms = time.time_ns() // 1_000_000  # what is old would go by retention
-        generator = generators().GENERATORS[self.name](random.Random(7), now_ms)
+        # Two a second: a few users and cards, each of which does much.
+        generator = generators().GENERATORS[self.name](random.Random(7), now_ms, 2.0)
         events = list(itertools.islice(generator, count))
         with self.broker.admin() as admin:
             for topic in sorted({event.topic for event in events}):
