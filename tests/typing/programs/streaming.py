@@ -178,7 +178,8 @@ def tables(customers: Table[str, Customer], countries: Table[str, str], counts: 
     )
     found: Customer | None = customers.get("alice")
     rows: Iterator[tuple[str, Customer]] = customers.items()
-    print(swiss, foreign, names, changes, by_country, longest, joined, left, outer, abroad, found, rows)
+    some: Iterator[tuple[str, Customer]] = customers.range("alice", "bob")
+    print(swiss, foreign, names, changes, by_country, longest, joined, left, outer, abroad, found, rows, some)
     print(customers.to_dataframe(), customers.suppress(until_time_limit(1)))
 
 

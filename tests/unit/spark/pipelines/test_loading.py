@@ -61,6 +61,16 @@ def test_a_file_that_raises_is_refused_with_the_line(tmp_path: Path) -> None:
         load(write(tmp_path, "x = 1\ny = x / 0\n"))
 
 
+def test_the_line_is_told_of_a_file_by_a_relative_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "x = 1\ny = x / 0\n")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(BadProgram, match=r"ZeroDivisionError: division by zero \(line 2\)"):
+        load(Path("word_count.py"))
+
+
 def test_a_file_that_is_no_python_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(BadProgram, match=r"SyntaxError: .*line 1"):
         check(write(tmp_path, "def pipeline(spark) return 1\n"))

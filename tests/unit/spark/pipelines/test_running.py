@@ -193,3 +193,39 @@ def test_one_that_failed_is_told_with_its_cause() -> None:
 
     with pytest.raises(QueryFailed, match="orders: the query own failed: ValueError: no price"):
         run.look()
+
+
+def test_an_option_that_there_is_not_is_a_sentence_and_no_page_of_tracebacks(tmp_path: Path) -> None:
+    # What Spark raises when a source in Python refuses its options.
+    pages = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: "
+        "Traceback (most recent call last):\\n"
+        '  File \\"source.py\\", line 54, in schema\\n'
+        "penstock.spark.errors.BadOption: there is no option grupid; is groupId meant?\\n SQLSTATE: 38000"
+    )
+    file = tmp_path / "orders.py"
+    file.write_text(f'def pipeline(spark):\n    raise RuntimeError("{pages}")\n')
+
+    with pytest.raises(BadProgram) as refused:
+        running_as(load(file)).start()
+
+    expected = "orders could not be started: BadOption: there is no option grupid; is groupId meant? (line 2)"
+    assert str(refused.value) == expected
+
+
+def test_a_function_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text('def pipeline(spark):\n    return {}["topic"]\n')
+
+    with pytest.raises(BadProgram, match=r"^orders could not be started: KeyError: 'topic' \(line 2\)$"):
+        running_as(load(file)).start()
+
+
+def test_what_penstock_itself_says_stands_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text(
+        "from penstock.errors import TopicNotFound\ndef pipeline(spark):\n    raise TopicNotFound('no orders')\n"
+    )
+
+    with pytest.raises(TopicNotFound, match=r"^no orders$"):
+        running_as(load(file)).start()
