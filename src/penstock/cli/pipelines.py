@@ -87,7 +87,8 @@ def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) ->
     try:
         yield spark
     except Exception:
-        say(f"{name}: what Spark says is in {log}")
+        if log.stat().st_size:
+            say(f"{name}: what Spark says is in {log}")
         raise
     finally:
         spark.stop()

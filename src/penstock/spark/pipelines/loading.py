@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from penstock.client.errors.base import ClientError
 
+MODULE_PREFIX = "penstock_pipeline_"  # of the modules that files are loaded as
+
 
 class BadProgram(ClientError):
     """A file that is no pipeline, and why."""
@@ -70,7 +72,7 @@ def _name_of_app(app: Any) -> str | None:
 
 
 def _import(file: Path) -> ModuleType:
-    name = re.sub(r"\W+", "_", f"penstock_pipeline_{file.stem}")
+    name = re.sub(r"\W+", "_", f"{MODULE_PREFIX}{file.stem}")
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise BadProgram(f"{file} is no Python file: its name has to end in .py")
@@ -81,7 +83,7 @@ def _import(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadProgram(
-            f"{file} could not be loaded: {type(error).__name__}: {error}{_place(error, file)}"
+            f"{file} could not be loaded: {type(error).__name__}: {error}{place_of(error)}"
         ) from error
     _travel_by_value(module)
     return module
@@ -96,12 +98,12 @@ def _travel_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def _place(error: BaseException, file: Path) -> str:
-    """The line of the file where it went wrong."""
+def place_of(error: BaseException) -> str:
+    """The line of a program's file where it went wrong."""
     line: int | None = None
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith(MODULE_PREFIX):
             line = trace.tb_lineno
         trace = trace.tb_next
     return "" if line is None else f" (line {line})"

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.client.errors.base import ClientError
+from penstock.client.errors.base import ClientError, PenstockError
 from penstock.spark.pipelines.causes import cause_of
 from penstock.spark.pipelines.figures import QueryFigures
-from penstock.spark.pipelines.loading import BadProgram, Program
+from penstock.spark.pipelines.loading import BadProgram, Program, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,21 +62,30 @@ class Run:
         """Start what the program defines. Its queries continue from their checkpoints."""
         # Queries that the program starts itself keep their checkpoints here, by their names.
         self.spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
-        if self._program.app is not None:
-            if self._is_once:
-                self._program.app.run(self.spark, until="end")
-                return
-            started = self._program.app.start(self.spark)
-        else:
-            assert self._program.pipeline is not None
-            started = self._program.pipeline(self.spark)
-        queries = list(self._queries(started))
+        if self._program.app is not None and self._is_once:
+            self._program.app.run(self.spark, until="end")
+            return
+        try:
+            queries = list(self._queries(self._called()))
+        except PenstockError:
+            raise
+        except Exception as error:  # the program's own, or what Spark holds against it
+            raise BadProgram(
+                f"{self._name} could not be started: {_words(error)}{place_of(error)}"
+            ) from error
         if not queries:
             raise BadProgram("the program started no query, and returned none")
         self.watched = [
             Watched(query, QueryFigures(query.name or f"{self._name}-{number}"))
             for number, query in enumerate(queries, start=1)
         ]
+
+    def _called(self) -> Any:
+        """What the program gives to run."""
+        if self._program.app is not None:
+            return self._program.app.start(self.spark)
+        assert self._program.pipeline is not None
+        return self._program.pipeline(self.spark)
 
     def look(self) -> bool:
         """Take up what queries have reported; whether any of them still runs. `QueryFailed` where one has failed."""
@@ -159,6 +168,13 @@ class Run:
 
 def default_checkpoint(directory: Path, name: str) -> str:
     return str(directory / name / "checkpoints")
+
+
+def _words(error: Exception) -> str:
+    """Spark's exceptions have pages in them, and what matters somewhere in these."""
+    if type(error).__module__.startswith("pyspark."):
+        return cause_of(str(error)).words
+    return f"{type(error).__name__}: {error}"
 
 
 def _news(query: Any, *, since: int, is_active: bool) -> list[Any]:

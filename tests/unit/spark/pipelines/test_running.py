@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.spark.pipelines.loading import BadProgram, Program
+from penstock.errors import UnknownTopicOrPartition
+from penstock.spark.pipelines.loading import BadProgram, Program, load
 from penstock.spark.pipelines.running import QueryFailed, Run
 
 
@@ -91,10 +93,12 @@ class FakeSession:
 
 def run_of(returned: Any, *, is_once: bool = False) -> Run:
     pipeline: Callable[[Any], Any] = lambda spark: returned  # noqa: E731
+    return running_as(Program("orders", None, pipeline), is_once=is_once)
+
+
+def running_as(program: Program, *, is_once: bool = False) -> Run:
     session: Any = FakeSession()
-    return Run(
-        Program("orders", None, pipeline), session, name="orders", checkpoint="/place/", is_once=is_once
-    )
+    return Run(program, session, name="orders", checkpoint="/place/", is_once=is_once)
 
 
 def test_what_is_not_started_gets_a_name_and_a_checkpoint() -> None:
@@ -199,17 +203,19 @@ def test_an_option_that_there_is_not_is_a_sentence_and_no_page_of_tracebacks(tmp
     # What Spark raises when a source in Python refuses its options.
     pages = (
         "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: "
-        "Traceback (most recent call last):\\n"
-        '  File \\"source.py\\", line 54, in schema\\n'
-        "penstock.spark.errors.BadOption: there is no option grupid; is groupId meant?\\n SQLSTATE: 38000"
+        "Traceback (most recent call last):\n"
+        '  File "source.py", line 54, in schema\n'
+        "penstock.spark.errors.BadOption: there is no option grupid; is groupId meant?\n SQLSTATE: 38000"
     )
     file = tmp_path / "orders.py"
-    file.write_text(f'def pipeline(spark):\n    raise RuntimeError("{pages}")\n')
+    file.write_text(
+        f"from pyspark.errors import AnalysisException\ndef pipeline(spark):\n    raise AnalysisException({pages!r})\n"
+    )
 
     with pytest.raises(BadProgram) as refused:
         running_as(load(file)).start()
 
-    expected = "orders could not be started: BadOption: there is no option grupid; is groupId meant? (line 2)"
+    expected = "orders could not be started: BadOption: there is no option grupid; is groupId meant? (line 3)"
     assert str(refused.value) == expected
 
 
@@ -224,8 +230,9 @@ def test_a_function_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
 def test_what_penstock_itself_says_stands_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
     file.write_text(
-        "from penstock.errors import TopicNotFound\ndef pipeline(spark):\n    raise TopicNotFound('no orders')\n"
+        "from penstock.errors import UnknownTopicOrPartition\n"
+        "def pipeline(spark):\n    raise UnknownTopicOrPartition('no orders')\n"
     )
 
-    with pytest.raises(TopicNotFound, match=r"^no orders$"):
+    with pytest.raises(UnknownTopicOrPartition, match=r"^no orders; create the topic"):
         running_as(load(file)).start()
