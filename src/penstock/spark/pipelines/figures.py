@@ -17,6 +17,9 @@ Offsets = dict[str, dict[str, int]]
 @dataclass(slots=True)
 class QueryFigures:
     name: str
+    is_packed: bool = False
+    """Whether rows are packets of records, as those of an App are: then offsets tell how many were read, and nobody how
+    many were written."""
     state: str = "starting"
     batch: int = -1
     rows_in: int = 0
@@ -49,9 +52,12 @@ class QueryFigures:
         self.state = "running"
         self.batch = key[0]
         self.batch_ms = int(progress.get("batchDuration", 0))
-        self.rows_in += int(progress.get("numInputRows", 0))
-        self.rows_in_per_second = _number(progress.get("inputRowsPerSecond"))
-        self.rows_done_per_second = _number(progress.get("processedRowsPerSecond"))
+        rows = int(progress.get("numInputRows", 0))
+        records = self._records(progress.get("sources") or [], rows)
+        records_per_row = records / rows if rows else 1.0
+        self.rows_in += records
+        self.rows_in_per_second = _number(progress.get("inputRowsPerSecond")) * records_per_row
+        self.rows_done_per_second = _number(progress.get("processedRowsPerSecond")) * records_per_row
         self._take_output(progress.get("sink") or {})
         self._take_state(progress.get("stateOperators") or [])
         self.watermark = (progress.get("eventTime") or {}).get("watermark", self.watermark)
@@ -70,9 +76,15 @@ class QueryFigures:
         facts["fraction"] = self.fraction
         return {name: value for name, value in facts.items() if not name.startswith("_")}
 
+    def _records(self, sources: list[Mapping[str, Any]], rows: int) -> int:
+        """How many this batch has read. Of the first one Spark does not say where it began: that is the beginning."""
+        starts = _merged(source.get("startOffset") for source in sources)
+        ends = _merged(source.get("endOffset") for source in sources)
+        return _between(starts or {}, ends) if self.is_packed and ends is not None else rows
+
     def _take_output(self, sink: Mapping[str, Any]) -> None:
         written = int(sink.get("numOutputRows", -1))
-        if written >= 0:
+        if written >= 0 and not self.is_packed:
             self.rows_out = (self.rows_out or 0) + written
 
     def _take_state(self, operators: list[Mapping[str, Any]]) -> None:

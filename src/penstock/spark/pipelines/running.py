@@ -75,8 +75,9 @@ class Run:
             ) from error
         if not queries:
             raise BadProgram("the program started no query, and returned none")
+        is_packed = self._program.app is not None
         self.watched = [
-            Watched(query, QueryFigures(query.name or f"{self._name}-{number}"))
+            Watched(query, QueryFigures(query.name or f"{self._name}-{number}", is_packed))
             for number, query in enumerate(queries, start=1)
         ]
 

@@ -7,9 +7,11 @@ from typing import Any
 from penstock.spark.pipelines.figures import QueryFigures, read_offsets
 
 
-def report(batch: int, *, end: int, latest: int, rows: int, **more: Any) -> dict[str, Any]:
+def report(
+    batch: int, *, end: int, latest: int, rows: int, start: int | None = None, **more: Any
+) -> dict[str, Any]:
     source = {
-        "startOffset": None,
+        "startOffset": None if start is None else {"orders": {"0": start}},
         "endOffset": {"orders": {"0": end}, "@ids": {"orders": "x"}},
         "latestOffset": {"orders": {"0": latest}},
     }
@@ -33,6 +35,16 @@ def test_rows_add_up_over_batches() -> None:
     figures.take(report(1, end=200, latest=300, rows=100))
 
     assert (figures.rows_in, figures.rows_out, figures.batch) == (200, 6, 1)
+
+
+def test_what_an_app_reads_is_counted_in_records_and_not_in_the_packed_rows_that_spark_sees() -> None:
+    figures = QueryFigures("counts", is_packed=True)
+
+    figures.take(report(0, end=2000, latest=2500, rows=15, inputRowsPerSecond=30.0))
+    figures.take(report(1, end=2500, latest=2500, rows=5, inputRowsPerSecond=10.0, start=2000))
+
+    assert (figures.rows_in, figures.rows_in_per_second, figures.rows_out) == (2500, 1000.0, None)
+    assert (figures.goal, figures.done) == (2500, 2500)
 
 
 def test_a_report_that_was_seen_already_counts_once() -> None:
