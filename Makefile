@@ -66,7 +66,7 @@ clean: ## remove what was installed, fetched and built
 	rm -rf $(VENV) $(CACHE) build dist bench/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
-	rm -f src/penstock/records/_kernel.c src/penstock/records/_kernel*.so
+	rm -f src/penstock/records/*.c src/penstock/records/*.so
 
 # ---------------------------------------------------------------------------------------- the parts of it
 
