@@ -93,11 +93,7 @@ class Registration:
                 return
             except BlockingIOError as running:
                 if is_last:
-                    name = self.entry.name
-                    words = (
-                        f"{name} runs already; `penstock pipeline stop {name}` stops it, --name names another"
-                    )
-                    raise AlreadyRunning(words) from running
+                    raise _already_running(self.entry.name) from running
             time.sleep(LOCK_PAUSE_SECONDS)
 
     def write(self) -> None:
