@@ -86,12 +86,25 @@ def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) ->
     spark = session(name, master=master, settings=settings, log=log)
     try:
         yield spark
-    except Exception:
+    except Exception as error:
         if log.stat().st_size:
             say(f"{name}: what Spark says is in {log}")
+        if _is_of_a_jvm_gone(error):
+            words = f"{name}: Spark has gone (killed?); started again, it goes on where it was"
+            raise Refusal(words) from error
         raise
     finally:
-        spark.stop()
+        try:
+            spark.stop()
+        except Exception as error:  # a signal to the whole process group ends the JVM before us
+            if not _is_of_a_jvm_gone(error):
+                raise
+
+
+def _is_of_a_jvm_gone(error: Exception) -> bool:
+    """What Java answers is a Py4JJavaError; any other says that nobody does. By name: clients of Connect lack py4j."""
+    kind = type(error)
+    return kind.__module__ == "py4j.protocol" and kind.__name__ != "Py4JJavaError"
 
 
 def _run(run: Run, registration: Registration, ending: Ending, output: Output) -> None:

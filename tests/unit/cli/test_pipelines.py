@@ -10,11 +10,13 @@ import socket
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
+from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
 from penstock.cli.pipeline_screen import line_of, screen_for, table_of
-from penstock.cli.pipelines import Ending
+from penstock.cli.pipelines import Ending, _spark_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.registry import Entry, Registration, state_directory
@@ -118,3 +120,25 @@ def test_a_cluster_whose_port_is_taken_is_not_started(tmp_path: Path) -> None:
 
         with pytest.raises(ClusterFailed, match="choose another port"), Cluster(port=port, folder=tmp_path):
             pass
+
+
+def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        """A session whose JVM was killed, by a signal to all of its group for instance."""
+
+        def stop(self) -> None:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr("penstock.spark.sessions.session", lambda *_, **__: Gone())
+    log = tmp_path / "orders.log"
+    log.write_bytes(b"")
+
+    with _spark_of("orders", "local", {}, log):
+        pass  # it ended in order, and the JVM first
+    with (
+        pytest.raises(Refusal, match=r"^orders: Spark has gone .* it goes on where it was"),
+        _spark_of("orders", "local", {}, log),
+    ):
+        raise Py4JNetworkError("Error while sending or receiving")
