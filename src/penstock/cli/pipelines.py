@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,6 +104,9 @@ def _spark_of(name: str, master: str, settings: Mapping[str, str], log: Path) ->
 
 def _is_of_a_jvm_gone(error: Exception) -> bool:
     """What Java answers is a Py4JJavaError; any other says that nobody does. By name: clients of Connect lack py4j."""
+    if isinstance(error, ConnectionError):  # of py4j's sockets, not of a broker's
+        frames = traceback.walk_tb(error.__traceback__)
+        return any(str(frame.f_globals.get("__name__")).startswith("py4j.") for frame, _ in frames)
     kind = type(error)
     return kind.__module__ == "py4j.protocol" and kind.__name__ != "Py4JJavaError"
 

@@ -142,3 +142,10 @@ def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
         _spark_of("orders", "local", {}, log),
     ):
         raise Py4JNetworkError("Error while sending or receiving")
+    with (
+        pytest.raises(Refusal, match=r"^orders: Spark has gone"),
+        _spark_of("orders", "local", {}, log),
+    ):
+        exec("raise ConnectionRefusedError", {"__name__": "py4j.clientserver"})
+    with pytest.raises(ConnectionRefusedError), _spark_of("orders", "local", {}, log):
+        raise ConnectionRefusedError  # a broker's, say
