@@ -14,8 +14,10 @@ Invariant: after `close`, and when the object is collected or the interpreter en
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -29,6 +31,9 @@ T = TypeVar("T")
 
 # How long a caller that was interrupted, or whose time is up, waits for its coroutine to tidy up behind itself.
 CANCEL_S = 5.0
+
+# How long Ctrl-C may go unheard that comes at the very moment when a caller begins to wait.
+SLICE_S = 0.5
 
 # How long `close`, and the end of the interpreter, wait for the thread. Only code that blocks it takes longer, such as
 # a callback of the application; the thread is a daemon, so nothing hangs because of it.
@@ -63,7 +68,7 @@ class Background:
                 self._cancel(self._loop, call)
             raise
         try:
-            return outcome.result(timeout_s)
+            return _wait(outcome, timeout_s)
         except CancelledError:
             if self._is_closed:
                 raise ClientClosed from None
@@ -203,3 +208,18 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         return
     if thread is not threading.current_thread():
         thread.join(JOIN_S)
+
+
+def _wait(outcome: Future[T], timeout_s: float | None) -> T:
+    """What it comes to. A signal that comes just before a thread begins to wait does not wake it, so the wait has
+    slices."""
+    deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = deadline_s - time.monotonic()
+        try:
+            return outcome.result(max(min(left_s, SLICE_S), 0.0))
+        except WaitedTooLong:
+            if outcome.done():
+                return outcome.result()  # which may be the coroutine's own
+            if left_s <= SLICE_S:
+                raise

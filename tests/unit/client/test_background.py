@@ -90,6 +90,17 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> Non
     assert background.call(double(1)) == 2
 
 
+def test_ctrl_c_that_does_not_wake_the_caller_is_heard_when_it_looks_up(background: Background) -> None:
+    # As where it comes just before the lock is waited for: the thread that takes the signal is another one.
+    async def interrupt_and_wait() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        background.call(interrupt_and_wait())
+    assert background.call(double(1)) == 2
+
+
 def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
     background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
