@@ -49,7 +49,7 @@ class Source:
 
     def commit(self, told: StreamOffset) -> None:
         if told.offsets and all(map(self.lookup.reads, told.offsets)):
-            self.progress.commit(told.offsets)
+            self.progress.commit(told.offsets, is_late=True)
 
 
 class Run:

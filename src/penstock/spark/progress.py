@@ -29,15 +29,25 @@ class GroupProgress:
         self._committed: Offsets | None = None
         self._at_s = 0.0
 
-    def commit(self, offsets: Offsets) -> None:
-        """Everything before these offsets has been processed."""
+    def commit(self, offsets: Offsets, *, is_late: bool = False) -> None:
+        """Everything before these offsets has been processed. Who hears of it late takes back nothing that somebody
+        else has committed meanwhile."""
         if self._group is None or not offsets:
             return
         if offsets == self._committed and time.monotonic() < self._at_s + AGAIN_S:
             return
         try:
             with clients.admin(self._settings) as admin:
-                admin.alter_group_offsets(self._group, offsets, timeout=PATIENCE_S)
+                wanted = offsets
+                if is_late:
+                    there = admin.list_group_offsets(self._group, offsets, timeout=PATIENCE_S)
+                    wanted = {
+                        partition: offset
+                        for partition, offset in offsets.items()
+                        if (found := there.get(partition)) is None or found.offset < offset
+                    }
+                if wanted:
+                    admin.alter_group_offsets(self._group, wanted, timeout=PATIENCE_S)
         except errors.PenstockError as error:
             logger.warning("offsets were not committed to group %s: %s", self._group, error)
         self._committed = dict(offsets)

@@ -37,7 +37,8 @@ class Progress(GroupProgress):
         super().__init__(Options.read(OPTIONS, Use.STREAM_READ))
         self.told: list[Offsets] = []
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: Offsets, *, is_late: bool = False) -> None:
+        assert is_late
         self.told.append(offsets)
 
 
