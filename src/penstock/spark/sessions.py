@@ -108,7 +108,10 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         conf = SparkConf().setMaster(master).setAppName(name).setAll(list(wanted.items()))
         if SparkContext._gateway is None:
             with open(log, "ab") if log is not None else nullcontext() as stream:
-                launched = launch_gateway(conf, popen_kwargs={"stderr": stream} if stream else None)  # type: ignore[no-untyped-call]
+                # In a group of its own: a SIGTERM to all of ours (timeout, systemd) would end it in the middle of a batch.
+                # It ends with us all the same, when its stdin does.
+                how = {"start_new_session": True, **({"stderr": stream} if stream else {})}
+                launched = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
             with _own_interrupts():
                 SparkContext(conf=conf, gateway=launched)
         else:  # a JVM that an earlier session of this process left behind

@@ -94,6 +94,9 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
         first = report(running)
         assert (first["rows_in"], first["lag"], first["fraction"]) == (20, 0, 1.0)
 
+        (jvm,) = (child for child in psutil.Process(running.pid).children() if child.name() == "java")
+        assert os.getpgid(jvm.pid) != running.pid  # so that a SIGTERM to the group lets it finish the batch
+
         (seen,) = json.loads(ask(tmp_path, "pipeline", "status", "pricing", "--json").stdout)
         assert (seen["query"], seen["rows_in"]) == ("pricing", 20)
         again = ask(tmp_path, *run)
