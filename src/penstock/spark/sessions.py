@@ -108,8 +108,8 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         conf = SparkConf().setMaster(master).setAppName(name).setAll(list(wanted.items()))
         if SparkContext._gateway is None:
             with open(log, "ab") if log is not None else nullcontext() as stream:
-                # In a group of its own: a SIGTERM to all of ours (timeout, systemd) would end it in the middle of a batch.
-                # It ends with us all the same, when its stdin does.
+                # In a group of its own: a SIGTERM to all of ours, such as timeout's, would tear it from its batch. It
+                # ends with us all the same, when its stdin does.
                 how = {"start_new_session": True, **({"stderr": stream} if stream else {})}
                 launched = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
             with _own_interrupts():
