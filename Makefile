@@ -36,10 +36,9 @@ install: $(VENV)/.installed ## a .venv with everything, and the kernel compiled
 run: install java ## a broker, live orders, a Spark pipeline over them, until Ctrl-C (SECONDS=60: for so long)
 	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS))
 
-# Files in their order: the many small ones of tests/unit come last, so that no worker waits long for the other.
 .PHONY: test
 test: install test-tools ## all tests, with real clients and a real Apache Kafka (TESTS=tests/unit: some)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS) $(PYTEST_OPTIONS)
 
 .PHONY: lint
 lint: install ## style, types and the layers of the house
