@@ -16,7 +16,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
 
@@ -29,9 +29,15 @@ IDLE_MAX = 8  # of a process, over all settings; the one that was used longest a
 # Tasks read what is there already: a request that waits for more would only hold up the next task's.
 WAITS: dict[str, object] = {"fetch.max.wait.ms": "20"}
 
-Client = TypeVar("Client", "Consumer", "Producer", "Admin")
 Settings = Mapping[str, object]
 _Key = tuple[str, frozenset[tuple[str, object]]]
+
+
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
+Client = TypeVar("Client", bound=Closing)
 
 
 class Pool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.client import errors
@@ -23,7 +22,7 @@ from penstock.client.cluster_client import CoordinatorKind
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.client.settings import AdminSettings, ProducerSettings
-from penstock.spark.clients import known
+from penstock.spark.clients import POOL, known
 from penstock.spark.sink.decision import Ledger, Place
 from penstock.spark.sink.decisions import PATIENCE_S, DecisionsAdmin
 from penstock.spark.sink.protocol import Assignment, assign
@@ -135,22 +134,9 @@ class SinkConnection:
         self._background.close()
 
 
-@contextlib.contextmanager
-def connection_of(settings: Settings) -> Iterator[SinkConnection]:
-    """That of this process to a cluster; thrown away where the block ends with an exception. A process of Spark's does
-    one thing at a time."""
-    key = os.getpid(), frozenset(settings.items())  # what a parent had before a fork is its own
-    connection = _CONNECTIONS.pop(key, None) or SinkConnection(settings)
-    try:
-        yield connection
-    except BaseException:
-        with contextlib.suppress(Exception):  # what went wrong is on its way already
-            connection.close()
-        raise
-    _CONNECTIONS[key] = connection
-
-
-_CONNECTIONS: dict[tuple[int, frozenset[tuple[str, object]]], SinkConnection] = {}
+def connection_of(settings: Settings) -> contextlib.AbstractContextManager[SinkConnection]:
+    """That of this process to a cluster, kept between tasks as clients are."""
+    return POOL.lend("sink", settings, lambda: SinkConnection(settings))
 
 
 def _admin_settings(settings: Settings) -> AdminSettings:
