@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.types import ZERO_UUID, Uuid
+from penstock.protocol.types import ZERO_UUID, Uuid, uuid_text
 
 NO_NODE = -1
 NO_EPOCH = -1
@@ -104,6 +104,11 @@ class Cluster:
         if topic is None or not 0 <= partition[1] < len(topic.partitions):
             return None
         return topic.partitions[partition[1]]
+
+    def id_of(self, name: str) -> str | None:
+        """As tools write it; None of a topic that is not known, and from brokers that give topics no ids."""
+        topic = self.topics.get(name)
+        return None if topic is None or topic.id == ZERO_UUID else uuid_text(topic.id)
 
     def partitions_of(self, name: str) -> tuple[TopicPartition, ...]:
         topic = self.topics.get(name)

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.client.cluster import TopicPartition
-from penstock.client.consumer.read import read_schema
+from penstock.client.consumer.read import Columns, read_schema
 from penstock.spark.columns import FIELDS, ArrowColumns, arrow_schema, chosen, of_schema
 from penstock.spark.errors import BadOption
 
@@ -31,7 +31,7 @@ def read(*headers: list[dict[str, object]], timestamps: list[int | None] | None 
         "headers": list(headers),
         "timestamp_type": [1] * rows,
     }
-    schema = read_schema(with_timestamp_types=True)
+    schema = read_schema(Columns(timestamp_types=True))
     return pa.RecordBatch.from_arrays(
         [pa.array(columns[field.name], field.type) for field in schema], schema=schema
     )

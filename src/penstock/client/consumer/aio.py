@@ -28,7 +28,7 @@ from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.lookups import OffsetAndTimestamp
 from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
-from penstock.client.consumer.read import Make, ReadPlan, Until, bounds_of
+from penstock.client.consumer.read import Columns, Make, ReadPlan, Until, bounds_of
 from penstock.client.consumer.reading import AsyncReading
 from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, shown, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
@@ -176,14 +176,9 @@ class Consumer:
         limit = None if limit is None else arguments.count_of(limit, 1, name="limit")
         bounds = bounds_of(until)
         patience_s = self._core.client.api_timeout_ms / 1000 if timeout is None else seconds(timeout)
-        begin = partial(
-            self._core.begin_read,
-            bounds,
-            limit=limit,
-            with_headers=headers,
-            with_timestamp_types=timestamp_types,
-        )
-        return AsyncReading(lambda make: self._read(begin, patience_s, make), headers, timestamp_types)
+        columns = Columns(headers, timestamp_types)
+        begin = partial(self._core.begin_read, bounds, limit=limit, columns=columns)
+        return AsyncReading(lambda make: self._read(begin, patience_s, make), columns)
 
     async def _read(
         self, begin: Callable[[int], Awaitable[ReadPlan]], patience_s: float, make: Make
@@ -352,7 +347,7 @@ class Consumer:
 
         Nothing is asked of the cluster. A topic that was deleted and made anew has another id.
         """
-        return self._core.topic_id(topic)
+        return self._core.client.cluster.id_of(topic)
 
     async def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""

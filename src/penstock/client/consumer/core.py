@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
@@ -30,14 +31,13 @@ from penstock.client.consumer.finder import Finder, find_ends, list_offsets
 from penstock.client.consumer.handout import Handout
 from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
-from penstock.client.consumer.read import PARTITION_BYTES, Bounds, ReadPlan
+from penstock.client.consumer.read import PARTITION_BYTES, Bounds, Columns, ReadPlan
 from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, TopicLearner
 from penstock.client.group.member import GroupMember
 from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Offset, Revoked, Subscription
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.types import ZERO_UUID, uuid_text
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
@@ -386,10 +386,6 @@ class ConsumerCore:
         cluster = await self.client.topics([topic], deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
         return cluster.topics[topic].partitions
 
-    def topic_id(self, topic: str) -> str | None:
-        known = self.client.cluster.topics.get(topic)
-        return None if known is None or known.id == ZERO_UUID else uuid_text(known.id)
-
     async def topic_names(self, deadline_ms: int) -> frozenset[str]:
         response = await self.client.ask_any(MetadataRequest(topics=None), deadline_ms=deadline_ms)
         return frozenset(topic.name for topic in response.topics if topic.error_code == ErrorCode.NONE)
@@ -415,13 +411,7 @@ class ConsumerCore:
         return self._learner.is_done
 
     async def begin_read(
-        self,
-        bounds: Bounds,
-        deadline_ms: int,
-        *,
-        limit: int | None,
-        with_headers: bool,
-        with_timestamp_types: bool = False,
+        self, bounds: Bounds, deadline_ms: int, *, limit: int | None, columns: Columns
     ) -> ReadPlan:
         """Find where each partition stands and where it ends."""
         wanted = self.positions.partitions if bounds.offsets is None else bounds.offsets
@@ -429,20 +419,11 @@ class ConsumerCore:
         await self.until(lambda: all(state.has_position for state in states), deadline_ms, "positions")
         ends = bounds.offsets
         if ends is None:
-            ends = await find_ends(
-                wanted,
-                younger_than=bounds.timestamp,
-                list_offsets=lambda timestamps: self.list_offsets(timestamps, deadline_ms),
-            )
+            find = partial(self.list_offsets, deadline_ms=deadline_ms)
+            ends = await find_ends(wanted, younger_than=bounds.timestamp, list_offsets=find)
         if not self.settings.is_set("max.partition.fetch.bytes"):
             self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
-        plan = ReadPlan(
-            self.positions,
-            ends,
-            limit=limit,
-            with_headers=with_headers,
-            with_timestamp_types=with_timestamp_types,
-        )
+        plan = ReadPlan(self.positions, ends, limit=limit, columns=columns)
         self._progressed()
         return plan
 

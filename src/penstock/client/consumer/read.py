@@ -58,6 +58,20 @@ def bounds_of(until: object) -> Bounds:
     raise errors.BadArgument(f"{until!r} is no bound: say 'end', offsets by partition, or a time")
 
 
+class Columns(NamedTuple):
+    """Which columns a read has beside those that every read has."""
+
+    headers: bool = True
+    timestamp_types: bool = False
+
+    @property
+    def header_format(self) -> HeaderColumn:
+        return HeaderColumn.LIST if self.headers else HeaderColumn.NONE
+
+
+USUAL = Columns()
+
+
 class ReadPlan:
     """One read: which partitions up to which offset, and how many rows are left."""
 
@@ -67,14 +81,12 @@ class ReadPlan:
         ends: Mapping[TopicPartition, int],
         *,
         limit: int | None = None,
-        with_headers: bool = True,
-        with_timestamp_types: bool = False,
+        columns: Columns = USUAL,
     ) -> None:
         self._positions = positions
         self._ends = dict(ends)
         self._left = limit
-        self._headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
-        self._timestamp_types = with_timestamp_types
+        self._columns = columns
         self._topics = sorted({partition.topic for partition in ends})
         self._dictionary: Any = None
         self._places: dict[TopicPartition, tuple[Any, Any]] = {}
@@ -115,12 +127,13 @@ class ReadPlan:
         """What this source has of the read, as one batch; None where that is nothing (an empty one is never made)."""
         partition = fetched.state.partition
         end = self._ends.get(partition, 0)
-        builder = column_builder(self._headers)
+        builder = column_builder(self._columns.header_format)
         rows_max = ROWS_MAX if self._left is None else min(self._left, ROWS_MAX)
         fetched.records.fill(builder, end_offset=end, rows_max=rows_max)
         if not builder.row_count:
             return None
-        batch = record_batch(builder.take(), self._headers, timestamp_types=self._timestamp_types)
+        extra = self._columns
+        batch = record_batch(builder.take(), extra.header_format, timestamp_types=extra.timestamp_types)
         if self._left is not None:
             if batch.num_rows > self._left:
                 self.rewind = partition, batch.column("offset")[self._left].as_py()
@@ -149,8 +162,7 @@ class ReadPlan:
 
     @property
     def schema(self) -> pyarrow.Schema:
-        with_headers = self._headers is HeaderColumn.LIST
-        return read_schema(with_headers=with_headers, with_timestamp_types=self._timestamp_types)
+        return read_schema(self._columns)
 
     def _with_place(self, batch: pyarrow.RecordBatch, partition: TopicPartition) -> pyarrow.RecordBatch:
         import pyarrow as pa
@@ -169,15 +181,15 @@ class ReadPlan:
 
 
 @cache
-def read_schema(*, with_headers: bool = True, with_timestamp_types: bool = False) -> pyarrow.Schema:
+def read_schema(columns: Columns = USUAL) -> pyarrow.Schema:
     """The columns of a read: topic, partition, offset, timestamp, key, value; headers and timestamp_type if wanted."""
     pa = need("pyarrow", extra="arrow")
     place = [
         pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
     ]
-    headers = HeaderColumn.LIST if with_headers else HeaderColumn.NONE
-    return pa.schema([*place, *column_schema(headers, timestamp_types=with_timestamp_types)])
+    own = column_schema(columns.header_format, timestamp_types=columns.timestamp_types)
+    return pa.schema([*place, *own])
 
 
 def table_of(batches: list[pyarrow.RecordBatch], schema: pyarrow.Schema) -> pyarrow.Table:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.client import errors
-from penstock.client.consumer.read import Make, ReadPlan, frame_of, read_schema, table_of
+from penstock.client.consumer.read import Columns, Make, ReadPlan, frame_of, read_schema, table_of
 from penstock.records.kernel import Message
 
 if TYPE_CHECKING:
@@ -20,12 +20,9 @@ Parts = TypeVar("Parts", bound=Iterator[Any] | AsyncIterator[Any])
 
 
 class _ReadOnce(Generic[Parts]):
-    def __init__(
-        self, run: Callable[[Make], Parts], with_headers: bool, with_timestamp_types: bool = False
-    ) -> None:
+    def __init__(self, run: Callable[[Make], Parts], columns: Columns) -> None:
         self._run: Callable[[Make], Parts] | None = run
-        self._with_headers = with_headers
-        self._with_timestamp_types = with_timestamp_types
+        self._columns = columns
 
     def _begin(self, make: Make) -> Parts:
         run, self._run = self._run, None
@@ -34,8 +31,7 @@ class _ReadOnce(Generic[Parts]):
         return run(make)
 
     def _table(self, batches: list[pyarrow.RecordBatch]) -> pyarrow.Table:
-        schema = read_schema(with_headers=self._with_headers, with_timestamp_types=self._with_timestamp_types)
-        return table_of(batches, schema)
+        return table_of(batches, read_schema(self._columns))
 
 
 class Reading(_ReadOnce[Iterator[Any]]):

@@ -12,7 +12,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions, ResetPolicy
-from penstock.client.consumer.read import Bounds, ReadPlan, bounds_of, read_schema, table_of
+from penstock.client.consumer.read import Bounds, Columns, ReadPlan, bounds_of, read_schema, table_of
 from penstock.records import kernel
 from penstock.records.batch import Record
 
@@ -98,23 +98,23 @@ def test_answers_of_any_size_have_the_place_of_their_partition(positions: Positi
 
 
 def test_headers_may_be_left_out(positions: Positions) -> None:
-    plan = ReadPlan(positions, {P0: 5}, with_headers=False)
+    plan = ReadPlan(positions, {P0: 5}, columns=Columns(headers=False))
 
     batch = plan.columns(fetched(positions, P0, [0]))
 
     assert batch is not None
     assert batch.schema.names == ["topic", "partition", "offset", "timestamp", "key", "value"]
-    assert batch.schema == read_schema(with_headers=False) == plan.schema
+    assert batch.schema == read_schema(Columns(headers=False)) == plan.schema
 
 
 def test_whose_times_are_is_told_if_it_is_asked(positions: Positions) -> None:
-    plan = ReadPlan(positions, {P0: 5}, with_headers=False, with_timestamp_types=True)
+    plan = ReadPlan(positions, {P0: 5}, columns=Columns(headers=False, timestamp_types=True))
 
     batch = plan.columns(fetched(positions, P0, [0, 1]))
 
     assert batch is not None
     assert batch.column("timestamp_type").to_pylist() == [0, 0]
-    assert batch.schema == read_schema(with_headers=False, with_timestamp_types=True) == plan.schema
+    assert batch.schema == read_schema(Columns(headers=False, timestamp_types=True)) == plan.schema
 
 
 def test_a_limit_ends_the_read_and_tells_where_to_go_on(positions: Positions) -> None:
