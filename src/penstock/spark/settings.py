@@ -41,7 +41,7 @@ DRIVER_ON_LOOPBACK = {
     "spark.ui.enabled": "false",
 }
 
-# For what runs a minute: a JVM that compiles less and collects in one thread is up in half the time, for on few cores
+# For what runs a minute: a JVM that compiles less and collects in one thread is up sooner, for on few cores
 # its compiler takes them from the work. What runs for hours is better off without.
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

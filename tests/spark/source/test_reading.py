@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from harness.waiting import wait_until
 from penstock import TopicPartition
 from penstock.spark import register, transforms
 from penstock.testing import Broker
@@ -163,14 +164,12 @@ def test_what_was_written_is_committed_though_no_other_batch_comes(
     )
     try:
         with penstock.admin() as admin:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
+
+            def is_committed() -> bool:
                 committed = admin.list_group_offsets("hourly").get(TopicPartition("orders", 0))
-                if committed is not None and committed.offset == 1:
-                    break
-                time.sleep(0.05)
-            assert committed is not None
-            assert committed.offset == 1
+                return committed is not None and committed.offset == 1
+
+            wait_until(is_committed, "its one batch is committed", seconds=60)
     finally:
         query.stop()
 
