@@ -130,13 +130,15 @@ def _table(groups: list[Group], result: dict[str, object]) -> Table:
     for row in result["lines"]:  # type: ignore[attr-defined]
         ratio, promise = row.get("ratio"), row.get("promise")
         sign = "≥" if row["more_is_better"] else "≤"
+        # Between clients a promise may also be about a figure itself.
+        unit = "x" if "kafka" in row or row["unit"] == "x" else f" {row['unit']}"
         colour = {True: "green", False: "red", None: "default"}[row.get("kept")]
         table.add_row(
             row["name"],
             f"{row['kafka']:,.1f} {row['unit']}" if "kafka" in row else "",
             f"{row['penstock']:,.1f} {row['unit']}" if "penstock" in row else "",
-            f"[{colour}]{ratio:.2f}x[/]" if ratio else "",
-            f"{sign} {promise}x" if promise else "",
+            f"[{colour}]{ratio:.2f}{unit}[/]" if ratio else "",
+            f"{sign} {promise}{unit}" if promise else "",
         )
     return table
 

@@ -33,5 +33,5 @@ class Group:
     is_long: bool = False
     """Takes minutes; only with --full."""
     between_clients: bool = False
-    """Compares clients on one Penstock, so that there is no other broker to compare with; a line that has a promise is
-    the ratio itself."""
+    """Compares clients on one Penstock, so that there is no other broker to compare with; a line that has a promise
+    tells the ratio itself, or what else was promised."""

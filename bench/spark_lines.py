@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.line import Group, Line
@@ -26,8 +27,7 @@ RUN_LIMIT_S = 600
 READ_ROWS, VALUE_BYTES = 4_000_000, 100
 PARTITIONS = 4
 SMALL_ROWS = 20_000
-LINE_WORDS, VOCABULARY = 10, 1_000
-FEW_LINES, MANY_LINES = 50_000, 550_000
+LINE_WORDS = 10
 DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
 POLL_S = 0.1
 
@@ -116,30 +116,53 @@ def small_batches(peer: Peer) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How words are counted. The rate is that of the lines between `few` and `many`, of which there are enough to take
+    longer than what one start differs from the next."""
+
+    line: str
+    vocabulary: int
+    few: int
+    java_many: int
+    own_many: int
+
+
 def word_count(peer: Peer) -> dict[str, float]:
     """Words a second that are counted and written, by either."""
-    theirs = _rate(lambda topic: _java_word_count(peer, topic), peer)
-    ours = _rate(lambda topic: run("word-count", "penstock", str(peer.port), topic), peer)
-    return {f"{COUNT}, Kafka Streams": theirs, COUNT: ours, f"{COUNT}, over Kafka Streams": ours / theirs}
+    figures = {}
+    for count in (
+        Count(COUNT, 1_000, 50_000, 1_050_000, 10_050_000),
+        Count(COUNT_1M, 1_000_000, 50_000, 550_000, 1_050_000),
+    ):
+        theirs = _rate(lambda topic: _java_word_count(peer, topic), peer, count, count.java_many)
+        ours = _rate(
+            lambda topic: run("word-count", "penstock", str(peer.port), topic), peer, count, count.own_many
+        )
+        figures |= {
+            f"{count.line}, Kafka Streams": theirs,
+            count.line: ours,
+            f"{count.line}, over Kafka Streams": ours / theirs,
+        }
+    return figures
 
 
-def _rate(count: Callable[[str], float], peer: Peer) -> float:
+def _rate(job: Callable[[str], float], peer: Peer, count: Count, many: int) -> float:
     took_s = []
-    for lines in (FEW_LINES, MANY_LINES):
-        topic = _fill_with_words(peer, lines)
-        took_s.append(count(topic))
+    for lines in (count.few, many):
+        topic = _fill_with_words(peer, lines, count.vocabulary)
+        took_s.append(job(topic))
         _drop(peer, topic)
-    return (MANY_LINES - FEW_LINES) * LINE_WORDS / (took_s[1] - took_s[0])
+    return (many - count.few) * LINE_WORDS / (took_s[1] - took_s[0])
 
 
-def _fill_with_words(peer: Peer, lines: int) -> str:
+def _fill_with_words(peer: Peer, lines: int, vocabulary: int) -> str:
     # The demo of Kafka Streams knows its topics by name.
     topic = _make(peer, INPUT, partitions=2)
     rng = random.Random(7)
-    some = [
-        " ".join(f"word{rng.randrange(VOCABULARY)}" for _ in range(LINE_WORDS)).encode()
-        for _ in range(10_000)
-    ]
+    words = [f"word{number}" for number in range(vocabulary)]
+    # Lines come again, but only after each word has come many times.
+    some = [" ".join(rng.choices(words, k=LINE_WORDS)).encode() for _ in range(min(lines, 10 * vocabulary))]
     with Producer(f"127.0.0.1:{peer.port}") as producer:
         for number in range(lines):
             producer.send(topic, some[number % len(some)], partition=number % 2)
@@ -192,7 +215,8 @@ def _is_all_read(admin: Admin, group: str, topic: str) -> bool:
 
 READ, STREAM, WRITE = "Spark batch read", "Spark stream read, availableNow", "Spark write"
 CORES = "Spark batch read, two cores over one"
-SMALL, COUNT = "Spark micro-batch of 100 rows", "word count, 1,000 words"
+SMALL = "Spark micro-batch of 100 rows"
+COUNT, COUNT_1M = "word count, 1,000 words", "word count, 1 M words"
 INPUT, OUTPUT = "streams-plaintext-input", "streams-wordcount-output"
 
 SPARK_LINES = [
@@ -240,6 +264,9 @@ SPARK_LINES = [
             Line(f"{COUNT}, Kafka Streams", "words/s", True),
             Line(COUNT, "words/s", True),
             Line(f"{COUNT}, over Kafka Streams", "x", True, 1.0),
+            Line(f"{COUNT_1M}, Kafka Streams", "words/s", True),
+            Line(COUNT_1M, "words/s", True),
+            Line(f"{COUNT_1M}, over Kafka Streams", "x", True),
         ],
         between_clients=True,
     ),
