@@ -42,7 +42,7 @@ def serialization_failed(
     words = (
         f"the {part} {_shown(value)} of type {type(value).__name__} cannot be serialized: {_reason(error)}"
     )
-    failure = SerializationFailed(words, about=topic)
+    failure = SerializationFailed(words, about=topic or None)  # state that is in no topic has a serde, too
     failure.__cause__ = error
     return failure
 
@@ -58,7 +58,7 @@ def deserialization_failed(
 ) -> DeserializationFailed:
     """The exception to raise from what a deserializer raised."""
     part = "key" if is_key else "value"
-    place = topic if partition is None else f"{topic}-{partition} at offset {offset}"
+    place = topic or None if partition is None else f"{topic}-{partition} at offset {offset}"
     failure = DeserializationFailed(
         f"the {part} {_shown(data)} cannot be read: {_reason(error)}",
         about=place,

@@ -190,6 +190,13 @@ class TestFailures:
         assert (failure.topic, failure.partition, failure.offset, failure.data) == ("orders", 3, 7, b"\xff")
         assert pickle.loads(pickle.dumps(failure)).offset == 7
 
+    def test_a_value_of_no_topic_is_told_without_a_stray_colon(self) -> None:
+        written = serialization_failed(ValueError("no"), "", "x", is_key=False)
+        read = deserialization_failed(ValueError("no"), "", b"x", is_key=False)
+
+        assert str(written).startswith("the value 'x' of type str cannot be serialized")
+        assert str(read).startswith("the value b'x' cannot be read")
+
     def test_a_long_value_is_cut(self) -> None:
         assert len(str(serialization_failed(ValueError("no"), "t", "x" * 10_000, is_key=False))) < 200
 
