@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from penstock.client.errors.base import ClientError
 from penstock.spark.home import use_installed_python
 from penstock.spark.java import find_java
+from penstock.spark.masters import check_master
 from penstock.spark.settings import Place, addresses_of, is_on_this_machine, place_of, settings_for
 from penstock.spark.shipping import archive_settings, make_archive, python_path
 
@@ -61,6 +62,7 @@ def session(
 
     chosen = master or os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
     said = dict(settings or {})
+    check_master(chosen)
     _require_answer(chosen)
     try:
         if place_of(chosen) is Place.CONNECT:
