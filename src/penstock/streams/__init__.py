@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from penstock.streams.dsl.builder import Builder
     from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream, WindowedStream
     from penstock.streams.dsl.stream import Stream
-    from penstock.streams.dsl.table import (
-        GlobalTable,
-        GroupedTable,
-        Table,
-        until_time_limit,
-        until_window_closes,
-    )
+    from penstock.streams.dsl.suppression import until_time_limit, until_window_closes
+    from penstock.streams.dsl.table import GlobalTable, GroupedTable, Table
     from penstock.streams.nouns import Record, TopologyError, Windowed
-    from penstock.streams.processors import Context, KeyValueState, Processor, SessionState, WindowState
+    from penstock.streams.processors import (
+        Context,
+        KeyValueState,
+        Processor,
+        SessionState,
+        Transformer,
+        WindowState,
+    )
     from penstock.streams.serdes import Serde, serde
     from penstock.streams.stores import Store, key_value_store, session_store, window_store
-    from penstock.streams.windows import hopping, session, sliding, tumbling, within
+    from penstock.streams.windows import hopping, session, sliding, tumbling, unlimited, within
 
 __all__ = [
     "App",
@@ -51,6 +53,7 @@ __all__ = [
     "Stream",
     "Table",
     "TopologyError",
+    "Transformer",
     "WindowState",
     "Windowed",
     "WindowedStream",
@@ -61,6 +64,7 @@ __all__ = [
     "session_store",
     "sliding",
     "tumbling",
+    "unlimited",
     "until_time_limit",
     "until_window_closes",
     "window_store",
@@ -73,12 +77,13 @@ if not TYPE_CHECKING:
         "dsl.builder": ["Builder"],
         "dsl.grouped": ["CogroupedStream", "GroupedStream", "WindowedStream"],
         "dsl.stream": ["Stream"],
-        "dsl.table": ["GlobalTable", "GroupedTable", "Table", "until_time_limit", "until_window_closes"],
+        "dsl.suppression": ["until_time_limit", "until_window_closes"],
+        "dsl.table": ["GlobalTable", "GroupedTable", "Table"],
         "nouns": ["Record", "TopologyError", "Windowed"],
-        "processors": ["Context", "KeyValueState", "Processor", "SessionState", "WindowState"],
+        "processors": ["Context", "KeyValueState", "Processor", "SessionState", "Transformer", "WindowState"],
         "serdes": ["Serde", "serde"],
         "stores": ["Store", "key_value_store", "session_store", "window_store"],
-        "windows": ["hopping", "session", "sliding", "tumbling", "within"],
+        "windows": ["hopping", "session", "sliding", "tumbling", "unlimited", "within"],
     }
     __getattr__, __dir__ = names_from(
         __name__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}

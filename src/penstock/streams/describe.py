@@ -92,6 +92,8 @@ def details(node: t.Node) -> str:
             return f"{node.kind} join"
         case t.GlobalJoin() | t.ForeignKeyJoin():
             return f"{node.kind} join on {node.selector.label}"
+        case t.TableTransform():
+            return f"value by {getattr(node.processor, '__name__', type(node.processor).__name__)}"
         case t.Process():
             return f"process by {getattr(node.processor, '__name__', type(node.processor).__name__)}"
         case _:

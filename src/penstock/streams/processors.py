@@ -105,6 +105,23 @@ class Context(Protocol[K, V]):
     def offset(self) -> int | None: ...
 
 
+class Transformer(Generic[K, V, V2]):
+    """The base of what gives a table other values, with state: `table.transform_values(...)`."""
+
+    context: Context[Any, Any]
+    """Set before `init` is called. It forwards nothing: there is one value for each."""
+
+    def init(self, context: Context[Any, Any]) -> None:
+        """Before the first change: find the stores, set timers."""
+
+    def transform(self, key: K, value: V | None) -> V2 | None:
+        """The value of a key whose value has changed; None where there is none, or no more."""
+        raise TypeError(f"{type(self).__qualname__} has no method `transform`")
+
+    def close(self) -> None:
+        """When no more changes come."""
+
+
 class Processor(Generic[K, V, K2, V2]):
     """The base of processors; only `process` must be written."""
 

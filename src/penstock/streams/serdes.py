@@ -22,7 +22,14 @@ from penstock.client.serializers.base import deserialization_failed, serializati
 from penstock.client.serializers.plain import JSON, Format
 from penstock.client.serializers.resolve import FORMATS, TYPES, deserializer_of, serializer_of
 from penstock.streams.nouns import TopologyError, Windowed
-from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from penstock.streams.windows import (
+    NEVER_MS,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -146,7 +153,7 @@ class TimeWindowed(Serde[Windowed[T]]):
 
         def decode(data: bytes) -> Windowed[Any]:
             start_ms: int = _START.unpack(data[-8:])[0]
-            return Windowed(inner.decode(data[:-8]), start_ms, start_ms + size_ms)
+            return Windowed(inner.decode(data[:-8]), start_ms, min(start_ms + size_ms, NEVER_MS))
 
         super().__init__((inner.spec, size_ms), encode, decode, name=f"windowed {inner.name}")
 
@@ -211,7 +218,7 @@ def serde_of(spec: Any) -> Serde[Any]:
 def windowed_serde(inner: Serde[T], windows: Windows) -> Serde[Windowed[T]]:
     """The keys of a table of such windows."""
     match windows:
-        case TimeWindows(size_ms=size_ms):
+        case TimeWindows(size_ms=size_ms) | UnlimitedWindows(size_ms=size_ms):
             return TimeWindowed(inner, size_ms)
         case SlidingWindows(difference_ms=difference_ms):
             return TimeWindowed(inner, difference_ms)

@@ -17,7 +17,8 @@ from penstock.streams.compile.topics import is_own_changelog
 from penstock.streams.nouns import TopologyError
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
 from penstock.streams.settings import AppSettings
-from penstock.streams.topology import GlobalTable, Node, Process, Source, Topology
+from penstock.streams.stores import Store
+from penstock.streams.topology import GlobalTable, Node, Source, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,8 +31,9 @@ def table_state(topology: Topology, name: str, settings: AppSettings) -> TableSt
         raise TopologyError(f"there is no table called {name}; there are: {', '.join(stores) or 'none'}")
     node = stores[name]
     topic = _topic_of(node, name, settings)
-    if isinstance(node, Process):
-        key, value = _of_processor(node, name)
+    store = topology.store_of_processor(name)
+    if store is not None:
+        key, value = _of_processor(store)
     else:
         assert node.key is not None
         assert node.value is not None
@@ -111,10 +113,9 @@ def _topic_of(node: Node, name: str, settings: AppSettings) -> str:
     return names.changelog(settings.application_id, name)
 
 
-def _of_processor(node: Process, name: str) -> tuple[Serde[Any], Serde[Any]]:
-    store = next(store for store in node.stores if store.name == name)
+def _of_processor(store: Store[Any, Any]) -> tuple[Serde[Any], Serde[Any]]:
     if not store.logged:
-        raise TopologyError(f"the store {name} has no changelog, so nobody else can see it")
+        raise TopologyError(f"the store {store.name} has no changelog, so nobody else can see it")
     key: Serde[Any] = store.key
     if store.kind == "window":
         assert store.window_ms is not None

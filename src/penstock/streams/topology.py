@@ -240,7 +240,8 @@ class Suppress(Node):
 
     `until_window_closes`: the last value of each window of a windowed table, once the window is closed. Otherwise
     each key waits `limit_ms` of stream time after its first change that waits, and then gives its last one. At most
-    `max_records` wait; beyond that the oldest are given early, or with `full` = `stop` the program fails.
+    `max_records` and `max_bytes` of them wait; beyond that the oldest are given early, or with `full` = `stop` the
+    program fails.
     """
 
     gives: ClassVar[Gives] = "table"
@@ -248,6 +249,7 @@ class Suppress(Node):
     limit_ms: int = 0
     """For windows: the grace, which is how long after its end a window may change."""
     max_records: int | None = None
+    max_bytes: int | None = None
     full: Literal["emit", "stop"] = "emit"
 
 
@@ -338,6 +340,16 @@ class Process(Node):
     keeps_key: bool = False
 
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TableTransform(Process):
+    """Table to table, each value by a transformer of the user: `processor()` makes one (`processors.Transformer`),
+    which may read and write `stores`. It is also asked about keys that are deleted, with None."""
+
+    gives: ClassVar[Gives] = "table"
+    keeps_key: bool = True
+    store: str | None = None
+
+
 STATEFUL = (
     Aggregate,
     ForeignKeyJoin,
@@ -348,7 +360,7 @@ STATEFUL = (
     TableAggregate,
     TableJoin,
     ToTable,
-)
+)  # and TableTransform, which is a Process
 """Nodes that remember. `GlobalJoin` asks a table which is everywhere."""
 
 
@@ -378,6 +390,11 @@ class Topology:
     def stores(self) -> dict[str, Node]:
         """The node that owns each named state: tables by their store, processors by each of theirs."""
         return dict(self._stores())
+
+    def store_of_processor(self, name: str) -> Store[Any, Any] | None:
+        """The store of a processor by its name; None where that is a table's."""
+        found = (store for node in self.nodes if isinstance(node, Process) for store in node.stores)
+        return next((store for store in found if store.name == name), None)
 
     def _stores(self) -> Iterator[tuple[str, Node]]:
         for node in self.nodes:

@@ -8,9 +8,13 @@ not their end; sliding windows and sessions hold both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from datetime import datetime
+from typing import Final, TypeAlias
 
 from penstock.streams.nouns import Duration, TopologyError, milliseconds
+
+NEVER_MS: Final = (1 << 63) - 1
+"""Where a window ends that does not: the greatest time that Kafka can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,27 @@ class SessionWindows:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlimitedWindows:
+    """One window from `start_ms` on, which never ends. Records of before belong to none."""
+
+    start_ms: int
+
+    @property
+    def size_ms(self) -> int:
+        return NEVER_MS
+
+    @property
+    def grace_ms(self) -> int:
+        return 0
+
+    def starts(self, timestamp_ms: int) -> range:
+        return range(self.start_ms, self.start_ms + (timestamp_ms >= self.start_ms))
+
+    def __str__(self) -> str:
+        return f"unlimited{f' from {self.start_ms} ms' if self.start_ms else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class JoinWindows:
     """A left record of time t meets right records within `[t - before_ms, t + after_ms]`."""
 
@@ -71,7 +96,7 @@ class JoinWindows:
         return f"within -{_shown(self.before_ms)} +{_shown(self.after_ms)}{_grace(self.grace_ms)}"
 
 
-Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
+Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 
 
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
@@ -101,6 +126,18 @@ def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
     return SessionWindows(
         milliseconds(gap, "the gap of sessions", at_least=1), milliseconds(grace, "the grace")
     )
+
+
+def unlimited(*, start: datetime | None = None) -> UnlimitedWindows:
+    """One window that begins at `start` (without one: with the epoch) and never ends."""
+    if start is None:
+        return UnlimitedWindows(0)
+    if not isinstance(start, datetime) or start.tzinfo is None:
+        raise TopologyError(f"a window without an end begins at a datetime with its time zone, not {start!r}")
+    start_ms = round(start.timestamp() * 1000)
+    if start_ms < 0:
+        raise TopologyError("no window begins before the epoch")
+    return UnlimitedWindows(start_ms)
 
 
 def within(

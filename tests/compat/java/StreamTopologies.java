@@ -38,6 +38,8 @@ import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.Cancellable;
@@ -148,6 +150,8 @@ public final class StreamTopologies {
             left(b).process(Ticking::new, "counts").to("out");
         });
 
+        TOPOLOGIES.put("unlimited", b -> writeWindows(
+            grouped(b).windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(20))).count(), Long.MAX_VALUE, Serdes.Long()));
         TOPOLOGIES.put("tumbling", b -> writeWindows(
             grouped(b).windowedBy(tumbling).aggregate(() -> "", (key, value, all) -> all + value,
                 windows(TEXT)), 10, TEXT));
@@ -186,6 +190,13 @@ public final class StreamTopologies {
             grouped(b).count(Materialized.with(TEXT, Serdes.Long())).suppress(Suppressed.untilTimeLimit(ms(100), Suppressed.BufferConfig.maxRecords(1))),
             TEXT, Serdes.Long()));
 
+        TOPOLOGIES.put("few-bytes", b -> write(
+            grouped(b).aggregate(() -> "", (key, value, all) -> all + value, text())
+                .suppress(Suppressed.untilTimeLimit(ms(100), Suppressed.BufferConfig.maxBytes(120))), TEXT, TEXT));
+        TOPOLOGIES.put("few-records-and-bytes", b -> write(
+            b.<String, String>table("left", text()).suppress(
+                Suppressed.untilTimeLimit(ms(20), Suppressed.BufferConfig.maxBytes(75).withMaxRecords(3))), TEXT, TEXT));
+
         TOPOLOGIES.put("stream-join", b -> left(b).join(right(b), StreamTopologies::shown, within, joined).to("out"));
         TOPOLOGIES.put("stream-left-join", b ->
             left(b).leftJoin(right(b), StreamTopologies::shown, within, joined).to("out"));
@@ -210,6 +221,17 @@ public final class StreamTopologies {
             b.<String, String>table("left", text()).filter((key, value) -> value.startsWith("a"), text()), TEXT, TEXT));
         TOPOLOGIES.put("table-map-values", b -> write(
             b.<String, String>table("left", text()).mapValues((key, value) -> key + value, text()), TEXT, TEXT));
+        TOPOLOGIES.put("table-transform-values", b -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("changes"), TEXT, Serdes.Long()));
+            write(b.<String, String>table("left", text()).transformValues(Counting::new, text(), "changes"), TEXT, TEXT);
+        });
+        TOPOLOGIES.put("table-transform-join", b -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("changes"), TEXT, Serdes.Long()));
+            write(b.<String, String>table("left", text())
+                .transformValues(Counting::new, Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as("kept")
+                    .withKeySerde(TEXT).withValueSerde(TEXT), "changes")
+                .leftJoin(b.<String, String>table("right", text()), StreamTopologies::shown), TEXT, TEXT);
+        });
         TOPOLOGIES.put("table-count", b -> write(byReference(b).count(), TEXT, Serdes.Long()));
         TOPOLOGIES.put("table-aggregate", b -> write(
             byReference(b).aggregate(() -> "", (key, value, all) -> all + "+" + value,
@@ -262,6 +284,28 @@ public final class StreamTopologies {
             if (seen > 30) {
                 timer.cancel();
             }
+        }
+    }
+
+    /** Values with the number of changes of their key; every third change deletes it. */
+    private static final class Counting implements ValueTransformerWithKey<String, String, String> {
+        private KeyValueStore<String, Long> changes;
+
+        @Override
+        public void init(org.apache.kafka.streams.processor.ProcessorContext context) {
+            changes = context.getStateStore("changes");
+        }
+
+        @Override
+        public String transform(String key, String value) {
+            final Long before = changes.get(key);
+            final long count = before == null ? 1 : before + 1;
+            changes.put(key, count);
+            return count % 3 == 0 ? null : value + count;
+        }
+
+        @Override
+        public void close() {
         }
     }
 

@@ -29,7 +29,7 @@ RUNS = 5
 RECORDS = 40
 LAG_MS = 2
 JOINED = ("stream-join", "stream-left-join", "stream-outer-join")
-WINDOWED = ("tumbling", "hopping", "sliding", "sessions", "cogroup-tumbling")
+WINDOWED = ("unlimited", "tumbling", "hopping", "sliding", "sessions", "cogroup-tumbling")
 
 Sent = tuple[str, "str | None", "str | None", int]
 Written = tuple["str | None", "str | None", int]

@@ -6,7 +6,7 @@ All keys and values are text; `left` and `right` are the topics that are read, `
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.streams import (
@@ -19,11 +19,13 @@ from penstock.streams import (
     Record,
     Stream,
     Table,
+    Transformer,
     hopping,
     key_value_store,
     session,
     sliding,
     tumbling,
+    unlimited,
     until_time_limit,
     until_window_closes,
     within,
@@ -39,6 +41,7 @@ def ms(milliseconds: int) -> timedelta:
 WITHIN = within(before=ms(5), after=ms(3), grace=ms(2))
 TUMBLING = tumbling(ms(10), grace=ms(5))
 HOPPING = hopping(ms(10), every=ms(4), grace=ms(3))
+UNLIMITED = unlimited(start=datetime.fromtimestamp(0.02, UTC))
 SLIDING = sliding(ms(10), grace=ms(5))
 SESSIONS = session(ms(5), grace=ms(3))
 
@@ -139,6 +142,22 @@ def processor(app: Builder) -> None:
     left(app).process(Ticking, stores=[store], key=str, value=str).to("out")
 
 
+class Counting(Transformer[str, str, str]):
+    """Values with the number of changes of their key; every third change deletes it."""
+
+    def init(self, context: Context[Any, Any]) -> None:
+        self.changes: KeyValueState[str, int] = context.store("changes")
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        count = (self.changes.get(key) or 0) + 1
+        self.changes.put(key, count)
+        return None if count % 3 == 0 else f"{'null' if value is None else value}{count}"
+
+
+def transformed(app: Builder) -> Table[str, str]:
+    return left_table(app).transform_values(Counting, stores=[key_value_store("changes", key=str, value=int)])
+
+
 TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "count": lambda app: grouped(app).count().to("out"),
     "reduce": lambda app: grouped(app).reduce(shown).to("out"),
@@ -151,6 +170,7 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
         grouped(app).cogroup(add).cogroup(right(app).group_by_key(), add_right).aggregate(str).to("out")
     ),
     "processor": processor,
+    "unlimited": lambda app: grouped(app).windowed_by(UNLIMITED).count().to("out"),
     "tumbling": lambda app: grouped(app).windowed_by(TUMBLING).aggregate(str, add).to("out"),
     "hopping": lambda app: grouped(app).windowed_by(HOPPING).count().to("out"),
     "sliding": lambda app: grouped(app).windowed_by(SLIDING).aggregate(str, add).to("out"),
@@ -179,6 +199,12 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "few-records": lambda app: (
         grouped(app).count().suppress(until_time_limit(ms(100), max_records=1)).to("out")
     ),
+    "few-bytes": lambda app: (
+        grouped(app).aggregate(str, add).suppress(until_time_limit(ms(100), max_bytes=120)).to("out")
+    ),
+    "few-records-and-bytes": lambda app: (
+        left_table(app).suppress(until_time_limit(ms(20), max_bytes=75, max_records=3)).to("out")
+    ),
     "stream-join": lambda app: left(app).join(right(app), shown, within=WITHIN).to("out"),
     "stream-left-join": lambda app: left(app).left_join(right(app), shown, within=WITHIN).to("out"),
     "stream-outer-join": lambda app: left(app).outer_join(right(app), shown, within=WITHIN).to("out"),
@@ -197,6 +223,8 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "table-map-values": lambda app: (
         left_table(app).map_values(lambda key, value: key + value, value=str).to("out")
     ),
+    "table-transform-values": lambda app: transformed(app).to("out"),
+    "table-transform-join": lambda app: transformed(app).left_join(right_table(app), shown).to("out"),
     "table-count": lambda app: by_reference(app).count().to("out"),
     "table-aggregate": lambda app: by_reference(app).aggregate(str, plus, minus).to("out"),
     "table-reduce": lambda app: by_reference(app).reduce(plus, minus).to("out"),

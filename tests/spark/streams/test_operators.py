@@ -24,11 +24,13 @@ from penstock.streams import (
     Record,
     Stream,
     Table,
+    Transformer,
     hopping,
     key_value_store,
     session,
     sliding,
     tumbling,
+    unlimited,
     until_time_limit,
     until_window_closes,
     within,
@@ -67,6 +69,18 @@ class RunningSum(Processor[str, int, str, int]):
         self.context.forward(record.with_value(self.sums.get(record.key) or 0))
 
 
+class Steps(Transformer[str, int, int]):
+    """How far each value is from the one before."""
+
+    def init(self, context: Context[Any, Any]) -> None:
+        self.before: KeyValueState[str, int] = context.store("before")
+
+    def transform(self, key: str, value: int | None) -> int | None:
+        before = self.before.get(key) or 0
+        self.before.put(key, value)
+        return None if value is None else value - before
+
+
 def plus(one: int, two: int) -> int:
     return one + two
 
@@ -91,6 +105,11 @@ def sums(numbers: Numbers) -> Stream[str, int]:
     return numbers.left.process(RunningSum, stores=[store], key=str, value=int)
 
 
+def steps(numbers: Numbers) -> Table[str, int]:
+    store = key_value_store("before", key=str, value=int)
+    return numbers.rows.transform_values(Steps, stores=[store], name="steps")
+
+
 NEAR = within(0.02, grace=0.02)
 Operators = dict[str, Callable[[Numbers], "Stream[Any, Any] | Table[Any, Any]"]]
 
@@ -108,6 +127,7 @@ ORDERED: Operators = {
     "reduce": lambda n: n.left.group_by_key().reduce(lambda a, b: a * 2 - b),
     "aggregate": lambda n: n.left.group_by_key().aggregate(list, lambda all, value: [*all, value][-3:]),
     "tumbling": lambda n: n.left.group_by_key().windowed_by(tumbling(0.05, grace=0.02)).count(),
+    "unlimited": lambda n: n.left.group_by_key().windowed_by(unlimited()).aggregate(int, plus),
     "hopping": lambda n: n.left.group_by_key().windowed_by(hopping(0.06, every=0.02)).aggregate(int, plus),
     "sliding": lambda n: n.left.group_by_key().windowed_by(sliding(0.05, grace=9)).count(),
     "sessions": lambda n: (
@@ -119,6 +139,7 @@ ORDERED: Operators = {
     "processor": sums,
     "to-table": lambda n: n.left.to_table(),
     "table-map-values": lambda n: n.rows.map_values(lambda value: value + 1, value=int),
+    "table-transform-values": steps,
     "table-filter": lambda n: n.rows.filter(lambda value: value % 3).filter_not(
         lambda key, value: key == "a"
     ),
@@ -141,6 +162,7 @@ BAGS: Operators = {
         n.left.group_by_key().windowed_by(tumbling(0.05, grace=0.02)).count().suppress(until_window_closes())
     ),
     "closed-windows": lambda n: n.left.group_by_key().windowed_by(tumbling(0.05), emit="close").count(),
+    "few-bytes": lambda n: n.left.group_by_key().count().suppress(until_time_limit(9, max_bytes=0)),
     "global-join": lambda n: n.left.join(n.names, both, on=lambda value: value % 5),
     "global-left-join": lambda n: n.left.left_join(n.names, both, on=lambda value: value % 5),
 }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.streams import hopping, session, sliding, tumbling, within
+from penstock.streams import Windowed, hopping, session, sliding, tumbling, unlimited, within
 from penstock.streams.nouns import TopologyError
-from penstock.streams.windows import TimeWindows
+from penstock.streams.serdes import serde_of, windowed_serde
+from penstock.streams.windows import NEVER_MS, TimeWindows
 
 
 @settings(deadline=None)
@@ -32,9 +33,20 @@ def test_lengths_are_seconds_or_a_timedelta() -> None:
     assert within(timedelta(seconds=2), after=1) == within(before=2, after=1)
 
 
+def test_the_window_without_an_end_holds_all_from_its_start_on() -> None:
+    windows = unlimited(start=datetime.fromtimestamp(2, UTC))
+
+    assert [list(windows.starts(time_ms)) for time_ms in (1999, 2000, 9000)] == [[], [2000], [2000]]
+    assert windowed_serde(serde_of(str), windows).decode(b"a" + (2000).to_bytes(8, "big")) == Windowed(
+        "a", 2000, NEVER_MS
+    )
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: unlimited(start=datetime(2026, 1, 1)),  # of which time zone?
+        lambda: unlimited(start=datetime.fromtimestamp(-1, UTC)),
         lambda: tumbling(0),
         lambda: tumbling(-1),
         lambda: tumbling(0.0001),

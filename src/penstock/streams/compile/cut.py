@@ -19,9 +19,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from penstock.streams.functions import Function
 from penstock.streams.topology import (
     STATEFUL,
     FlatMap,
@@ -94,6 +95,8 @@ class Crossing:
     rows of a foreign key join, to where the row is that they refer to. `answer`: that row, back to them."""
     child: Node | None = None
     partitions: int | None = None
+    partition: Function | None = None
+    """Which partition a record goes to; None leaves it to its key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +177,7 @@ class _Cutting:
                 case GlobalTable():
                     self.places[node] = {}
                 case Repartition():
-                    place = self._cross_all(node.parents[0], node, "stream", partitions=node.partitions)
+                    place = self._cross_all(node.parents[0], node, "stream")
                     place.children[node.parents[0]].append((node, 0))
                     self.places[node] = {place: False}
                 case TableAggregate():
@@ -244,18 +247,14 @@ class _Cutting:
         lefts = [(LEFT_CHANGED, left, self._now(place)) for place in self.places[left]]
         self._enter(node, [(ANSWERED, node, answers)], lefts)
 
-    def _cross_all(
-        self, parent: Node, child: Node, kind: CrossingKind, *, partitions: int | None = None
-    ) -> Place:
+    def _cross_all(self, parent: Node, child: Node, kind: CrossingKind) -> Place:
         place: Place | None = None
         for origin in self.places[parent]:
-            place = self._cross(parent, self._now(origin), child, kind, partitions=partitions)
+            place = self._cross(parent, self._now(origin), child, kind)
         assert place is not None, f"{parent} is nowhere"
         return place
 
-    def _cross(
-        self, parent: Node, origin: Place, child: Node, kind: CrossingKind, *, partitions: int | None = None
-    ) -> Place:
+    def _cross(self, parent: Node, origin: Place, child: Node, kind: CrossingKind) -> Place:
         """Write what `parent` gives in `origin` to an internal topic; the place where it is read. Records that several
         operators need go through one topic."""
         by = parent if kind == "stream" and not isinstance(child, Repartition) else child
@@ -263,7 +262,9 @@ class _Cutting:
         if found is None:
             suffix = f"-{kind}" if kind in ("subscribe", "answer") else ""
             topic = f"{child.name}{suffix}-repartition"
-            crossing = Crossing(topic, parent, kind, child if kind != "stream" else None, partitions)
+            crossing = Crossing(topic, parent, kind, child if kind != "stream" else None)
+            if isinstance(child, Repartition):
+                crossing = replace(crossing, partitions=child.partitions, partition=child.partition)
             found = crossing, self._read(topic, parent, crossing)
             self.crossings[by, kind] = found
         crossing, place = found

@@ -10,6 +10,7 @@ import pyarrow
 
 from penstock.streams.nouns import Windowed
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
+from penstock.streams.windows import NEVER_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +92,6 @@ def _text(serde: Serde[Any], value: Any) -> str | None:
 
 
 def _times(times_ms: list[int]) -> pyarrow.Array:
-    return pyarrow.array([time_ms * 1000 for time_ms in times_ms], pyarrow.int64()).cast(
-        pyarrow.timestamp("us", tz="UTC")
-    )
+    """The end of a window that has none is null."""
+    times_us = [None if time_ms == NEVER_MS else time_ms * 1000 for time_ms in times_ms]
+    return pyarrow.array(times_us, pyarrow.int64()).cast(pyarrow.timestamp("us", tz="UTC"))

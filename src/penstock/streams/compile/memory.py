@@ -64,7 +64,10 @@ def dumped(state: Any) -> bytes:
 def _memory(operator: Operator[Any]) -> dict[str, Any]:
     """What an operator remembers, by attribute, without what is empty."""
     if isinstance(operator, ProcessRecords):
-        return {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
+        own = {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
+        if isinstance(operator, TableOperator) and len(operator.state):
+            own["state"] = _plain(operator.state)
+        return own
     found = {name: _plain(value) for name, value in vars(operator).items() if name not in _NOT_STATE}
     return {name: value for name, value in found.items() if value not in _NOTHING}
 
@@ -106,7 +109,7 @@ def _keeps_ms(node: t.Node) -> int | None:
                 return None
             gap_ms: int = getattr(windows, "gap_ms", 0) or getattr(windows, "difference_ms", 0)
             return windows.grace_ms + gap_ms
-        if not isinstance(node, t.TableFilter | t.TableMap | t.Suppress | t.TableJoin):
+        if not isinstance(node, t.TableFilter | t.TableMap | t.TableTransform | t.Suppress | t.TableJoin):
             return None
         node = node.parents[0]
 

@@ -26,7 +26,7 @@ from penstock.streams.compile.tasks import Program
 from penstock.streams.interpret.aggregates import AggregateRecords
 from penstock.streams.interpret.engine import operator_for
 from penstock.streams.interpret.operators import Operator, TableOperator, Tables
-from penstock.streams.interpret.processing import KeyValues, ProcessRecords, store_for
+from penstock.streams.interpret.processing import KeyValues, ProcessRecords, TransformTable, store_for
 from penstock.streams.interpret.state import State
 from penstock.streams.interpret.tables import AggregateTable
 from penstock.streams.nouns import Change, Record
@@ -238,8 +238,11 @@ class OperatorPage:
                 messages = [(key, encoded_one(node.value, record.value, node.name))]
             else:
                 continue
+            partition = self._output.partition_of(
+                crossing.partition, node.name, topic, record.key, record.value
+            )
             for key, value in messages:
-                self._output.add(topic, key, value, record.timestamp_ms, record.headers)
+                self._output.add(topic, key, value, record.timestamp_ms, record.headers, partition)
         for child, position in self._domain.children.get(node, ()):
             if isinstance(child, t.Sink):
                 self._output.add_sink_record(
@@ -292,6 +295,8 @@ class OperatorPage:
                 self.at = before
 
     def _made(self, node: t.Node) -> Operator[Any]:
+        if isinstance(node, t.TableTransform):
+            return _TransformTable(node, self)
         if isinstance(node, t.Process):
             return _ProcessRecords(node, self)
         if isinstance(node, t.TableAggregate):
@@ -335,14 +340,23 @@ class CachedFold(AggregateRecords):
             yield from self.state.change(key, aggregate, timestamp_ms, headers)
 
 
-class _ProcessRecords(ProcessRecords):
+class _Placed:
     """A processor that also knows its partition."""
+
+    _around: Any
 
     @property
     def partition(self) -> int | None:
-        around: Any = self._around
-        found: int | None = around.partition
+        found: int | None = self._around.partition
         return found
+
+
+class _ProcessRecords(_Placed, ProcessRecords[t.Process]):
+    pass
+
+
+class _TransformTable(_Placed, TransformTable):
+    pass
 
 
 class _RowsAsState(State):

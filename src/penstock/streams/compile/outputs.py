@@ -13,7 +13,9 @@ import numpy
 import pyarrow
 
 from penstock.streams.compile.columns import Column, Columns, as_list
+from penstock.streams.compile.cut import Crossing
 from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.functions import Function
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde, natural_bytes
 from penstock.streams.topology import Sink
@@ -97,18 +99,23 @@ class Output:
                 for key, value in zip(as_list(records.keys), as_list(records.values), strict=True)
             ]
         if node.partition is not None:
-            partitions = [
-                self.sink_partition(node, topics if isinstance(topics, str) else topics[at], key, value)
-                for at, (key, value) in enumerate(
-                    zip(as_list(records.keys), as_list(records.values), strict=True)
-                )
-            ]
+            partitions = self._partitions_of(node.partition, node.name, topics, records)
         self.add_columns(topics, keys, values, records.times, records.headers, partitions)
+
+    def add_crossing(self, crossing: Crossing, topic: str, records: Columns) -> None:
+        """What goes to another stage of these records."""
+        node = crossing.parent
+        keys = encoded(node.key, records.keys, node.name)
+        values = encoded(node.value, records.values, node.name)
+        partitions: list[int] | None = None
+        if crossing.partition is not None:
+            partitions = self._partitions_of(crossing.partition, node.name, topic, records)
+        self.add_columns(topic, keys, values, records.times, records.headers, partitions)
 
     def add_sink_record(self, node: Sink, key: Any, value: Any, time_ms: int, headers: Headers) -> None:
         """The same of one record."""
         topic = node.topic if isinstance(node.topic, str) else sink_topic(node, key, value)
-        partition = None if node.partition is None else self.sink_partition(node, topic, key, value)
+        partition = self.partition_of(node.partition, node.name, topic, key, value)
         self.add(
             topic,
             encoded_one(node.key, key, node.name),
@@ -118,12 +125,28 @@ class Output:
             partition,
         )
 
-    def sink_partition(self, node: Sink, topic: str, key: Any, value: Any) -> int:
-        assert node.partition is not None
+    def partition_of(
+        self, function: Function | None, operator: str, topic: str, key: Any, value: Any
+    ) -> int | None:
+        """What a user's function chooses; None leaves it to the key's bytes."""
+        if function is None:
+            return None
         try:
-            return int(node.partition(key, value, self._partition_count(topic)))
+            return int(function(key, value, self._partition_count(topic)))
         except Exception as error:
-            raise OperatorFailed(node.name, error) from error
+            raise OperatorFailed(operator, error) from error
+
+    def _partitions_of(
+        self, function: Function, operator: str, topics: str | list[str], records: Columns
+    ) -> list[int]:
+        pairs = zip(as_list(records.keys), as_list(records.values), strict=True)
+        chosen = (
+            self.partition_of(
+                function, operator, topics if isinstance(topics, str) else topics[at], key, value
+            )
+            for at, (key, value) in enumerate(pairs)
+        )
+        return [partition for partition in chosen if partition is not None]
 
     def taken(self) -> list[pyarrow.RecordBatch]:
         """All that was added since it was last taken."""

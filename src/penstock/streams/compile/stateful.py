@@ -180,14 +180,8 @@ class FoldWork:
         self.output.add_sink(node, records)
 
     def to_internal(self, crossing: Crossing, records: Columns) -> None:
-        node = crossing.parent
-        self.output.add_columns(
-            names.internal(self.program.application_id, crossing.topic),
-            encoded(node.key, records.keys, node.name),
-            encoded(node.value, records.values, node.name),
-            records.times,
-            records.headers,
-        )
+        topic = names.internal(self.program.application_id, crossing.topic)
+        self.output.add_crossing(crossing, topic, records)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         raise AssertionError(f"{entry} cannot begin behind state")
@@ -321,7 +315,9 @@ def _minds_time(node: t.Node) -> bool:
 
 
 def _sees_all_keys(node: t.Node) -> bool:
-    return isinstance(node, t.Process) or (isinstance(node, t.Suppress) and node.max_records is not None)
+    if isinstance(node, t.Suppress):
+        return node.max_records is not None or node.max_bytes is not None
+    return isinstance(node, t.Process)
 
 
 class _Probe:

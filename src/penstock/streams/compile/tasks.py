@@ -22,7 +22,7 @@ from penstock.streams.compile.chain import Chain
 from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
-from penstock.streams.compile.outputs import Output, cell_of, encoded
+from penstock.streams.compile.outputs import Output, cell_of
 from penstock.streams.compile.reading import records_of
 from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.nouns import Headers
@@ -107,14 +107,8 @@ class ReadingTask(ABC):
         self._each_if_one_fails(lambda some: self._to_internal(crossing, some), records)
 
     def _to_internal(self, crossing: Crossing, records: Columns) -> None:
-        node = crossing.parent
-        self.output.add_columns(
-            names.internal(self.program.application_id, crossing.topic),
-            encoded(node.key, records.keys, node.name),
-            encoded(node.value, records.values, node.name),
-            records.times,
-            records.headers,
-        )
+        topic = names.internal(self.program.application_id, crossing.topic)
+        self.output.add_crossing(crossing, topic, records)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         raise AssertionError(f"{entry} leads to state, and this stage has none")

@@ -19,12 +19,11 @@ from penstock.streams.settings import AppSettings
 from penstock.streams.topology import (
     Aggregate,
     Node,
-    Process,
     Source,
     Topology,
     ToTable,
 )
-from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
+from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,9 @@ def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnT
 def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
     """Stores whose changes are written to a topic of their own, with the node that has them."""
     for name, node in topology.stores.items():
-        if isinstance(node, Process):
-            if any(store.name == name and store.logged for store in node.stores):
+        store = topology.store_of_processor(name)
+        if store is not None:
+            if store.logged:
                 yield name, node
         elif not is_own_changelog(node) and node not in topology.global_tables:
             yield name, node
@@ -81,6 +81,8 @@ def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
     if not isinstance(node, Aggregate) or node.windows is None:
         return {"cleanup.policy": "compact"}
     windows = node.windows
+    if isinstance(windows, UnlimitedWindows):
+        return {"cleanup.policy": "compact"}
     match windows:
         case TimeWindows():
             length_ms = windows.size_ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.streams.nouns import TopologyError
@@ -79,13 +79,16 @@ class Graph:
         self.topology.nodes.append(node)
         return node
 
-    def add_store(self, store: Store[Any, Any]) -> None:
+    def add_stores(self, stores: Iterable[Store[Any, Any]]) -> None:
         """A store may be shared by processors, which then name the same object; another one of that name is a
         slip."""
-        if self._stores.setdefault(store.name, store) is not store:
-            raise TopologyError(f"there are two stores called {store.name}")
-        if store.name in self.tables:
-            raise TopologyError(f"there is a table called {store.name} already")
+        for store in stores:
+            if not isinstance(store, Store):
+                raise TopologyError(f"{store!r} is no store: make one with key_value_store(...) and the like")
+            if self._stores.setdefault(store.name, store) is not store:
+                raise TopologyError(f"there are two stores called {store.name}")
+            if store.name in self.tables:
+                raise TopologyError(f"there is a table called {store.name} already")
 
     def _next(self, operator: str) -> str:
         self._counts[operator] += 1

@@ -16,7 +16,7 @@ from penstock.streams.functions import Function, function_of, result_type
 from penstock.streams.nouns import TopologyError, Windowed
 from penstock.streams.serdes import Serde, Spec, serde_of, windowed_serde
 from penstock.streams.topology import Aggregate, Node
-from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
     from penstock.streams.dsl.table import Table
@@ -109,7 +109,7 @@ class GroupedStream(_Folding[K, V]):
     """Records of a stream, by key."""
 
     def windowed_by(self, windows: Windows, *, emit: Emit = "update") -> WindowedStream[K, V]:
-        """The same within windows of time: `tumbling`, `hopping`, `sliding` or `session`.
+        """The same within windows of time: `tumbling`, `hopping`, `sliding`, `session` or `unlimited`.
 
         With emit="close" a window is given once, when it is closed, instead of with every record."""
         return WindowedStream(self._graph, self._node, _checked(windows, emit), emit)
@@ -248,10 +248,13 @@ def aggregate_serde(given: Any, fold: Callable[..., Any], initial: Callable[[], 
 
 
 def _checked(windows: Any, emit: Any) -> Windows:
-    if not isinstance(windows, TimeWindows | SlidingWindows | SessionWindows):
+    if not isinstance(windows, TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows):
         raise TopologyError(
-            f"a stream is windowed by tumbling(...), hopping(...), sliding(...) or session(...), not by {windows!r}"
+            "a stream is windowed by tumbling(...), hopping(...), sliding(...), session(...) or unlimited(), "
+            f"not by {windows!r}"
         )
     if emit not in ("update", "close"):
         raise TopologyError(f"emit is `update` or `close`, not {emit!r}")
+    if emit == "close" and isinstance(windows, UnlimitedWindows):
+        raise TopologyError("a window without an end never closes: nothing would ever be given")
     return windows

@@ -104,10 +104,7 @@ class Stream(StreamJoins[K, V]):
             raise TopologyError(
                 f"process takes a class of Processor, or a function that makes one, not {processor!r}"
             )
-        for store in stores:
-            if not isinstance(store, Store):
-                raise TopologyError(f"{store!r} is no store: make one with key_value_store(...) and the like")
-            self._graph.add_store(store)
+        self._graph.add_stores(stores)
         made = self._graph.name("process", name)
         if stores:  # keyed state lives where its key does, so records have to be able to travel there
             need_key(self._node, made)

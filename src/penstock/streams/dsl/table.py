@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from penstock.streams.dsl.graph import Graph, State, inferred, known, need_key, need_value
+from penstock.streams.dsl.suppression import Suppression, grace_ms
 from penstock.streams.dsl.table_joins import TableJoins
 from penstock.streams.functions import function_of, pair_types, result_type
-from penstock.streams.nouns import Duration, TopologyError, milliseconds
+from penstock.streams.nouns import TopologyError
+from penstock.streams.processors import Transformer
 from penstock.streams.serdes import Serde, Spec, serde_of
+from penstock.streams.stores import Store
 from penstock.streams.topology import (
-    Aggregate,
+    GlobalTable as GlobalNode,
+)
+from penstock.streams.topology import (
     Node,
     Suppress,
     TableAggregate,
     TableFilter,
     TableMap,
+    TableTransform,
     ToStream,
 )
-from penstock.streams.topology import (
-    GlobalTable as GlobalNode,
-)
-from penstock.streams.windows import SessionWindows
 
 if TYPE_CHECKING:
     from penstock.streams.dsl.stream import Stream
@@ -33,30 +34,6 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Suppression:
-    """How long changes of a table are held back."""
-
-    until_window_closes: bool
-    limit_ms: int
-    max_records: int | None
-    full: Literal["emit", "stop"]
-
-
-def until_window_closes(*, max_records: int | None = None) -> Suppression:
-    """One result for each window, when nothing can change it any more. With more than `max_records` windows waiting
-    the program fails, for giving one early would break the promise."""
-    return Suppression(True, 0, max_records, "stop")
-
-
-def until_time_limit(
-    limit: Duration, *, max_records: int | None = None, full: Literal["emit", "stop"] = "emit"
-) -> Suppression:
-    """At most one change of a key in so many seconds of stream time. When more than `max_records` wait the oldest is
-    given early, or with full="stop" the program fails."""
-    return Suppression(False, milliseconds(limit, "the time limit"), max_records, full)
 
 
 class Table(TableJoins[K, V]):
@@ -104,6 +81,34 @@ class Table(TableJoins[K, V]):
             key=self._node.key,
             value=values,
             function=function_of(function, "map_values"),
+            store=name,
+        )
+        if name is not None:
+            need_value(node, name)
+        return Table(self._graph, self._graph.add(node))
+
+    def transform_values(
+        self,
+        transformer: Callable[[], Transformer[K, V, V2]],
+        *,
+        stores: Sequence[Store[Any, Any]] = (),
+        value: Spec[V2] | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]:
+        """Another value for each, by a transformer that may keep state: a class, or a function that makes one. It is
+        also asked about keys that are deleted, with None as value. A name makes it a table that can be asked."""
+        if not callable(transformer):
+            raise TopologyError(
+                f"transform_values takes a class of Transformer, or a function that makes one, not {transformer!r}"
+            )
+        self._graph.add_stores(stores)
+        node = TableTransform(
+            name=self._graph.name("transform-values", name),
+            parents=(self._node,),
+            key=self._node.key,
+            value=known(value) or inferred(result_type(getattr(transformer, "transform", transformer))),
+            processor=transformer,
+            stores=tuple(stores),
             store=name,
         )
         if name is not None:
@@ -188,7 +193,7 @@ class Table(TableJoins[K, V]):
         made = self._graph.name("suppress", name)
         limit_ms = suppression.limit_ms
         if suppression.until_window_closes:
-            limit_ms = _grace_ms(self._node, made)
+            limit_ms = grace_ms(self._node, made)
         node = Suppress(
             name=made,
             parents=(self._node,),
@@ -197,6 +202,7 @@ class Table(TableJoins[K, V]):
             until_window_closes=suppression.until_window_closes,
             limit_ms=limit_ms,
             max_records=suppression.max_records,
+            max_bytes=suppression.max_bytes,
             full=suppression.full,
         )
         return Table(self._graph, self._graph.add(node))
@@ -358,18 +364,3 @@ class GlobalTable(Generic[K, V]):
     @property
     def store(self) -> str:
         return self._node.store
-
-
-def _grace_ms(node: Node, what: str) -> int:
-    """How long after its end a window of this table may change: what its aggregate says."""
-    while not isinstance(node, Aggregate):
-        if len(node.parents) != 1:
-            raise TopologyError(f"{what}: only a table of windows has windows that close")
-        node = node.parents[0]
-    if node.windows is None:
-        raise TopologyError(
-            f"{what}: only a table of windows has windows that close, and {node.name} has none"
-        )
-    grace_ms = node.windows.grace_ms
-    # Until the gap is over a session may still grow.
-    return grace_ms + node.windows.gap_ms if isinstance(node.windows, SessionWindows) else grace_ms

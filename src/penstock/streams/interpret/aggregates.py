@@ -12,7 +12,13 @@ from typing import Any
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import TableOperator, Tables
 from penstock.streams.nouns import Change, Headers, Record, Windowed
-from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
+from penstock.streams.windows import (
+    NEVER_MS,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
 
 Changed = Iterator[Record[Any, Change[Any]]]
 
@@ -104,13 +110,13 @@ class AggregateWindows(AggregateRecords):
 
 
 class AggregateTimeWindows(AggregateWindows):
-    """Tumbling and hopping windows."""
+    """Tumbling and hopping windows, and the one without an end."""
 
     def _update(self, record: Record[Any, Any], parent: int) -> Changed:
         windows = self.node.windows
-        assert isinstance(windows, TimeWindows)
+        assert isinstance(windows, TimeWindows | UnlimitedWindows)
         for start_ms in windows.starts(record.timestamp_ms):
-            window = Windowed(record.key, start_ms, start_ms + windows.size_ms)
+            window = Windowed(record.key, start_ms, min(start_ms + windows.size_ms, NEVER_MS))
             if self._is_closed(window):
                 continue
             old, timestamp_ms = self.state.with_timestamp(window)
@@ -255,7 +261,7 @@ def aggregating(node: t.Aggregate, tables: Tables) -> AggregateRecords:
     match node.windows:
         case None:
             return AggregateRecords(node, tables)
-        case TimeWindows():
+        case TimeWindows() | UnlimitedWindows():
             return AggregateTimeWindows(node, tables)
         case SlidingWindows():
             return AggregateSlidingWindows(node, tables)

@@ -17,7 +17,7 @@ from penstock.streams import topology as t
 from penstock.streams.describe import connected
 from penstock.streams.interpret import aggregates, joins, stateless, suppression, tables
 from penstock.streams.interpret.operators import Operator, TableOperator, Tables
-from penstock.streams.interpret.processing import ProcessRecords, store_for
+from penstock.streams.interpret.processing import ProcessRecords, TransformTable, store_for
 from penstock.streams.interpret.state import State
 from penstock.streams.nouns import Headers, Record, TopologyError
 from penstock.streams.serdes import natural_bytes
@@ -94,7 +94,9 @@ class Interpreter:
         }
         self._operators: dict[t.Node, Operator[Any]] = {}
         for node in topology.nodes:
-            if isinstance(node, t.Process):
+            if isinstance(node, t.TableTransform):
+                self._operators[node] = TransformTable(node, self)
+            elif isinstance(node, t.Process):
                 self._operators[node] = ProcessRecords(node, self)
             elif (operator := operator_for(node, self)) is not None:
                 self._operators[node] = operator
@@ -140,9 +142,9 @@ class Interpreter:
     def table(self, name: str) -> State:
         """The state of a table by its store's name."""
         owner = self.topology.stores.get(name)
-        if owner is None or isinstance(owner, t.Process):
+        if owner is None or self.topology.store_of_processor(name) is not None:
             known = ", ".join(
-                name for name, node in self.topology.stores.items() if not isinstance(node, t.Process)
+                name for name in self.topology.stores if self.topology.store_of_processor(name) is None
             )
             raise TopologyError(f"there is no table called {name}; there are: {known or 'none'}")
         return self.state_of(owner)

@@ -17,9 +17,13 @@ N = TypeVar("N", bound=Node)
 
 
 class Tables(Protocol):
-    """Where the state of tables is found: the state of a node that gives a table."""
+    """Where the state of tables is found: the state of a node that gives a table. And where the record is from."""
 
     def state_of(self, node: Node) -> State: ...
+
+    @property
+    def topic(self) -> str | None:
+        """Where the record at hand was read; None where there is none at hand."""
 
 
 class Operator(Generic[N]):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.streams import topology as t
-from penstock.streams.interpret.operators import Operator, Tables
+from penstock.streams.interpret.operators import Operator, TableOperator, Tables
 from penstock.streams.interpret.state import State
-from penstock.streams.nouns import Duration, Record, TopologyError, Windowed, milliseconds
-from penstock.streams.processors import Clock, Processor
+from penstock.streams.nouns import Change, Duration, Record, TopologyError, Windowed, milliseconds
+from penstock.streams.processors import Clock
 from penstock.streams.serdes import SessionWindowed, TimeWindowed
 from penstock.streams.stores import Store
+
+P = TypeVar("P", bound=t.Process)
 
 
 class KeyValues:
@@ -157,17 +159,17 @@ class Surroundings(Tables, Protocol):
     def send_on(self, node: t.Node, record: Record[Any, Any]) -> None: ...
 
 
-class ProcessRecords(Operator[t.Process]):
+class ProcessRecords(Operator[P]):
     """A processor at work. What it forwards goes on at once."""
 
-    def __init__(self, node: t.Process, surroundings: Surroundings) -> None:
+    def __init__(self, node: P, surroundings: Surroundings) -> None:
         super().__init__(node, surroundings)
         self._around = surroundings
         self._record: Record[Any, Any] | None = None
         self._stores = {store.name: surroundings.store_named(store) for store in node.stores}
         self.timers: list[_Timer] = []
         self.application_id = surroundings.application_id
-        self._processor: Processor[Any, Any, Any, Any] = node.processor()
+        self._processor: Any = node.processor()
         self._processor.context = self
         self._processor.init(self)
 
@@ -234,3 +236,18 @@ class ProcessRecords(Operator[t.Process]):
     @property
     def offset(self) -> int | None:
         return self._around.offset
+
+
+class TransformTable(ProcessRecords[t.TableTransform], TableOperator[t.TableTransform]):
+    """A transformer at work: one value for each change of the table, None deletes."""
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Change[Any]]]:
+        self._record = record
+        try:
+            new = self._processor.transform(record.key, record.value.new)
+        finally:
+            self._record = None
+        yield from self.state.change(record.key, new, record.timestamp_ms, record.headers)
+
+    def forward(self, record: Record[Any, Any]) -> None:
+        raise TopologyError(f"{self.node.name}: a transformer returns its value, and forwards nothing")

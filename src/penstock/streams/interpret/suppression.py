@@ -10,6 +10,8 @@ from penstock.streams import topology as t
 from penstock.streams.interpret.operators import TableOperator, Tables
 from penstock.streams.nouns import Change, Record
 
+_FIXED_BYTES = 8 + 8 + 8 + 4  # when it was put there, timestamp, offset, partition
+
 
 class SuppressChanges(TableOperator[t.Suppress]):
     """One change of a key waits at a time, the last; it goes by the time of the first."""
@@ -17,6 +19,8 @@ class SuppressChanges(TableOperator[t.Suppress]):
     def __init__(self, node: t.Suppress, tables: Tables) -> None:
         super().__init__(node, tables)
         self._waiting: dict[bytes, tuple[int, Record[Any, Change[Any]]]] = {}
+        self._sizes: dict[bytes, int] = {}
+        """Of what waits, where there is a limit to it."""
         self.stream_time_ms = -1
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
@@ -26,6 +30,8 @@ class SuppressChanges(TableOperator[t.Suppress]):
         if place in self._waiting:
             since_ms = self._waiting[place][0]
         self._waiting[place] = (since_ms, record)
+        if self.node.max_bytes is not None:
+            self._sizes[place] = self._size(place, record)
         yield from self._due()
 
     def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
@@ -42,15 +48,32 @@ class SuppressChanges(TableOperator[t.Suppress]):
             if self._waiting[first][0] > self.stream_time_ms - self.node.limit_ms and not self._is_full():
                 return
             _, change = self._waiting.pop(first)
+            self._sizes.pop(first, None)
             new = change.value.new
             # A window that is gone before it closed was never given: nobody has to hear that it is gone.
             if new is not None or not self.node.until_window_closes:
                 yield from self.state.change(change.key, new, change.timestamp_ms, change.headers)
 
     def _is_full(self) -> bool:
-        most = self.node.max_records
-        if most is None or len(self._waiting) <= most:
+        records, size = self.node.max_records, self.node.max_bytes
+        if records is not None and len(self._waiting) > records:
+            most = f"{records} records"
+        elif size is not None and sum(self._sizes.values()) > size:
+            most = f"{size} bytes"
+        else:
             return False
         if self.node.full == "stop":
-            raise IllegalState(f"{self.node.name} holds back more than {most} records")
+            raise IllegalState(f"{self.node.name} holds back more than {most}")
         return True
+
+    def _size(self, place: bytes, record: Record[Any, Change[Any]]) -> int:
+        """What a change takes, as Kafka Streams counts it: key and values (the one that was given last, and the one
+        before this where it is another), where it is from, and its headers."""
+        assert self.node.value is not None
+        given, old, new = (
+            self.node.value.encode(value) or b""
+            for value in (self.state.get(record.key), record.value.old, record.value.new)
+        )
+        values = len(given) + (0 if given == old else len(old)) + len(new)
+        headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+        return len(place) + values + len(self.tables.topic or "") + headers + _FIXED_BYTES

@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,15 +17,18 @@ from penstock.streams import (
     Builder,
     Processor,
     Record,
+    Transformer,
     hopping,
     key_value_store,
     session,
     sliding,
     tumbling,
+    unlimited,
     until_time_limit,
     until_window_closes,
     within,
 )
+from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.interpret import Interpreter
 
 Build = Callable[[Builder], object]
@@ -50,6 +54,18 @@ class Running(Processor[str, int, str, int]):
     def tell(self, time_ms: int) -> None:
         for key, value in self.sums.items():
             self.context.forward(Record(f"sum of {key}", value, time_ms))
+
+
+class Nth(Transformer[str, int, int]):
+    """Values with how often their key has changed; every third change deletes it."""
+
+    def init(self, context: Any) -> None:
+        self.changes = context.store("changes")
+
+    def transform(self, key: str, value: int | None) -> int | None:
+        count = (self.changes.get(key) or 0) + 1
+        self.changes.put(key, count)
+        return None if value is None or count % 3 == 0 else value * 100 + count
 
 
 def numbers(app: Builder, topic: str = "numbers") -> Any:
@@ -84,6 +100,13 @@ ORDERED: dict[str, Build] = {
     "tumbling": lambda app: (
         numbers(app).group_by_key().windowed_by(tumbling(0.05, grace=0.02)).count(name="c").to("out")
     ),
+    "unlimited": lambda app: (
+        numbers(app)
+        .group_by_key()
+        .windowed_by(unlimited(start=datetime.fromtimestamp(1.3, UTC)))
+        .count(name="c")
+        .to("out")
+    ),
     "hopping": lambda app: (
         numbers(app)
         .group_by_key()
@@ -109,6 +132,12 @@ ORDERED: dict[str, Build] = {
         app.table("numbers", key=str, value=int).map_values(lambda v: v + 1, value=int).to("out")
     ),
     "table filter": lambda app: app.table("numbers", key=str, value=int).filter(lambda v: v % 3).to("out"),
+    "transform_values": lambda app: (
+        app.table("numbers", key=str, value=int)
+        .transform_values(Nth, stores=[key_value_store("changes", key=str, value=int)], name="nth")
+        .left_join(app.table("more", key=str, value=int), lambda a, b: a * 1000 + (b or 0), value=int)
+        .to("out")
+    ),
     "to_table": lambda app: numbers(app).to_table(name="t").to("out"),
     "stream-table join": lambda app: (
         numbers(app)
@@ -195,7 +224,7 @@ TIMED: dict[str, Build] = {
 }
 
 # Those of `ORDERED` that are folds of columns when only the last update of a batch is passed on; and two that are not.
-FOLDS = ["count", "group_by", "tumbling", "hopping", "reduce", "aggregate"]
+FOLDS = ["count", "group_by", "tumbling", "unlimited", "hopping", "reduce", "aggregate"]
 
 LAST: dict[str, Build] = {
     "sum": lambda app: numbers(app).group_by_key().reduce(operator.add, name="sums").to("out"),
@@ -347,6 +376,32 @@ def test_updates_that_wait_for_a_while_come_at_last_and_are_fewer() -> None:
         (b"a", b"b", b"c", b"d"), (50).to_bytes(8, "big")
     )
     assert all(2 <= len(records) <= 5 for key, records in found.items() if key != b"later")
+
+
+@pytest.mark.parametrize(("max_bytes", "passes"), [(0, 4), (45, 3), (10_000, 0)])
+def test_what_waits_takes_no_more_bytes_than_it_may(max_bytes: int, passes: int) -> None:
+    """A record of one key takes 1 for its key, 8 for its value and 35 beside: 28, and 7 of its topic's name; and 8 more
+    where another one has been given before."""
+    app = Builder()
+    suppression = until_time_limit(60, max_bytes=max_bytes)
+    app.table("numbers", key=str, value=int).suppress(suppression).to("out")
+    stages = Stages(app.topology, caches=False)
+    for at in range(4):
+        stages.send("numbers", Written(b"a", at.to_bytes(8, "big"), 1000 + at))
+        stages.run()  # each time from what was remembered
+
+    assert len(stages.written("out")) == passes
+
+
+def test_a_program_stops_when_more_bytes_wait_than_may() -> None:
+    app = Builder()
+    suppression = until_time_limit(60, max_bytes=20, full="stop")
+    numbers(app).group_by_key().count(name="c").suppress(suppression, name="held").to("out")
+    stages = Stages(app.topology)
+    stages.send("numbers", Written(b"a", bytes(8), 1000))
+
+    with pytest.raises(OperatorFailed, match="held holds back more than 20 bytes"):
+        stages.run()
 
 
 def test_a_window_that_closed_in_an_earlier_batch_takes_no_more_records() -> None:

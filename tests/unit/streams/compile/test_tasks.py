@@ -65,6 +65,24 @@ def test_a_sink_may_choose_topic_and_partition_of_each_record() -> None:
     assert [len(partition) for partition in stages.log["to-a"]] == [0, 1, 0]
 
 
+@pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("is_behind_state", [False, True])
+def test_a_repartitioned_stream_goes_where_its_function_says(is_behind_state: bool, caches: bool) -> None:
+    app = Builder()
+    stream = app.stream("in", key=str, value=str)
+    if is_behind_state:
+        stream = stream.group_by_key().count().to_stream().map_values(str)
+    stream.repartition(partition=lambda key, value, count: len(key) % count, name="between").to("out")
+    stages = Stages(app.topology, partitions=3, caches=caches)
+    for key in ("a", "bb", "cc", "ddd"):
+        stages.send("in", Written(key.encode(), b"x", 1))
+    stages.run()
+
+    found = [[record.key for record in partition] for partition in stages.log["app-between-repartition"]]
+    assert [sorted(keys) for keys in found] == [[b"ddd"], [b"a"], [b"bb", b"cc"]]
+    assert len(stages.written("out")) == 4
+
+
 def test_headers_stay_with_their_record() -> None:
     app = Builder()
     stream = app.stream("in", key=str, value=str).flat_map(str.split)

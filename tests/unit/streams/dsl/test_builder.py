@@ -19,6 +19,8 @@ from penstock.streams import (
     key_value_store,
     session,
     tumbling,
+    unlimited,
+    until_time_limit,
     until_window_closes,
     within,
 )
@@ -174,6 +176,24 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     "an emit that is none": (
         lambda app: orders(app).group_by_key().windowed_by(tumbling(1), emit="soon"),  # type: ignore[arg-type]
         "`update` or `close`",
+    ),
+    "an end that never comes": (
+        lambda app: orders(app).group_by_key().windowed_by(unlimited(), emit="close"),
+        "never closes",
+    ),
+    "results of a window without an end": (
+        lambda app: (
+            orders(app).group_by_key().windowed_by(unlimited()).count().suppress(until_window_closes())
+        ),
+        "no end and never closes",
+    ),
+    "a bound that is none": (
+        lambda app: customers(app).suppress(until_time_limit(1, max_bytes=-1)),
+        "max_bytes",
+    ),
+    "a transformer that is none": (
+        lambda app: customers(app).transform_values(5),  # type: ignore[arg-type]
+        "class of Transformer",
     ),
     "streams that meet at no time": (
         lambda app: orders(app).join(orders(app), lambda one, two: one),  # type: ignore[call-overload]

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from penstock.client.errors import IllegalState
 from penstock.streams import (
     Builder,
+    Context,
+    KeyValueState,
+    Record,
     Stream,
     Table,
+    TopologyError,
+    Transformer,
     Windowed,
+    key_value_store,
     session,
     tumbling,
     until_time_limit,
@@ -242,3 +248,60 @@ def test_a_windowed_table_can_be_grouped_again() -> None:
 
     assert test.table("by-window").to_dict() == {0: 3, 1000: 1}
     assert test.table("count-1").get(Windowed("a", 0, 1000)) == 2
+
+
+class Strides(Transformer[str, int, int]):
+    """How far a value has gone since the last one."""
+
+    def init(self, context: Context[Any, Any]) -> None:
+        self.before: KeyValueState[str, int] = context.store("before")
+
+    def transform(self, key: str, value: int | None) -> int | None:
+        before = self.before.get(key) or 0
+        self.before.put(key, value)
+        return None if value is None else value - before
+
+
+def test_a_table_is_transformed_with_state_also_when_a_key_goes() -> None:
+    app = Builder()
+    rows = app.table("rows", key=str, value=int)
+    strides = rows.transform_values(
+        Strides, stores=[key_value_store("before", key=str, value=int)], name="strides"
+    )
+    strides.to("out")
+
+    with TopologyTest(app) as test:
+        for value in (5, 7, None, 4):
+            test.input("rows").send(value, key="a")
+
+        assert test.output("out").read_values() == [5, 2, None, 4]
+        assert test.table("strides").get("a") == 4
+        assert test.store("before").get("a") == 4
+
+
+class Forwarding(Transformer[str, int, int]):
+    def transform(self, key: str, value: int | None) -> int | None:
+        self.context.forward(Record(key, value))
+        return value
+
+
+def test_a_transformer_forwards_nothing() -> None:
+    app = Builder()
+    app.table("rows", key=str, value=int).transform_values(Forwarding).to("out")
+
+    with TopologyTest(app) as test, pytest.raises(TopologyError, match="returns its value"):
+        test.input("rows").send(1, key="a")
+
+
+def test_more_bytes_than_may_wait_are_given_early_or_end_the_program() -> None:
+    app = Builder()
+    rows = app.table("rows", key=str, value=str)
+    rows.suppress(until_time_limit(60, max_bytes=110)).to("early")
+    rows.suppress(until_time_limit(60, max_bytes=1000, full="stop"), name="strict").to("never")
+
+    with TopologyTest(app) as test:
+        for key in "abc":  # each takes 53 bytes: 1 of its key, 20 of its value, 4 of its topic, 28 beside
+            test.input("rows").send("x" * 20, key=key)
+        assert test.output("early").read_key_values() == [("a", "x" * 20)]
+        with pytest.raises(IllegalState, match="strict holds back more than 1000 bytes"):
+            test.input("rows").send("x" * 900, key="d")
