@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from penstock.spark.errors import BadOption
-from penstock.spark.lookup import Lookup
+from penstock.spark.lookup import Found, Lookup
 from penstock.spark.offsets import Offsets, ending_edge, resolve, starting_edge
 from penstock.spark.options import Options
 from penstock.spark.plan import Cutting, ranges_between
@@ -30,10 +30,11 @@ class PenstockReader(DataSourceReader):
         self._narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
+        return self._lookup.look(self._planned)
+
+    def _planned(self, found: Found) -> Sequence[InputPartition]:
         lookup = self._lookup
-        found = lookup.found()
-        if found.missing:
-            raise BadOption(f"there is no {', no '.join(found.missing)}")
+        found.check()
         start = resolve(self._start, found.partitions, lookup.list_offsets)
         end = resolve(self._end, found.partitions, lookup.list_offsets)
         _check_order(start, end)

@@ -2,6 +2,9 @@
 
 Each question is a call of an admin client that the process keeps. A cluster that does not answer is asked again, as the
 options `fetchOffset.*` say; so a broker may be away for some time.
+
+Between two questions topics may come and go. What goes is not there: a query that reads it by a pattern does without,
+and one that had read of it before is told by `losses`. What comes is there with the next look.
 """
 
 from __future__ import annotations
@@ -9,20 +12,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
-from penstock.spark.errors import BadOption
+from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.offsets import EARLIEST, Offsets
 from penstock.spark.options import Options
 from penstock.spark.sink import DECISIONS_TOPIC
 
 if TYPE_CHECKING:
-    from penstock.admin import TopicDescription
+    from penstock.admin import ListedOffset, TopicDescription
 
 T = TypeVar("T")
+
+LOOKS_MAX = 5  # topics that go away one after another are not waited for to the last
+
+
+class PartitionsGone(SparkError):
+    """Partitions that were there a moment ago, or seemed to be."""
+
+    def __init__(self, failed: errors.ItemsFailed) -> None:
+        super().__init__(f"there is no {', no '.join(map(str, failed.failures))} any more")
+        self.left: Mapping[TopicPartition, ListedOffset] = failed.results
+        """What was told of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,11 @@ class Found:
     ids: dict[str, str]
     missing: tuple[str, ...] = ()
     """What was named and is not there: `topic orders`, or `partition orders-9`."""
+
+    def check(self) -> None:
+        """A query does not begin without something that it names."""
+        if self.missing:
+            raise BadOption(f"there is no {', no '.join(self.missing)}")
 
 
 class Lookup:
@@ -58,6 +77,17 @@ class Lookup:
         self._found_until_s = time.monotonic() + self._options.get("partition.metadata.cache.ttl.ms") / 1000
         return self._found
 
+    def look(self, then: Callable[[Found], T]) -> T:
+        """What `then` makes of the partitions that there are; once more where some go away meanwhile."""
+        for looks_left in reversed(range(LOOKS_MAX)):
+            try:
+                return then(self.found())
+            except PartitionsGone:
+                if not looks_left:
+                    raise
+                self._found = None
+        raise AssertionError("the last look returns or raises")
+
     def reads(self, partition: TopicPartition) -> bool:
         """Whether the query would read such a partition, be it there or not."""
         assigned = self._options.get("assign")
@@ -66,10 +96,23 @@ class Lookup:
         return reads_topic(self._options, partition.topic)
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one."""
+        """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one. Raises
+        PartitionsGone where some of them are not there."""
         if not wanted:
             return {}
-        return self._repeatedly(lambda: self._list(wanted))
+        try:
+            return self._repeatedly(lambda: self._list(wanted))
+        except errors.ItemsFailed as failed:
+            if len(_unknown(failed)) < len(failed.failures):
+                raise
+            raise PartitionsGone(failed) from failed
+
+    def list_offsets_left(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """The same for those that are there."""
+        try:
+            return self.list_offsets(wanted)
+        except PartitionsGone as gone:
+            return {partition: told.offset for partition, told in gone.left.items()}
 
     def mean_bytes(self, ends: Offsets) -> dict[TopicPartition, float]:
         """How large a record of each partition is on the average, as it lies on disk."""
@@ -109,14 +152,12 @@ class Lookup:
             try:
                 described = admin.describe_topics(list(names)) if names else {}
             except errors.ItemsFailed as failed:
-                unknown = {
-                    name
-                    for name, error in failed.failures.items()
-                    if isinstance(error, errors.UnknownTopicOrPartition)
-                }
+                unknown = _unknown(failed)
                 if len(unknown) < len(failed.failures):
                     raise
-                described, missing = failed.results, tuple(f"topic {name}" for name in sorted(unknown))
+                described = failed.results
+                if not options.is_set("subscribePattern"):  # else it was deleted after it was listed
+                    missing = tuple(f"topic {name}" for name in sorted(unknown))
         partitions = tuple(
             sorted(
                 TopicPartition(name, each.index)
@@ -150,6 +191,13 @@ def reads_topic(options: Options, topic: str) -> bool:
     if pattern is not None:
         return topic != DECISIONS_TOPIC and pattern.fullmatch(topic) is not None
     return topic in (options.get("subscribe") or options.get("assign"))
+
+
+def _unknown(failed: errors.ItemsFailed) -> list[Any]:
+    """What there is not, of all that failed."""
+    return [
+        item for item, error in failed.failures.items() if isinstance(error, errors.UnknownTopicOrPartition)
+    ]
 
 
 def _is_passing(error: errors.PenstockError) -> bool:

@@ -82,6 +82,15 @@ def lost_of_new(earliest: Offsets) -> list[str]:
     ]
 
 
+def lost_before_read(ends: Offsets) -> list[str]:
+    """Partitions that were to be read from their beginning up to these offsets, and are not there any more."""
+    return [
+        f"what is before offset {end} of {partition} cannot be read: the partition is gone"
+        for partition, end in ends.items()
+        if end > 0
+    ]
+
+
 def of_same_topics(
     ranges: Iterable[Range], planned: StreamOffset, now: StreamOffset
 ) -> tuple[list[Range], list[str]]:

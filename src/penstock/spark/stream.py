@@ -27,8 +27,15 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.spark import clients
 from penstock.spark.errors import BadOption
-from penstock.spark.lookup import Lookup
-from penstock.spark.losses import begins_anew, lost_between, lost_of_new, of_same_topics, report
+from penstock.spark.lookup import Found, Lookup
+from penstock.spark.losses import (
+    begins_anew,
+    lost_before_read,
+    lost_between,
+    lost_of_new,
+    of_same_topics,
+    report,
+)
 from penstock.spark.offsets import EARLIEST, LATEST, Offsets, StreamOffset, resolve, starting_edge
 from penstock.spark.options import Options
 from penstock.spark.plan import Cutting, Limits, ranges_between
@@ -58,11 +65,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Before the first batch
 
     def initialOffset(self) -> dict[str, Any]:
-        found = self._lookup.found()
-        if found.missing:
-            raise BadOption(f"there is no {', no '.join(found.missing)}")
-        offsets = resolve(self._start, found.partitions, self._lookup.list_offsets)
-        return StreamOffset(offsets, found.ids).to_json()
+        return self._lookup.look(self._begun).to_json()
+
+    def _begun(self, found: Found) -> StreamOffset:
+        found.check()
+        return StreamOffset(resolve(self._start, found.partitions, self._lookup.list_offsets), found.ids)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._is_available_now = True
@@ -89,7 +96,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report(lost_between(before, latest, self._lookup.reads), fails=self._fails)
         if isinstance(limit, ReadAllAvailable):
             return latest.to_json()
-        begin = self._begin(before, latest)
+        begin, _ = self._begin(before, latest)  # what has gone meanwhile is told when its turn comes
         limits = self._limits
         if not self._is_available_now:
             waited_ms = (time.monotonic() - self._batch_at_s) * 1000
@@ -105,9 +112,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = StreamOffset.of_json(start), StreamOffset.of_json(end)
-        begin = self._begin(before, after)
+        begin, gone = self._begin(before, after)
         new = [partition for partition in after.offsets if partition not in before.offsets]
-        report(lost_of_new({partition: begin[partition] for partition in new}), fails=self._fails)
+        lost = lost_of_new({partition: begin[partition] for partition in new if partition not in gone})
+        report(lost + lost_before_read(gone), fails=self._fails)
         ranges = ranges_between(begin, after.offsets)
         if self._latest is None:
             # An earlier run of the query planned this batch and did not finish it: topics may be others by now.
@@ -133,18 +141,19 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         left: int = self._options.get("fetchOffset.numRetries")
         while True:
             found = self._lookup.found()
-            offsets = self._lookup.list_offsets(dict.fromkeys(found.partitions, LATEST))
+            offsets = self._lookup.list_offsets_left(dict.fromkeys(found.partitions, LATEST))
             latest = StreamOffset(offsets, found.ids)
             if left <= 0 or not lost_between(before, latest, self._lookup.reads):
                 return latest
             left -= 1
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
 
-    def _begin(self, before: StreamOffset, after: StreamOffset) -> Offsets:
-        """Where each partition goes on."""
+    def _begin(self, before: StreamOffset, after: StreamOffset) -> tuple[Offsets, Offsets]:
+        """Where each partition goes on, and of those that begin anew the ends of what is gone already."""
         anew = begins_anew(before, after)
-        earliest = self._lookup.list_offsets(dict.fromkeys(anew, EARLIEST))
-        return before.offsets | earliest
+        earliest = self._lookup.list_offsets_left(dict.fromkeys(anew, EARLIEST))
+        gone = {partition: after.offsets[partition] for partition in anew if partition not in earliest}
+        return before.offsets | earliest | gone, gone
 
 
 def limits_of(options: Options) -> Limits:

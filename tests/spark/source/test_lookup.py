@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from penstock import TopicPartition
+from penstock import Admin, TopicPartition
 from penstock.spark import clients
+from penstock.spark.batch import PenstockReader
+from penstock.spark.errors import DataLost
 from penstock.spark.lookup import Lookup
 from penstock.spark.options import Options, Use
+from penstock.spark.reading import RangeReader
 from penstock.spark.sink import DECISIONS_TOPIC
+from penstock.spark.stream import PenstockStreamReader
 from penstock.testing import Broker
 
 
@@ -48,3 +53,133 @@ def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: B
 
     assert found.partitions == (TopicPartition("orders", 0),)
     assert found.missing == ("topic nothing", "partition orders-9")
+
+
+class Between:
+    """Does something on the cluster once, as soon as the admin client has had its answer to a question."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, question: str, then: Callable[[], object]) -> None:
+        ask = getattr(Admin, question)
+
+        def asked(admin: Admin, *given: Any, **more: Any) -> Any:
+            answer = ask(admin, *given, **more)
+            monkeypatch.undo()
+            then()
+            return answer
+
+        monkeypatch.setattr(Admin, question, asked)
+
+
+def stream(broker: Broker, **said: str) -> PenstockStreamReader:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "startingOffsets": "earliest", **said}
+    options = Options.read({**given, "fetchOffset.retryIntervalMs": "1"}, Use.STREAM_READ)
+    return PenstockStreamReader(options, RangeReader(options, ("value",)), cores=2)
+
+
+NO_TOPIC_BY_ITSELF = pytest.mark.penstock(settings={"auto.create.topics.enable": False})
+
+
+@NO_TOPIC_BY_ITSELF
+def test_a_topic_that_is_deleted_after_it_was_listed_is_none_of_a_patterns(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(penstock, "orders-a", "orders-b")
+    admin = penstock.admin()
+    Between(monkeypatch, "list_topics", lambda: admin.delete_topic("orders-b"))
+
+    found = lookup(penstock, subscribePattern="orders-.*").found()
+
+    assert found.partitions == (TopicPartition("orders-a", 0),)
+    assert found.missing == ()
+
+
+@NO_TOPIC_BY_ITSELF
+@pytest.mark.parametrize("question", ["list_topics", "describe_topics"])
+def test_a_topic_that_is_deleted_while_a_stream_looks_is_gone(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    create(penstock, "orders-a", "orders-b")
+    admin = penstock.admin()
+    strict = stream(penstock, subscribePattern="orders-.*")
+    lenient = stream(penstock, subscribePattern="orders-.*", failOnDataLoss="false")
+    start = strict.initialOffset()
+    Between(monkeypatch, question, lambda: admin.delete_topic("orders-b"))
+
+    with pytest.raises(DataLost, match=r"topic orders-b is gone; it was read up to offset 0 of orders-b-0"):
+        strict.latestOffset(start, strict.getDefaultReadLimit())
+    after = lenient.latestOffset(start, lenient.getDefaultReadLimit())
+
+    assert list(after) == ["orders-a", "@ids"]
+    assert lenient.partitions(start, after) == []
+
+
+@NO_TOPIC_BY_ITSELF
+@pytest.mark.parametrize("question", ["list_topics", "describe_topics"])
+def test_a_topic_that_is_deleted_while_a_query_starts_was_never_its_own(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    create(penstock, "orders-a", "orders-b")
+    admin = penstock.admin()
+    Between(monkeypatch, question, lambda: admin.delete_topic("orders-b"))
+
+    start = stream(penstock, subscribePattern="orders-.*").initialOffset()
+
+    assert list(start) == ["orders-a", "@ids"]
+
+
+@NO_TOPIC_BY_ITSELF
+def test_a_topic_that_is_new_and_gone_before_it_is_read_is_a_loss(penstock: Broker) -> None:
+    create(penstock, "orders-a")
+    admin = penstock.admin()
+    strict = stream(penstock, subscribePattern="orders-.*")
+    lenient = stream(penstock, subscribePattern="orders-.*", failOnDataLoss="false")
+    start = strict.initialOffset()
+    create(penstock, "orders-b")
+    with penstock.producer() as producer:
+        producer.send("orders-b", b"x")
+    planned = strict.latestOffset(start, strict.getDefaultReadLimit())
+    assert lenient.latestOffset(start, lenient.getDefaultReadLimit()) == planned
+    admin.delete_topic("orders-b")
+
+    with pytest.raises(
+        DataLost, match=r"what is before offset 1 of orders-b-0 cannot be read: the partition is gone"
+    ):
+        strict.partitions(start, planned)
+    assert lenient.partitions(start, planned) == []
+
+
+@NO_TOPIC_BY_ITSELF
+def test_a_topic_that_is_created_while_a_stream_looks_comes_with_the_next_batch(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(penstock, "orders-a")
+    reader = stream(penstock, subscribePattern="orders-.*")
+    start = reader.initialOffset()
+    Between(monkeypatch, "list_topics", lambda: create(penstock, "orders-b"))
+
+    first = reader.latestOffset(start, reader.getDefaultReadLimit())
+    with penstock.producer() as producer:
+        producer.send("orders-b", b"x")
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+
+    assert list(first) == ["orders-a", "@ids"]
+    assert second["orders-b"] == {"0": 1}
+    assert [str(each) for each in reader.partitions(first, second)] == ["offsets [0, 1) of orders-b-0"]
+
+
+@NO_TOPIC_BY_ITSELF
+def test_a_topic_that_is_deleted_while_a_batch_is_planned_is_none_of_a_patterns(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(penstock, "orders-a", "orders-b")
+    with penstock.producer() as producer:
+        producer.send("orders-a", b"x")
+        producer.send("orders-b", b"x")
+    given = {"kafka.bootstrap.servers": penstock.bootstrap_servers, "fetchOffset.retryIntervalMs": "1"}
+    options = Options.read({**given, "subscribePattern": "orders-.*"}, Use.BATCH_READ)
+    admin = penstock.admin()
+    Between(monkeypatch, "describe_topics", lambda: admin.delete_topic("orders-b"))
+
+    planned = PenstockReader(options, RangeReader(options, ("value",)), cores=2).partitions()
+
+    assert [str(each) for each in planned] == ["offsets [0, 1) of orders-a-0"]
