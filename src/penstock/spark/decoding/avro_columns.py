@@ -18,65 +18,15 @@ import numpy
 import pyarrow as pa
 
 from penstock.spark.decoding.avro_types import Parsed
-from penstock.spark.decoding.buffers import bytes_of
 from penstock.spark.decoding.building import struct_of
+from penstock.spark.decoding.lanes import Lanes, Numbers, Odd, binary_of, from_zigzag
 
-Numbers = Any  # numpy arrays
-Read = Callable[["Lanes"], pa.Array]
+Read = Callable[[Lanes], pa.Array]
 
-PADDING = 32  # lanes may look a few bytes beyond the end before it is noticed
 STEPS_MAX = 256  # items of one array: longer ones are better read row by row
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 DECIMAL_BYTES = 16
 KINDS_OF_LONG: Final = ("int", "long")
-
-
-class Odd(Exception):
-    """Something to be read row by row."""
-
-
-class Lanes:
-    """Positions in the bytes, one for each row that is being read, and where the rows end."""
-
-    def __init__(self, data: Numbers, at: Numbers, end: Numbers) -> None:
-        self.data = data
-        self.at = at
-        self._end = end
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def some(self, index: Numbers) -> Lanes:
-        return Lanes(self.data, self.at[index], self._end[index])
-
-    def skip(self, sizes: Any) -> Numbers:
-        """Move on by so many bytes; tells where they began."""
-        begins = self.at.copy()
-        self.at += sizes
-        if (self.at > self._end).any():
-            raise Odd
-        return begins
-
-    def longs(self) -> Numbers:
-        """A zigzag varint of each lane."""
-        byte = self.data[self.at]
-        self.at += 1
-        value = (byte & 0x7F).astype(numpy.uint64)
-        left = numpy.flatnonzero(byte >= 0x80)
-        shift = 7
-        while len(left):
-            if shift > 63:
-                raise Odd
-            byte = self.data[self.at[left]]
-            self.at[left] += 1
-            if shift == 63 and (byte > 1).any():
-                raise Odd  # more than 64 bits
-            value[left] |= (byte & 0x7F).astype(numpy.uint64) << numpy.uint64(shift)
-            left = left[byte >= 0x80]
-            shift += 7
-        if (self.at > self._end).any():
-            raise Odd
-        return (value >> numpy.uint64(1)).astype(numpy.int64) ^ -(value & numpy.uint64(1)).astype(numpy.int64)
 
 
 def reader_of(parsed: Parsed, kind: pa.DataType) -> Read | None:
@@ -89,13 +39,10 @@ def reader_of(parsed: Parsed, kind: pa.DataType) -> Read | None:
 
 def read_column(read: Read, column: pa.Array) -> pa.Array | None:
     """The column's values, if there is nothing odd about any of them."""
-    data, offsets = bytes_of(column)
-    padded = numpy.concatenate([data[offsets[0] : offsets[-1]], numpy.zeros(PADDING, numpy.uint8)])
-    begins = (offsets - offsets[0]).astype(numpy.int64)
-    lanes = Lanes(padded, begins[:-1].copy(), begins[1:])
+    lanes = Lanes.of(column)
     try:
         values = read(lanes)
-        return values if (lanes.at == begins[1:]).all() else None
+        return values if (lanes.at == lanes.end).all() else None
     except (Odd, pa.ArrowInvalid):
         return None
 
@@ -156,7 +103,7 @@ def _union(branches: list[Any], names: dict[str, Any], kind: pa.DataType) -> Rea
     has_null = len(others) < len(branches)
 
     def take(lanes: Lanes) -> pa.Array:
-        chosen = lanes.longs()
+        chosen = _longs_of(lanes)
         if not len(lanes):
             return pa.nulls(0, kind)
         if chosen.min() < 0 or chosen.max() >= len(branches):
@@ -213,12 +160,12 @@ def _blocks(lanes: Lanes, read: Read) -> tuple[pa.Array, pa.Array]:
     steps = 0
     while len(active):
         some = lanes.some(active)
-        counts = some.longs()
+        counts = _longs_of(some)
         sized = numpy.flatnonzero(counts < 0)
         if len(sized):
             counts = numpy.abs(counts)
             of_sized = some.some(sized)
-            of_sized.longs()
+            _longs_of(of_sized)
             some.at[sized] = of_sized.at
         lanes.at[active] = some.at
         active, counts = active[counts > 0], counts[counts > 0]
@@ -242,6 +189,10 @@ def _blocks(lanes: Lanes, read: Read) -> tuple[pa.Array, pa.Array]:
     return pa.array(offsets), items
 
 
+def _longs_of(lanes: Lanes) -> Numbers:
+    return from_zigzag(lanes.varints())
+
+
 def _booleans(lanes: Lanes) -> pa.Array:
     begins = lanes.skip(1)
     values = lanes.data[begins]
@@ -252,7 +203,7 @@ def _booleans(lanes: Lanes) -> pa.Array:
 
 def _ints(kind: pa.DataType) -> Read:
     def take(lanes: Lanes) -> pa.Array:
-        values = lanes.longs()
+        values = _longs_of(lanes)
         if len(values) and (values.min() < INT32_MIN or values.max() > INT32_MAX):
             raise Odd
         return pa.array(values.astype(numpy.int32)).cast(kind)
@@ -262,7 +213,7 @@ def _ints(kind: pa.DataType) -> Read:
 
 def _longs(kind: pa.DataType, *, is_millis: bool) -> Read:
     def take(lanes: Lanes) -> pa.Array:
-        values = lanes.longs()
+        values = _longs_of(lanes)
         if is_millis:
             if (numpy.abs(values // 1000) >= 2**63 // 10**6).any():
                 raise Odd
@@ -303,18 +254,14 @@ def _gathered(lanes: Lanes, size: int) -> Numbers:
 def _binary(kind: pa.DataType) -> Read:
     def take(lanes: Lanes) -> pa.Array:
         sizes, begins = _sized(lanes)
-        offsets = numpy.zeros(len(lanes) + 1, numpy.int32)
-        numpy.cumsum(sizes, out=offsets[1:])
-        index = numpy.repeat(begins - offsets[:-1], sizes) + numpy.arange(offsets[-1])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(lanes.data[index])]
-        return pa.Array.from_buffers(pa.binary(), len(lanes), buffers).cast(kind)  # which looks at texts
+        return binary_of(lanes.data, begins, sizes).cast(kind)  # which looks at texts
 
     return take
 
 
 def _sized(lanes: Lanes) -> tuple[Numbers, Numbers]:
     """The sizes of texts or bytes, and where they begin."""
-    sizes = lanes.longs()
+    sizes = _longs_of(lanes)
     if (sizes < 0).any() or (sizes > len(lanes.data)).any():
         raise Odd
     return sizes, lanes.skip(sizes)
@@ -324,7 +271,7 @@ def _enum(symbols: list[str]) -> Read:
     names = pa.array(symbols, pa.string())
 
     def take(lanes: Lanes) -> pa.Array:
-        chosen = lanes.longs()
+        chosen = _longs_of(lanes)
         if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(symbols)):
             raise Odd
         return names.take(pa.array(chosen))

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.spark.decoding.avro_columns import KINDS_OF_LONG, Odd
+from penstock.spark.decoding.avro_columns import KINDS_OF_LONG
 from penstock.spark.decoding.avro_types import Parsed
 from penstock.spark.decoding.building import struct_of
+from penstock.spark.decoding.lanes import Odd
 
 Resolve = Callable[[pa.Array], pa.Array]
 

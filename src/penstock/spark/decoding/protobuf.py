@@ -16,9 +16,19 @@ import pyarrow as pa
 
 from penstock.client.serializers.framing import read_indexes
 from penstock.client.serializers.protobuf import ProtobufDeserializer
-from penstock.spark.decoding.base import Bad, Decoded, Decoder, bad_by, build_rows, read_rows, spread
+from penstock.spark.decoding.base import (
+    Bad,
+    Decoded,
+    Decoder,
+    bad_by,
+    build_rows,
+    by_halves,
+    read_rows,
+    spread,
+)
 from penstock.spark.decoding.buffers import bytes_of, without_first
 from penstock.spark.decoding.framing import Framed, RegistryAt
+from penstock.spark.decoding.protobuf_columns import Read, read_column, reader_of
 from penstock.spark.decoding.protobuf_schemas import (
     CLASSES_MAX,
     Files,
@@ -40,8 +50,19 @@ class ProtobufDecoder(Decoder):
         return cls(_column(schema).data_type, schema)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
+        read = self._read_column
+        if read is None or not len(column):
+            return self._by_rows(column)
+        return by_halves(column, lambda part: read_column(read, part), self._by_rows)
+
+    def _by_rows(self, column: pa.Array) -> Decoded:
         messages, bad = read_rows(column.to_pylist(), self._read)
         return build_rows(messages, self._build, bad)
+
+    @cached_property
+    def _read_column(self) -> Read | None:
+        """How all rows are read at once; None where they are to be read one by one."""
+        return reader_of(message_class(self.schema).DESCRIPTOR, self.arrow_type)
 
     @cached_property
     def _read(self) -> Callable[[bytes], Any]:

@@ -182,9 +182,17 @@ def _well_known(descriptor: Any) -> Column | None:
         get = attrgetter("value")
         return Column(column.data_type, lambda messages, mask: column.extract(list(map(get, messages)), mask))
     if name in AS_JSON:
-        json_format = need("google.protobuf.json_format", extra="serializers")
-        return _converted(StringType(), lambda message: json_format.MessageToJson(message, indent=None))
+        return _converted(StringType(), json_of)
     return None
+
+
+def json_of(message: Any) -> str:
+    json_format = need("google.protobuf.json_format", extra="serializers")
+    try:
+        text: str = json_format.MessageToJson(message, indent=None)
+    except json_format.Error as error:  # numbers that JSON has not, a value that is none
+        raise ValueError(str(error)) from error
+    return text
 
 
 def _counted(spark: DataType, raw: pa.DataType) -> Column:
