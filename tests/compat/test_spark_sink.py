@@ -28,10 +28,10 @@ SETTINGS = {"transaction.two.phase.commit.enable": "true", "transaction.state.lo
 class Sink:
     """One run of a query: its worker process, and its driver."""
 
-    def __init__(self, broker: Broker, run: str, query: str = "q") -> None:
+    def __init__(self, broker: Broker, run: str, query: str = "q", *, prefix: str = PREFIX) -> None:
         self.settings = {"bootstrap.servers": broker.bootstrap}
-        self.rows = RowWriter(self.settings, "out", ("value",), PREFIX)
-        self.run, self.query = run, query
+        self.rows = RowWriter(self.settings, "out", ("value",), prefix)
+        self.run, self.query, self.prefix = run, query, prefix
 
     def write(self, batch: int, *tasks: Sequence[str], attempt: int = 0) -> list[Done]:
         return [
@@ -41,20 +41,20 @@ class Sink:
     def task(self, place: Place, rows: Sequence[str]) -> Done:
         connection = SinkConnection(self.settings)
         try:
-            assignment = connection.assign(place)
+            assignment = connection.assign(place, prefix=self.prefix)
             if assignment.is_written:
                 return assignment.done(None, len(rows))
             batches = iter([pa.RecordBatch.from_pydict({"value": [row.encode() for row in rows]})])
             prepared = self.rows.write_transaction(
-                batches, place.transactional_id(PREFIX), connection, is_two_phase=True
+                batches, place.transactional_id(self.prefix), connection, is_two_phase=True
             )
-            return assignment.done(*prepared)
+            return connection.run(lambda admin: protocol.hand_over(admin, assignment, *prepared))
         finally:
             connection.close()
 
     def commit(self, done: Sequence[Done], batch: int) -> None:
         with connection_of(self.settings) as connection:
-            connection.run(lambda admin: protocol.commit(admin, done, batch, prefix=PREFIX))
+            connection.run(lambda admin: protocol.commit(admin, done, batch, prefix=self.prefix))
 
     def decide(self, done: Sequence[Done], batch: int, *, ended: int) -> None:
         """A commit that dies after the decision and so many ends."""
@@ -66,14 +66,18 @@ class Sink:
 
         async def die() -> None:
             async with Dying(self.settings["bootstrap.servers"]) as admin:
-                await protocol.commit(admin, done, batch, prefix=PREFIX)
+                await protocol.commit(admin, done, batch, prefix=self.prefix)
 
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(die())
 
     def abort(self, done: Sequence[Done], batch: int) -> None:
         with connection_of(self.settings) as connection:
-            connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=PREFIX))
+            connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=self.prefix))
+
+    def retire(self) -> None:
+        with connection_of(self.settings) as connection:
+            connection.run(lambda admin: protocol.retire(admin, self.query, self.run, prefix=self.prefix))
 
 
 @pytest.fixture
@@ -184,6 +188,37 @@ def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -
 
     assert committed(broker) == ["a"]
     assert open_ids(broker) == []
+
+
+def test_a_run_that_is_retired_leaves_nothing_open_and_its_last_decision_stands(broker: Broker) -> None:
+    sink = Sink(broker, "run")
+    sink.decide(sink.write(0, ["a"], ["b"]), 0, ended=1)
+    sink.task(Place("q", "run", 1, 0), ["never"])  # a batch that goes on; the first id is free already
+
+    sink.retire()
+
+    assert open_ids(broker) == []
+    assert committed(broker) == ["a", "b"]
+    with pytest.raises(SinkStopped, match="given up"):
+        sink.write(1, ["late"])
+    sink.retire()  # and again, for a task that came late
+    again = Sink(broker, "again")
+    again.commit(again.write(1, ["c"]), 1)
+    sink.retire()
+    assert committed(broker) == ["a", "b", "c"]
+    assert open_ids(broker) == []
+
+
+def test_what_was_opened_under_another_prefix_is_ended_too(broker: Broker) -> None:
+    """It stayed open for ever, and hid all later records."""
+    Sink(broker, "first", prefix="before").write(0, ["a"])
+    assert open_ids(broker) == ["before-q-first-0"]
+
+    again = Sink(broker, "second", prefix="after")
+    again.commit(again.write(0, ["a"]), 0)
+
+    assert open_ids(broker) == []
+    assert committed(broker) == ["a"]
 
 
 def test_a_checkpoint_that_is_older_than_the_output_is_refused(broker: Broker) -> None:

@@ -5,11 +5,17 @@ A sink has one log, in which records of two kinds stand. The **log's order is th
 - `Claim(run, replaces)`: from here on this run of the query decides. It counts only if `replaces` is who held the sink
   at that place of the log, so of two that claim at the same time one wins, and one that comes back from the dead loses.
 - `Decision(run, batch, tasks)`: these transactions are committed, whatever happens. It counts only if `run` holds the
-  sink at that place.
+  sink at that place, and no later batch is decided yet.
+
+An entry may stand in the log twice, the second time much later: tasks of one run claim at the same time, and what was
+sent again for want of an answer may come after all. Compaction leaves the last record of each key. So keys are such
+that it can only ever take away what has no say: no two copies of a claim share one, because it is the first that
+counts; and decisions share one only if the later was sent when the earlier had come.
 
 Invariants. A decision that counts is never taken back: whoever finds it ends its transactions by committing them.
 Before a run writes anything, it holds the sink; so what it has not found decided, no earlier run can decide any more.
 Two attempts at the same work never share a transactional id, so that none can abort what another one has prepared.
+A log that was compacted, up to any place and at any time, means what the whole of it means.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.spark.errors import SparkError
@@ -41,10 +48,8 @@ class Claim:
     sink: str
     run: str
     replaces: str
-
-    @property
-    def key(self) -> str:
-        return f"claim:{self.sink}:{self.run}"
+    prefix: str | None = None
+    """What the run's transactional ids begin with, for whoever has to find them; logs of old do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +67,20 @@ class Decision:
     run: str
     batch: int
     tasks: tuple[TaskWrote, ...]
+    copy: int = 0
+    """How often decisions of this run were sent again so far: a copy may still be under way, which must not have the
+    key of a later decision, or compaction would leave it in that one's place."""
 
-    @property
-    def key(self) -> str:
-        """Another than the decision before has: where this one comes too late to count, compaction leaves that one."""
-        return f"decision:{self.sink}:{self.run}:{self.batch % 2}"
+    def is_behind(self, other: Decision | None) -> bool:
+        """Whether it says nothing new where the other one counts already: it is a copy that came late."""
+        if other is None or self.batch > other.batch:
+            return False
+        if self.batch < other.batch:
+            return True
+        return self.run == other.run and self.copy <= other.copy
+
+    def is_copy_of(self, other: Decision | None) -> bool:
+        return other is not None and replace(self, copy=other.copy) == other
 
     @property
     def transactions(self) -> list[PreparedTransaction]:
@@ -77,18 +91,34 @@ class Decision:
 
 
 Entry = Claim | Decision
+EntryOrKind = TypeVar("EntryOrKind", Claim, Decision, Entry)
+
+
+def key_of(entry: Entry, unique: str) -> str:
+    """The key of a record. `unique` is another one each time that anything is sent."""
+    if isinstance(entry, Claim):
+        return f"claim:{entry.sink}:{entry.run}:{unique}"
+    # Two in turn: where the last decision comes too late to count, compaction leaves the one before.
+    return f"decision:{entry.sink}:{entry.run}:{entry.copy}:{entry.batch % 2}"
+
+
+def sent_again(entry: EntryOrKind) -> EntryOrKind:
+    """What is sent when no answer came to an entry."""
+    return replace(entry, copy=entry.copy + 1) if isinstance(entry, Decision) else entry
 
 
 def to_json(entry: Entry) -> bytes:
-    """The value of a record; its key is `entry.key`, so that compaction leaves the last ones of each run."""
+    """The value of a record."""
     said: dict[str, object] = {"sink": entry.sink, "run": entry.run}
     if isinstance(entry, Claim):
         said |= {"kind": "claim", "replaces": entry.replaces}
+        if entry.prefix is not None:
+            said["prefix"] = entry.prefix
     else:
         tasks = [
             [t.partition, t.rows, None if t.transaction is None else str(t.transaction)] for t in entry.tasks
         ]
-        said |= {"kind": "decision", "batch": entry.batch, "tasks": tasks}
+        said |= {"kind": "decision", "batch": entry.batch, "tasks": tasks, "copy": entry.copy}
     return json.dumps(said, separators=(",", ":")).encode()
 
 
@@ -96,13 +126,13 @@ def of_json(value: bytes) -> Entry:
     try:
         said = json.loads(value)
         if said["kind"] == "claim":
-            return Claim(said["sink"], said["run"], said["replaces"])
+            return Claim(said["sink"], said["run"], said["replaces"], said.get("prefix"))
         if said["kind"] == "decision":
             tasks = [
                 TaskWrote(partition, rows, None if text is None else PreparedTransaction.parse(text))
                 for partition, rows, text in said["tasks"]
             ]
-            return Decision(said["sink"], said["run"], said["batch"], tuple(tasks))
+            return Decision(said["sink"], said["run"], said["batch"], tuple(tasks), said.get("copy", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise SinkStopped(f"the log of decisions holds {value[:100]!r}, which no sink wrote") from error
     raise SinkStopped(
@@ -120,6 +150,8 @@ class Ledger:
     sink: str
     holder: str = NOBODY
     past_holders: frozenset[str] = frozenset()
+    prefixes: frozenset[str] = frozenset()
+    """What transactional ids of its holders begin with, the present one among them."""
     decision: Decision | None = None
     """The last one that counts."""
     position: int = 0
@@ -133,13 +165,15 @@ class Ledger:
         if entry.sink != self.sink:
             return ledger
         if isinstance(entry, Decision):
-            return replace(ledger, decision=entry) if entry.run == self.holder else ledger
+            counts = entry.run == self.holder and not entry.is_behind(self.decision)
+            return replace(ledger, decision=entry) if counts else ledger
         # Of an older log compaction may have left no more than its last claims.
         is_first = self.holder == NOBODY and self.is_known_from_start
         if entry.replaces != self.holder and not is_first:
             return ledger
         past = self.past_holders | {self.holder, entry.replaces} - {entry.run, NOBODY}
-        return replace(ledger, holder=entry.run, past_holders=past)
+        prefixes = self.prefixes if entry.prefix is None else self.prefixes | {entry.prefix}
+        return replace(ledger, holder=entry.run, past_holders=past, prefixes=prefixes)
 
     def after_all(self, entries: Iterable[tuple[int, Entry]]) -> Ledger:
         ledger = self
@@ -177,11 +211,6 @@ def ids_of(prefix: str, sink: str) -> str:
     return f"{prefix}-{sink}-"
 
 
-def run_of(transactional_id: str, prefix: str, sink: str) -> str:
-    """The run that a transactional id of a sink belongs to."""
-    return transactional_id.removeprefix(ids_of(prefix, sink)).rpartition("-")[0]
-
-
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a task tells the driver."""
@@ -193,18 +222,28 @@ class Done:
     """Whether its run has decided nothing yet, so that earlier runs may have left something behind."""
     past_runs: frozenset[str]
     """Those that held the sink before."""
+    prefixes: frozenset[str]
+    """What transactional ids of these begin with, and of its own."""
+    copy: int
+    """The `copy` of the last decision of its run."""
     decided: Decision | None
     """What was decided for this batch before."""
     wrote: TaskWrote | None
     """None where nothing had to be written."""
 
 
-def may_claim(ledger: Ledger, run: str) -> Claim:
+def may_claim(ledger: Ledger, run: str, prefix: str) -> Claim:
     """The claim of a run that does not hold the sink; raises where it has lost it."""
+    check_not_lost(ledger, run)
+    return Claim(ledger.sink, run, ledger.holder, prefix)
+
+
+def check_not_lost(ledger: Ledger, run: str) -> None:
+    """A run that has held the sink and does not hold it any more is over."""
     if ledger.holder == given_up_by(run):
         raise SinkStopped(
-            f"a batch of query {ledger.sink} failed, and with it this run of the query was given up: what failed is"
-            " written when the query is started again, and not a second time in the same run"
+            f"a batch of query {ledger.sink} failed or was stopped, and with it this run of the query was given up:"
+            " what is not written is written when the query is started again, and not a second time in the same run"
         )
     if run in ledger.past_holders:
         raise Superseded(
@@ -212,7 +251,6 @@ def may_claim(ledger: Ledger, run: str) -> Claim:
             " copied, or is an old driver still alive? Nothing was written twice. Stop one of them; a query of its own"
             " needs a checkpoint of its own"
         )
-    return Claim(ledger.sink, run, ledger.holder)
 
 
 def given_up_by(run: str) -> str:
@@ -228,7 +266,8 @@ def decided_before(ledger: Ledger, place: Place) -> Decision | None:
     if decision.batch > batch:
         raise SinkStopped(
             f"batch {batch} of query {ledger.sink} is to be written, but batch {decision.batch} was written already:"
-            " the checkpoint is older than the output, as one that was restored is. Begin with a new checkpoint"
+            " the checkpoint is older than the output, as one that was restored is. Begin with a new checkpoint, and"
+            " with another name where to_topics was given one"
         )
     if decision.run == place.run:
         raise SinkStopped(
@@ -265,19 +304,20 @@ def decide(done: Sequence[Done], batch: int) -> Decision:
     (before,) = befores
     if before is not None:
         wrote = {task.partition: task for task in before.tasks} | wrote
-    return Decision(first.sink, first.run, batch, tuple(wrote[partition] for partition in sorted(wrote)))
+    tasks = tuple(wrote[partition] for partition in sorted(wrote))
+    return Decision(first.sink, first.run, batch, tasks, max(each.copy for each in done))
 
 
 def left_behind(
-    open_ids: Iterable[str], *, prefix: str, sink: str, runs: Collection[str], decision: Decision | None
+    open_ids: Iterable[str],
+    *,
+    prefixes: Collection[str],
+    sink: str,
+    runs: Collection[str],
+    decision: Decision | None = None,
 ) -> list[str]:
     """Which open transactions nobody will ever end: those of these runs, without what was decided. Others may belong to
     a run that has taken over meanwhile."""
     decided = set() if decision is None else {each.transactional_id for each in decision.transactions}
-    return sorted(
-        each
-        for each in open_ids
-        if each.startswith(ids_of(prefix, sink))
-        and run_of(each, prefix, sink) in runs
-        and each not in decided
-    )
+    begins = {f"{ids_of(prefix, sink)}{run}" for prefix in prefixes for run in runs}
+    return sorted(each for each in open_ids if each.rpartition("-")[0] in begins and each not in decided)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import time
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records.kernel import build_batch, iterate_records, read_headers
 from penstock.spark.sink import DECISIONS_TOPIC
-from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, of_json, to_json
+from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, key_of, of_json, sent_again, to_json
 
 TOPIC = DECISIONS_TOPIC
 PARTITION = TopicPartition(TOPIC, 0)
@@ -50,16 +51,12 @@ class DecisionsAdmin(AdminCalls):
 
     async def append(self, entry: Entry) -> int:
         call = self._begin(f"write to {TOPIC}", PATIENCE_S)
-        record = (int(time.time() * 1000), entry.key.encode(), to_json(entry), ())
-        data = PartitionProduceData(index=PARTITION.partition, records=build_batch([record]))
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=ALL_REPLICAS,
-            timeout_ms=call.request_ms(),
-            topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
-        )
+        sending = entry
 
         async def attempt() -> int:
+            nonlocal sending
+            request = _appending(sending, call.request_ms())
+            sending = sent_again(sending)  # next time: this one may be lost, or come late
             response = await self._ask_leader(call, request, ApiKey.PRODUCE)
             told = response.responses[0].partition_responses[0]
             _check(told.error_code)
@@ -123,6 +120,18 @@ class DecisionsAdmin(AdminCalls):
             await self.create_topic(  # type: ignore[attr-defined]  # of TopicsAdmin, which stands beside this
                 TOPIC, partitions=1, replication_factor=replicas, config=CONFIG, timeout=call.left_s()
             )
+
+
+def _appending(entry: Entry, timeout_ms: int) -> ProduceRequest:
+    key = key_of(entry, uuid.uuid4().hex[:12])
+    record = (int(time.time() * 1000), key.encode(), to_json(entry), ())
+    data = PartitionProduceData(index=PARTITION.partition, records=build_batch([record]))
+    return ProduceRequest(
+        transactional_id=None,
+        acks=ALL_REPLICAS,
+        timeout_ms=timeout_ms,
+        topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+    )
 
 
 def _check(code: ErrorCode) -> None:

@@ -1,8 +1,10 @@
-"""The steps of a task, of a commit and of an abort. All that they ask of the cluster goes through `Port`.
+"""The steps of a task, of a commit, of an abort and of a run's end. What they ask of the cluster goes through `Port`.
 
-    a task:   read the log, claim the sink if its run does not hold it, write a transaction, leave it open
+    a task:   read the log, claim the sink if its run does not hold it, write a transaction, read on to see that its run
+              still holds the sink, leave the transaction open
     commit:   write the decision, read on to see that it counts, commit all transactions
     abort:    give the sink up, read on to see whether the batch was decided after all, abort what was not
+    retire:   the same for a run that has ended without a word: commit what it has decided, abort what it has not
 
 A crash between any two steps leaves one of two things: no decision that counts, and then nothing of the batch is ever
 seen; or one, and then whoever runs the query next commits exactly that. The simulation in `tests/unit/spark/sink`
@@ -12,8 +14,8 @@ crashes everywhere, delays and repeats requests, and lets old runs go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.client.producer.prepared import PreparedTransaction
@@ -27,11 +29,11 @@ from penstock.spark.sink.decision import (
     SinkStopped,
     Superseded,
     TaskWrote,
+    check_not_lost,
     check_repeated,
     decide,
     decided_before,
     given_up_by,
-    ids_of,
     left_behind,
     may_claim,
 )
@@ -43,7 +45,8 @@ class Port(Protocol):
     """What the protocol needs of a cluster."""
 
     async def append(self, entry: Entry) -> int:
-        """To the log of decisions; its offset, when it will not be lost. May stand there twice."""
+        """To the log of decisions; its offset, when it will not be lost. Copies of it may stand there too, or come
+        later: see `sent_again`."""
 
     async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
         """What the ledger is with all that the log holds by now, and with the entry at `through` in any case."""
@@ -51,8 +54,8 @@ class Port(Protocol):
     async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
         """End prepared transactions; of each, whether it has ended so, now or before."""
 
-    async def open_ids(self, prefix: str) -> list[str]:
-        """Transactional ids with that prefix whose transactions are open."""
+    async def open_ids(self, sink: str, prefixes: Collection[str]) -> list[str]:
+        """Transactional ids of a sink whose transactions are open, where ids begin with one of the prefixes."""
 
     async def fence(self, transactional_id: str) -> None:
         """Abort what is open under an id, and have whoever opened it refused from now on."""
@@ -76,20 +79,23 @@ class Assignment:
             if self.before is not None:
                 check_repeated(self.before, rows)
             wrote = TaskWrote(self.place.partition, rows, transaction)
-        own = self.ledger.decision
+        last = self.ledger.decision
+        own = last if last is not None and last.run == self.place.run else None
         return Done(
             place=self.place,
             position=self.ledger.position,
-            is_first_batch=own is None or own.run != self.place.run,
+            is_first_batch=own is None,
             past_runs=self.ledger.past_holders,
+            prefixes=self.ledger.prefixes,
+            copy=0 if own is None else own.copy,
             decided=self.decided,
             wrote=wrote,
         )
 
 
-async def assign(port: Port, ledger: Ledger, place: Place) -> Assignment:
+async def assign(port: Port, ledger: Ledger, place: Place, *, prefix: str) -> Assignment:
     """What a task has to do. `ledger` is what its process knew from an earlier look."""
-    ledger = await _hold(port, ledger, place.run)
+    ledger = await _hold(port, ledger, place.run, prefix)
     decided = decided_before(ledger, place)
     if decided is None:
         return Assignment(place, ledger, None, is_written=False, before=None)
@@ -99,13 +105,27 @@ async def assign(port: Port, ledger: Ledger, place: Place) -> Assignment:
     return Assignment(place, ledger, decided, is_written, None if is_written else task)
 
 
-async def _hold(port: Port, ledger: Ledger, run: str) -> Ledger:
+async def _hold(port: Port, ledger: Ledger, run: str, prefix: str) -> Ledger:
     """Hold the sink for the run. When this returns, no other run can decide what is not decided in the ledger."""
     ledger = await port.read(ledger)
     while ledger.holder != run:
-        offset = await port.append(may_claim(ledger, run))
+        offset = await port.append(may_claim(ledger, run, prefix))
         ledger = await port.read(ledger, through=offset)
     return ledger
+
+
+async def hand_over(
+    port: Port, assignment: Assignment, transaction: PreparedTransaction | None, rows: int
+) -> Done:
+    """What to tell the driver, when as much was written into a transaction that is open. Where the run was given up
+    meanwhile, somebody may have looked for what it has open already and not found this, so the task ends it itself."""
+    if transaction is not None:
+        ledger = await port.read(assignment.ledger)
+        if ledger.holder != assignment.place.run:
+            await port.complete([transaction], commit=False)
+            check_not_lost(ledger, assignment.place.run)
+        assignment = replace(assignment, ledger=ledger)
+    return assignment.done(transaction, rows)
 
 
 async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -> Decision:
@@ -114,7 +134,7 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
     start = max(each.position for each in done)
     offset = await port.append(decision)
     ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start), through=offset)
-    if ledger.decision != decision:
+    if not decision.is_copy_of(ledger.decision):
         raise Superseded(
             f"another run of query {decision.sink} has taken over ({ledger.holder}): batch {batch} is for it to commit"
         )
@@ -132,7 +152,8 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
     is_repeated = any(each.place.attempt for each in done)
     if is_repeated or any(each.is_first_batch for each in done) or batch % TIDY_EVERY_BATCHES == 0:
         runs = frozenset().union(*(each.past_runs for each in done)) | {decision.run}
-        await _tidy(port, decision.sink, runs, decision, prefix=prefix)
+        prefixes = frozenset({prefix}).union(*(each.prefixes for each in done))
+        await _tidy(port, decision.sink, runs, prefixes, decision)
     return decision
 
 
@@ -147,21 +168,47 @@ async def abort(
     elif place is not None:
         ledger = await port.read(Ledger(place.sink))
     else:
-        return  # nobody knows anything; the next run finds what is open
+        return  # nobody knows anything; the driver retires the run, or the next one finds what is open
     if ledger.holder == place.run:
-        offset = await port.append(Claim(place.sink, given_up_by(place.run), replaces=place.run))
-        ledger = await port.read(ledger, through=offset)
+        ledger = await _give_up(port, ledger, prefix)
         if ledger.decision is not None and ledger.decision.batch >= batch:
             return  # by this run after all, or by one that took over and looks after what was left
     wrote = [each.wrote.transaction for each in done if each.wrote is not None]
     await port.complete([each for each in wrote if each is not None], commit=False)
-    await _tidy(port, place.sink, frozenset({place.run}), None, prefix=prefix)
+    await _tidy(port, place.sink, {place.run}, {prefix})
+
+
+async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
+    """End what a run has left open that is over: commit what it has decided, abort all else. Harmless where it is not
+    over or another one has taken over; may be repeated. A task that has not yet claimed the sink may do so afterwards:
+    where such may live, come again."""
+    ledger = await port.read(Ledger(sink))
+    if ledger.holder == run:
+        ledger = await _give_up(port, ledger, prefix)
+    # From here on nothing is decided in its name, and no task of it begins; one that writes already ends what it opens.
+    open_ids = left_behind(await port.open_ids(sink, {prefix}), prefixes={prefix}, sink=sink, runs={run})
+    decided = [] if ledger.decision is None else ledger.decision.transactions
+    if ending := [each for each in decided if each.transactional_id in open_ids]:
+        # Under the same id another one may be open by now, of the next batch, so look again.
+        await port.complete(ending, commit=True)
+    if open_ids:
+        await _tidy(port, sink, {run}, {prefix})
+
+
+async def _give_up(port: Port, ledger: Ledger, prefix: str) -> Ledger:
+    """By a claim in nobody's name, so that a decision of the holder which is still on its way comes too late."""
+    claim = Claim(ledger.sink, given_up_by(ledger.holder), replaces=ledger.holder, prefix=prefix)
+    return await port.read(ledger, through=await port.append(claim))
 
 
 async def _tidy(
-    port: Port, sink: str, runs: frozenset[str], decision: Decision | None, *, prefix: str
+    port: Port,
+    sink: str,
+    runs: Collection[str],
+    prefixes: Collection[str],
+    decision: Decision | None = None,
 ) -> None:
     """Abort what killed tasks have left open, which would hide all later records from readers of committed ones."""
-    open_ids = await port.open_ids(ids_of(prefix, sink))
-    orphans = left_behind(open_ids, prefix=prefix, sink=sink, runs=runs, decision=decision)
+    open_ids = await port.open_ids(sink, prefixes)
+    orphans = left_behind(open_ids, prefixes=prefixes, sink=sink, runs=runs, decision=decision)
     await asyncio.gather(*(port.fence(each) for each in orphans))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.client import errors
@@ -23,7 +23,7 @@ from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.client.settings import AdminSettings, ProducerSettings
 from penstock.spark.clients import POOL, known
-from penstock.spark.sink.decision import Ledger, Place
+from penstock.spark.sink.decision import Ledger, Place, ids_of
 from penstock.spark.sink.decisions import PATIENCE_S, DecisionsAdmin
 from penstock.spark.sink.protocol import Assignment, assign
 
@@ -54,9 +54,10 @@ class SinkAdmin(DecisionsAdmin, Admin):
             return False
         return True
 
-    async def open_ids(self, prefix: str) -> list[str]:
+    async def open_ids(self, sink: str, prefixes: Collection[str]) -> list[str]:
         listed = await self.list_transactions(states=[TransactionState.ONGOING], timeout=PATIENCE_S)
-        return [each.transactional_id for each in listed if each.transactional_id.startswith(prefix)]
+        begins = tuple(ids_of(prefix, sink) for prefix in prefixes)
+        return [each.transactional_id for each in listed if each.transactional_id.startswith(begins)]
 
     async def fence(self, transactional_id: str) -> None:
         await self.fence_producer(transactional_id, timeout=PATIENCE_S)
@@ -84,7 +85,7 @@ class SinkConnection:
     def __init__(self, settings: Settings) -> None:
         self._settings = dict(settings)
         self._background = Background("penstock-sink")
-        self._admin = SinkAdmin.of(_admin_settings(settings))
+        self._admin = SinkAdmin.of(admin_settings(settings))
         self._ledgers: dict[str, Ledger] = {}
         self._has_two_phases = True
         """Until the broker says otherwise."""
@@ -93,9 +94,9 @@ class SinkConnection:
     def run(self, work: Callable[[SinkAdmin], Coroutine[Any, Any, T]]) -> T:
         return self._background.call(work(self._admin))
 
-    def assign(self, place: Place) -> Assignment:
+    def assign(self, place: Place, *, prefix: str) -> Assignment:
         ledger = self._ledgers.get(place.sink, Ledger(place.sink))
-        assignment = self.run(lambda admin: assign(admin, ledger, place))
+        assignment = self.run(lambda admin: assign(admin, ledger, place, prefix=prefix))
         self._ledgers[place.sink] = assignment.ledger
         return assignment
 
@@ -139,5 +140,5 @@ def connection_of(settings: Settings) -> contextlib.AbstractContextManager[SinkC
     return POOL.lend("sink", settings, lambda: SinkConnection(settings))
 
 
-def _admin_settings(settings: Settings) -> AdminSettings:
+def admin_settings(settings: Settings) -> AdminSettings:
     return AdminSettings.of(None, known(settings, AdminSettings), {})

@@ -29,7 +29,7 @@ from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
 from penstock.spark.sink import each_batch, protocol
-from penstock.spark.sink.decision import Done, Place, ids_of
+from penstock.spark.sink.decision import Done, Place
 from penstock.spark.sink.each_batch import EXACTLY_ONCE, QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of
@@ -225,7 +225,7 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
 
     async def _tidy(self, admin: SinkAdmin) -> None:
         """What attempts that were killed have left open."""
-        for each in await admin.open_ids(ids_of(self._rows.prefix, self._job)):
+        for each in await admin.open_ids(self._job, {self._rows.prefix}):
             await admin.fence(each)
 
 
@@ -282,13 +282,13 @@ def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Plac
     """A task's part of a micro-batch, unless it was decided before."""
     _spare_collector()
     with connection_of(rows.settings) as connection:
-        assignment = connection.assign(place)
+        assignment = connection.assign(place, prefix=rows.prefix)
         if assignment.is_written:
             return assignment.done(None, sum(batch.num_rows for batch in rows.taken(iterator)))
         transaction, count = rows.write_transaction(
             iterator, place.transactional_id(rows.prefix), connection, is_two_phase=True
         )
-        return assignment.done(transaction, count)
+        return connection.run(lambda admin: protocol.hand_over(admin, assignment, transaction, count))
 
 
 def _context() -> TaskContext:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
@@ -19,9 +21,11 @@ from penstock.spark.sink.decision import (
     decide,
     decided_before,
     given_up_by,
+    key_of,
     left_behind,
     may_claim,
     of_json,
+    sent_again,
     to_json,
 )
 
@@ -36,14 +40,24 @@ def wrote(partition: int, rows: int = 3, run: str = "a") -> TaskWrote:
 
 
 def done(partition: int, *, decided: Decision | None = None, task: TaskWrote | None = None) -> Done:
-    return Done(Place("q", "b", 4, partition), 10, True, frozenset({"a"}), decided, task)
+    return Done(
+        place=Place("q", "b", 4, partition),
+        position=10,
+        is_first_batch=True,
+        past_runs=frozenset({"a"}),
+        prefixes=frozenset({"penstock"}),
+        copy=0,
+        decided=decided,
+        wrote=task,
+    )
 
 
 @pytest.mark.parametrize(
     "entry",
     [
         Claim("q", "b", "a"),
-        Decision("q", "a", 4, ()),
+        Claim("q", "b", "a", "penstock"),
+        Decision("q", "a", 4, (), copy=2),
         Decision("q", "a", 4, (wrote(0), TaskWrote(1, 0, None))),
     ],
 )
@@ -65,16 +79,16 @@ def test_a_claim_of_one_that_was_replaced_does_not_count() -> None:
 
     assert ledger.holder == "b"
     with pytest.raises(Superseded, match="checkpoint"):
-        may_claim(ledger, "a")
-    assert may_claim(ledger, "c") == Claim("q", "c", "b")
+        may_claim(ledger, "a", "penstock")
+    assert may_claim(ledger, "c", "ours") == Claim("q", "c", "b", "ours")
 
 
 def test_a_run_that_tries_a_failed_batch_again_is_told_to_start_anew() -> None:
     ledger = Ledger("q", "a").after(0, Claim("q", given_up_by("a"), "a"))
 
     with pytest.raises(SinkStopped, match="when the query is started again"):
-        may_claim(ledger, "a")
-    assert may_claim(ledger, "b") == Claim("q", "b", given_up_by("a"))
+        may_claim(ledger, "a", "penstock")
+    assert may_claim(ledger, "b", "penstock") == Claim("q", "b", given_up_by("a"), "penstock")
 
 
 def test_a_decision_counts_only_from_who_holds_the_sink() -> None:
@@ -87,12 +101,56 @@ def test_a_decision_counts_only_from_who_holds_the_sink() -> None:
 
 def test_a_decision_that_came_too_late_hides_none_that_counts_from_a_compacted_log() -> None:
     late = Decision("q", "a", 5, (wrote(1),))
-    log = (Claim("q", "a", ""), Decision("q", "a", 4, (wrote(0),)), Claim("q", "b", "a"), late)
-    compacted = sorted({entry.key: (offset, entry) for offset, entry in enumerate(log)}.values())
+    log: tuple[Entry, ...] = (
+        Claim("q", "a", ""),
+        Decision("q", "a", 4, (wrote(0),)),
+        Claim("q", "b", "a"),
+        late,
+    )
+    compacted = {key_of(entry, str(offset)): (offset, entry) for offset, entry in enumerate(log)}
 
-    ledger = Ledger("q").after_all(compacted)
+    ledger = Ledger("q").after_all(sorted(compacted.values(), key=lambda each: each[0]))
 
     assert ledger.decision == ledger_of(*log).decision == Decision("q", "a", 4, (wrote(0),))
+
+
+def test_a_decision_that_comes_a_second_time_after_the_next_does_not_count_again() -> None:
+    """It did: a restart then found the next batch undecided, and wrote it a second time."""
+    first, second = Decision("q", "a", 4, (wrote(0),)), Decision("q", "a", 5, (wrote(1),))
+
+    assert ledger_of(Claim("q", "a", ""), first, second, first).decision == second
+    again = sent_again(first)
+    assert ledger_of(Claim("q", "a", ""), again, first).decision == again
+    assert ledger_of(
+        Claim("q", "a", ""), again, Claim("q", "b", "a"), replace(first, run="b")
+    ).decision == replace(first, run="b")
+
+
+def test_a_decision_that_was_sent_again_is_known_as_the_same() -> None:
+    decision = Decision("q", "a", 4, (wrote(0),))
+
+    assert sent_again(decision).is_copy_of(decision)
+    assert decision.is_copy_of(sent_again(sent_again(decision)))
+    assert not decision.is_copy_of(None)
+    assert not decision.is_copy_of(replace(decision, batch=5))
+
+
+def test_later_decisions_do_not_have_the_key_of_one_that_may_still_be_under_way() -> None:
+    lost = Decision("q", "a", 4, (wrote(0),))
+    later = decide([replace(done(0), copy=sent_again(lost).copy)], 4)
+
+    assert key_of(replace(later, run="a", batch=6), "x") != key_of(lost, "x")
+
+
+def test_the_ledger_knows_what_ids_of_all_runs_begin_with() -> None:
+    ledger = ledger_of(
+        Claim("q", "a", "", "old"),
+        Claim("q", "b", "", "lost"),
+        Claim("q", "c", "a", "new"),
+        Claim("q", "d", "c"),
+    )
+
+    assert ledger.prefixes == {"old", "new"}
 
 
 def test_a_log_that_was_compacted_tells_the_last_holder() -> None:
@@ -164,11 +222,14 @@ def test_left_behind_is_what_own_and_earlier_runs_have_open_and_did_not_decide()
         "penstock-q-b-0",
         "penstock-q-b-1.0.1",
         "penstock-q-a-5",
+        "ours-q-a-5",
+        "theirs-q-a-5",
         "penstock-q-c-0",
         "penstock-qq-a-0",
+        "penstock-q-x-a-0",
         "x",
     ]
 
-    found = left_behind(open_ids, prefix="penstock", sink="q", runs={"a", "b"}, decision=decision)
+    found = left_behind(open_ids, prefixes={"penstock", "ours"}, sink="q", runs={"a", "b"}, decision=decision)
 
-    assert found == ["penstock-q-a-5", "penstock-q-b-1.0.1"]
+    assert found == ["ours-q-a-5", "penstock-q-a-5", "penstock-q-b-1.0.1"]

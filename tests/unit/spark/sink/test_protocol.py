@@ -2,7 +2,9 @@
 
 A seed decides everything. Drivers and tasks are coroutines; whatever they ask of the cluster waits in a list, from
 which the seed picks what happens next. A driver that dies leaves requests under way and tasks running; one
-that was given up may go on beside its successor. At the end every row of the input must have been committed once.
+that was given up may go on beside its successor. Runs are retired when they are over, or before, or not at all. What
+was sent to the log again may come to it a second time, much later, and the log is compacted at any time up to any
+place. At the end every row of the input must have been committed once.
 """
 
 from __future__ import annotations
@@ -12,19 +14,35 @@ import contextlib
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from penstock.client.producer.prepared import PreparedTransaction
-from penstock.spark.sink.decision import Done, Entry, Ledger, Place, SinkStopped, of_json, to_json
-from penstock.spark.sink.protocol import Assignment, abort, assign, commit
+from penstock.spark.sink.decision import (
+    Done,
+    Entry,
+    Ledger,
+    Place,
+    SinkStopped,
+    ids_of,
+    key_of,
+    left_behind,
+    of_json,
+    sent_again,
+    to_json,
+)
+from penstock.spark.sink.protocol import Assignment, abort, assign, commit, hand_over, retire
 
 SINK = "query"
-PREFIX = "penstock"
 ROWS_MAX = 12
+
+
+def prefix_of(run: str) -> str:
+    """A user changes the prefix between runs."""
+    return "ours" if run.endswith(("1", "4", "7")) else "penstock"
 
 
 class Died(Exception):
@@ -54,7 +72,9 @@ class World:
         self.times_out = times_out
         self.gives_same_tasks = times_out
         """A query whose transactions may time out has to give the same rows in the same tasks again."""
-        self.log: list[bytes] = []
+        self.log: list[tuple[int, str, bytes]] = []
+        """Offset, key and value."""
+        self.appended = 0
         self.transactions: dict[str, Transaction] = {}
         self.outcomes: dict[tuple[str, int], bool] = {}
         self.committed: Counter[int] = Counter()
@@ -62,6 +82,10 @@ class World:
         self.offsets: dict[int, tuple[int, int, int]] = {}
         self.commits: set[int] = set()
         self.row_count = 0
+
+    def rows_of(self, batch: int) -> range:
+        start, end, _ = self.offsets[batch]
+        return range(start, end)
 
     def ask(self, operation: Callable[[], Any]) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -101,23 +125,44 @@ class World:
         transaction.epoch += 1
 
     def time_out(self) -> None:
-        open_ids = sorted(name for name, each in self.transactions.items() if each.rows is not None)
-        if self.times_out and open_ids:
-            self.end(self.rng.choice(open_ids), is_commit=False)
+        if self.times_out and self.open:
+            self.end(self.rng.choice(sorted(self.open)), is_commit=False)
 
     # -- what the protocol asks
 
     async def append(self, entry: Entry) -> int:
-        def append() -> int:
-            self.log.append(to_json(entry))
-            return len(self.log) - 1
+        if not self.is_calm and self.rng.random() < 0.05:  # no answer comes, so it is sent again
+            lost: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            lost.cancel()
+            self.pending.append((functools.partial(self._append, entry), lost))
+            entry = sent_again(entry)
+        return int(await self.ask(lambda: self._append(entry)))
 
-        return int(await self.ask(append))
+    def _append(self, entry: Entry) -> int:
+        offset = self.appended
+        self.appended += 1
+        self.log.append((offset, key_of(entry, str(offset)), to_json(entry)))
+        return offset
+
+    def compact(self) -> None:
+        """Up to some place, of each key the last record stays."""
+        end = self.rng.randint(0, len(self.log))
+        last = {key: offset for offset, key, _ in self.log[:end]}
+        self.log = [record for record in self.log[:end] if last[record[1]] == record[0]] + self.log[end:]
 
     async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
-        found = await self.ask(lambda: list(enumerate(self.log))[ledger.position :])
-        assert not found or through <= found[-1][0]
-        return ledger.after_all((offset, of_json(value)) for offset, value in found)
+        """In two answers, between which anything may happen."""
+        end: int = await self.ask(lambda: self.appended)
+        assert through < end
+        middle = self.rng.randint(ledger.position, end)
+        for until in (middle, end):
+            found = await self.ask(functools.partial(self._fetch, ledger.position, until))
+            ledger = ledger.after_all((offset, of_json(value)) for offset, _, value in found)
+            ledger = replace(ledger, position=until)
+        return ledger
+
+    def _fetch(self, start: int, end: int) -> list[tuple[int, str, bytes]]:
+        return [record for record in self.log if start <= record[0] < end]
 
     async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
         asked = [self.ask(functools.partial(self._complete, each, commit)) for each in transactions]
@@ -129,15 +174,17 @@ class World:
             self.end(prepared.transactional_id, is_commit=is_commit)
         return self.outcomes[prepared.transactional_id, prepared.producer_epoch] is is_commit
 
-    async def open_ids(self, prefix: str) -> list[str]:
-        found: list[str] = await self.ask(
-            lambda: [
-                name
-                for name, each in self.transactions.items()
-                if name.startswith(prefix) and each.rows is not None
-            ]
-        )
+    async def open_ids(self, sink: str, prefixes: Collection[str]) -> list[str]:
+        begins = tuple(ids_of(prefix, sink) for prefix in prefixes)
+        found: list[str] = await self.ask(lambda: [name for name in self.open if name.startswith(begins)])
         return found
+
+    @property
+    def open(self) -> list[str]:
+        return [name for name, each in self.transactions.items() if each.rows is not None]
+
+    def left_by(self, run: str) -> list[str]:
+        return left_behind(self.open, prefixes={prefix_of(run)}, sink=SINK, runs={run})
 
     async def fence(self, transactional_id: str) -> None:
         await self.initialize(transactional_id)
@@ -176,6 +223,15 @@ class Driver:
     """How often an attempt gets a rival, whose transaction may stay open until the next tidying."""
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     ledger: Ledger = field(default_factory=lambda: Ledger(SINK))
+    main: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        self.main = self._spawn(self.live())
+        return self.main
+
+    @property
+    def prefix(self) -> str:
+        return prefix_of(self.run)
 
     async def live(self) -> None:
         for _ in range(self.batches):
@@ -183,12 +239,12 @@ class Driver:
             try:
                 done = await self._write(batch, start, end, task_count)
             except SinkStopped:
-                await abort(self.world, [], batch, prefix=PREFIX, place=Place(SINK, self.run, batch, 0))
+                await abort(self.world, [], batch, prefix=self.prefix, place=Place(SINK, self.run, batch, 0))
                 raise
             try:
-                await commit(self.world, done, batch, prefix=PREFIX)
+                await commit(self.world, done, batch, prefix=self.prefix)
             except (SinkStopped, Unreachable):
-                await abort(self.world, done, batch, prefix=PREFIX)
+                await abort(self.world, done, batch, prefix=self.prefix)
                 raise
             if batch in self.world.commits:
                 raise Conflict
@@ -234,18 +290,29 @@ class Driver:
     async def _attempt(self, place: Place, rows: list[int]) -> Done:
         self._may_die()
         ledger = self.ledger if self.world.rng.random() < 0.7 else Ledger(SINK)
-        assignment: Assignment = await assign(self.world, ledger, place)
+        assignment: Assignment = await assign(self.world, ledger, place, prefix=self.prefix)
         self.ledger = assignment.ledger
         self._may_die()
         if assignment.is_written or not rows:
             return assignment.done(None, 0 if not assignment.is_written else len(rows))
-        transactional_id = place.transactional_id(PREFIX)
+        transactional_id = place.transactional_id(self.prefix)
         epoch = await self.world.initialize(transactional_id)
         for cut in (slice(0, len(rows) // 2), slice(len(rows) // 2, None)):
             self._may_die()
             await self.world.produce(transactional_id, epoch, rows[cut])
         self._may_die()
-        return assignment.done(PreparedTransaction(transactional_id, 1, epoch), len(rows))
+        prepared = PreparedTransaction(transactional_id, 1, epoch)
+        return await hand_over(self.world, assignment, prepared, len(rows))
+
+    async def retire(self) -> None:
+        await retire(self.world, SINK, self.run, prefix=self.prefix)
+
+    def lose(self, share: float) -> None:
+        """The driver dies, and of its tasks about as many."""
+        rng = self.world.rng
+        for task in sorted(self.tasks, key=lambda each: each.get_name()):
+            if task is self.main or rng.random() < share:
+                task.cancel()
 
     def _may_die(self) -> None:
         if self.world.rng.random() < self.task_failures:
@@ -258,44 +325,54 @@ class Driver:
         return task
 
 
-async def simulate(seed: int, *, times_out: bool) -> World:
-    rng = random.Random(seed)
-    world = World(rng, times_out=times_out)
-    drivers: list[Driver] = []
+@dataclass
+class Turns:
+    """Lets time pass."""
 
-    async def turns(count: int) -> None:
+    world: World
+    seed: int
+
+    async def pass_by(self, count: int) -> None:
+        world = self.world
         for _ in range(count):
             for _ in range(8):  # whoever can go on does, until all wait for the cluster
                 await asyncio.sleep(0)
             if world.pending:
                 world.happen()
-            if rng.random() < 0.01:
+            if world.rng.random() < 0.01:
                 world.time_out()
+            if world.rng.random() < 0.05:
+                world.compact()
 
-    async def finish(task: asyncio.Future[Any]) -> BaseException | None:
+    async def finish(self, task: asyncio.Future[Any]) -> BaseException | None:
         for _ in range(20_000):
             if task.done():
                 return asyncio.CancelledError() if task.cancelled() else task.exception()
-            await turns(1)
-        raise AssertionError(f"seed {seed}: it goes on and on")
+            await self.pass_by(1)
+        raise AssertionError(f"seed {self.seed}: it goes on and on")
 
-    living: list[asyncio.Task[None]] = []
+
+async def simulate(seed: int, *, times_out: bool) -> World:
+    rng = random.Random(seed)
+    world = World(rng, times_out=times_out)
+    turns = Turns(world, seed)
+    drivers: list[Driver] = []
     for number in range(rng.randint(1, 6)):
         driver = Driver(world, f"run{number}", batches=rng.randint(1, 5))
         drivers.append(driver)
-        living.append(driver._spawn(driver.live()))
-        await turns(rng.randrange(120))
+        living = driver.start()
+        await turns.pass_by(rng.randrange(120))
         fate = rng.random()
         if fate < 0.5:  # the driver dies; of its tasks some live on
-            living[-1].cancel()
-            for task in sorted(driver.tasks - {living[-1]}, key=lambda each: each.get_name()):
-                if rng.random() < 0.7:
-                    task.cancel()
+            driver.lose(0.7)
         elif fate < 0.7:
-            await finish(living[-1])
+            await turns.finish(living)
         # else it goes on beside the next one
+        if rng.random() < 0.5:  # of whichever is over, or thought to be
+            over = rng.choice(drivers)
+            over._spawn(over.retire())
     # The last run finds peace after a while: whoever else lives dies, and no transaction times out any more.
-    await turns(rng.randrange(100))
+    await turns.pass_by(rng.randrange(100))
     for driver in drivers:
         for task in sorted(driver.tasks, key=lambda each: each.get_name()):
             task.cancel()
@@ -303,7 +380,7 @@ async def simulate(seed: int, *, times_out: bool) -> World:
     number = len(drivers)
     while True:
         last = Driver(world, f"run{number}", batches=2, task_failures=0.0)
-        error = await finish(asyncio.ensure_future(last.live()))
+        error = await turns.finish(last.start())
         if error is None:
             break
         assert isinstance(error, SinkStopped), f"seed {seed}: {error!r}"
@@ -312,7 +389,7 @@ async def simulate(seed: int, *, times_out: bool) -> World:
     while world.pending:
         world.happen()
     final = Driver(world, "final", batches=1, task_failures=0.0, speculation=0.0)
-    assert await finish(asyncio.ensure_future(final.live())) is None
+    assert await turns.finish(final.start()) is None
     return world
 
 
@@ -320,8 +397,7 @@ def check(world: World, seed: int) -> None:
     wrong = {row: world.committed[row] for row in range(world.row_count) if world.committed[row] != 1}
     assert not wrong, f"seed {seed}: rows and how often they were committed: {wrong}"
     assert set(world.committed) <= set(range(world.row_count))
-    still_open = [name for name, each in world.transactions.items() if each.rows is not None]
-    assert not still_open, f"seed {seed}: left open: {still_open}"
+    assert not world.open, f"seed {seed}: left open: {world.open}"
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -329,3 +405,44 @@ def check(world: World, seed: int) -> None:
 def test_rows_are_committed_once_whatever_crashes(block: int, times_out: bool) -> None:
     for seed in range(block * 50, block * 50 + 50):
         check(asyncio.run(simulate(seed, times_out=times_out)), seed)
+
+
+async def stop(seed: int) -> None:
+    """A query is stopped somewhere in its batches, while some of its tasks go on, and is then retired, twice: at once,
+    and when none of its tasks can live any more. It is started again only after that."""
+    rng = random.Random(seed)
+    world = World(rng, times_out=False)
+    turns = Turns(world, seed)
+    driver = Driver(world, "run0", batches=5)
+    driver.start()
+    await turns.pass_by(rng.randrange(150))
+    driver.lose(0.5)
+    driver.task_failures, world.is_calm = 0.0, True  # what is killed from here on is no task that is writing
+    has_held = any(of_json(value).run == "run0" for _, _, value in world.log)
+
+    assert await turns.finish(asyncio.ensure_future(driver.retire())) is None
+    alive = [task for task in driver.tasks if not task.done()]
+    for task in sorted(alive, key=lambda each: each.get_name()):
+        await turns.finish(task)
+    while world.pending:
+        world.happen()
+    if has_held:  # else a task may have claimed the sink afterwards
+        assert not world.left_by("run0"), f"seed {seed}: left open by tasks that went on"
+    assert await turns.finish(asyncio.ensure_future(driver.retire())) is None
+
+    assert not world.open, f"seed {seed}: left open: {world.open}"
+    ledger = Ledger(SINK).after_all((offset, of_json(value)) for offset, _, value in world.log)
+    last = -1 if ledger.decision is None else ledger.decision.batch
+    decided = {row for batch in range(last + 1) for row in world.rows_of(batch)}
+    assert set(world.committed) == decided, f"seed {seed}: what is decided is committed, and nothing else"
+    assert (
+        await turns.finish(Driver(world, "run1", batches=2, task_failures=0.0, speculation=0.0).start())
+        is None
+    )
+    check(world, seed)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_a_run_that_was_stopped_leaves_nothing_open(block: int) -> None:
+    for seed in range(block * 100, block * 100 + 100):
+        asyncio.run(stop(seed))
