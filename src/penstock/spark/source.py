@@ -28,10 +28,8 @@ from penstock.spark.transforms import OPTION, unpack
 if TYPE_CHECKING:
     from penstock.spark.decoding import Decoder
 
-PLANS_WITH_FILTERS = (
-    "data_source_pushdown_filters"  # the module of Spark that asks for a reader and tells it filters
-)
-
+# The module of Spark that asks for a reader and tells it filters.
+PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 # What asks for decoding. Its modules are loaded only then: most queries read bytes, and a task should start at once.
 DECODING = ("keyFormat", "valueFormat", "keySchema", "valueSchema", "poison", "deadLetterTopic")
@@ -119,11 +117,8 @@ def fields_of(names: Iterable[str], decoders: Decoders) -> StructType:
 
 
 def _is_told_filters() -> bool:
-    """Whether Spark calls from the module that tells filters. It does where its setting
-    `spark.sql.python.filterPushdown.enabled` is on; where it is off, a reader that takes filters is refused."""
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if PLANS_WITH_FILTERS in frame.f_code.co_filename:
-            return True
-    return False
+    """Whether Spark is going to tell filters. It does where its setting `spark.sql.python.filterPushdown.enabled` is
+    on, and refuses a reader that takes filters where it is off; the setting itself reaches no source. But Spark plans
+    with filters in processes that are for that alone and have loaded the module for it, which others never do."""
+    started = getattr(sys.modules["__main__"], "__spec__", None)  # where Spark does not fork its workers
+    return PLANS_WITH_FILTERS in sys.modules or (started is not None and started.name == PLANS_WITH_FILTERS)
