@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +13,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from harness.registry import RegistryInMemory
+from penstock.client.errors import BadConfiguration
 from penstock.client.serializers import AvroSerializer, JsonSchemaSerializer
 from penstock.spark.decoding import decoder_of
 from penstock.spark.errors import BadOption
@@ -109,3 +113,41 @@ def test_several_topics_have_no_subject_of_their_own(registry: RegistryInMemory)
 
     AvroSerializer(registry.url, AVRO).for_topic("orders", is_key=False)({"id": 7})
     assert type_of(**said, valueSubject="orders-value") == "struct<id:bigint>"
+
+
+class TestLibraries:
+    """Of formats: they come with penstock[spark], but an environment may be put together by hand."""
+
+    @pytest.mark.parametrize(
+        ("format", "schema", "module", "library"),
+        [
+            ("avro", '{"type": "enum", "name": "Lone", "symbols": ["A"]}', "fastavro", "fastavro"),
+            ("protobuf", "CgVoZWxsbw==", "google.protobuf.descriptor_pb2", "protobuf"),
+            ("json", "lone INT", "msgspec", "msgspec"),
+        ],
+    )
+    def test_one_that_is_missing_is_named_with_what_installs_it(
+        self, monkeypatch: pytest.MonkeyPatch, format: str, schema: str, module: str, library: str
+    ) -> None:
+        monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+
+        def decode() -> None:
+            decoder = decoder_of(options(valueFormat=format, valueSchema=schema))
+            assert decoder is not None
+            decoder.decode(pa.array([b'{"lone": "x"}']))  # JSON needs it for what is odd
+
+        with pytest.raises(BadConfiguration) as refused:
+            decode()
+
+        assert str(refused.value) == f"this needs {library}: pip install 'penstock[serializers]'"
+
+    def test_all_of_them_come_with_spark(self) -> None:
+        project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
+        extras = project["project"]["optional-dependencies"]
+
+        assert "penstock[arrow,serializers]" in extras["spark"]
+        assert {each.partition(">")[0] for each in extras["serializers"]} >= {
+            "fastavro",
+            "msgspec",
+            "protobuf",
+        }
