@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.figures import QueryFigures
 
 LINE_SECONDS = 1.0  # batches of a busy query may be quicker than anyone reads
+OUTAGE_SECONDS = 10.0  # how often it is said that nobody answers
 BAR_WIDTH = 24
 
 
@@ -33,7 +34,7 @@ def screen_for(name: str, output: Output) -> Screen:
 
 
 class Lines:
-    """A line for a query whenever it has done something, at most one a second."""
+    """A line for a query whenever it has done something, at most one a second, and now and then when it cannot."""
 
     def __init__(self, name: str, *, as_json: bool) -> None:
         self._name = name
@@ -41,6 +42,7 @@ class Lines:
         self._began = time.monotonic()
         self._told: dict[str, tuple[int, int]] = {}
         self._told_at: dict[str, float] = {}
+        self._outages: dict[str, tuple[float, str]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -51,16 +53,29 @@ class Lines:
     def show(self, queries: Sequence[QueryFigures]) -> None:
         now = time.monotonic()
         for figures in queries:
+            self._tell_outage(figures, now)
             mark = (figures.batch, figures.rows_in)
             is_news = figures.batch >= 0 and self._told.get(figures.name) != mark
             is_time = now - self._told_at.get(figures.name, 0.0) >= LINE_SECONDS or figures.state == "done"
             if is_news and is_time:
                 self._told[figures.name], self._told_at[figures.name] = mark, now
-                if self._as_json:
-                    told = to_json({"pipeline": self._name, "event": "batch", **figures.as_json()})
-                else:
-                    told = f"{now - self._began:6.1f} s  {line_of(figures)}"
-                print(told, flush=True)
+                self._print(figures, "batch", line_of(figures), now)
+
+    def _tell_outage(self, figures: QueryFigures, now: float) -> None:
+        """That nobody answers, and that somebody does again."""
+        told_at, servers = self._outages.get(figures.name, (-OUTAGE_SECONDS, ""))
+        if figures.waits_for is None:
+            if self._outages.pop(figures.name, None) is not None:
+                self._print(figures, "answer", f"{printable(figures.name)}: {servers} answers again", now)
+        elif now - told_at >= OUTAGE_SECONDS:
+            self._outages[figures.name] = now, printable(figures.waits_for)
+            self._print(figures, "waiting", line_of(figures), now)
+
+    def _print(self, figures: QueryFigures, event: str, line: str, now: float) -> None:
+        if self._as_json:
+            print(to_json({"pipeline": self._name, "event": event, **figures.as_json()}), flush=True)
+        else:
+            print(f"{now - self._began:6.1f} s  {line}", flush=True)
 
 
 class Live:
@@ -103,9 +118,10 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
             width=BAR_WIDTH,
             pulse=fraction is None and figures.batch < 0,
         )
+        is_told = figures.batch >= 0 and figures.waits_for is None
         table.add_row(
             Text(printable(figures.name)),
-            figures.state if figures.batch < 0 else str(figures.batch),
+            str(figures.batch) if is_told else figures.state,
             f"{figures.rows_in_per_second:,.0f}",
             "-" if figures.rows_out is None else f"{figures.rows_out:,}",
             show_duration(figures.batch_ms) if figures.batch >= 0 else "-",
@@ -113,10 +129,34 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
             f"{figures.state_rows:,} rows, {show_bytes(figures.state_bytes)}" if figures.state_rows else "-",
             bar if fraction is not None or figures.batch < 0 else "",
         )
+    outages = [
+        f"{printable(figures.name)}: {words}"
+        for figures in queries
+        if (words := outage_of(figures)) is not None
+    ]
+    if outages:
+        table.caption = Text("\n".join(outages), style="yellow")
+        table.caption_justify = "left"
     return table
 
 
+def outage_of(figures: QueryFigures) -> str | None:
+    if figures.waits_for is None:
+        return None
+    return outage_words(figures.waits_for, figures.waiting_seconds, figures.patience_seconds)
+
+
+def outage_words(servers: str, seconds: float, patience_seconds: float | None) -> str:
+    """Who does not answer, for how long, and how long that is borne."""
+    going_on = "it goes on trying"
+    if patience_seconds is not None and patience_seconds > seconds:
+        going_on += f", for {show_duration(patience_seconds * 1000)} in all"
+    return f"no broker answers at {printable(servers)}, for {seconds:.0f} s now; {going_on}"
+
+
 def line_of(figures: QueryFigures) -> str:
+    if outage := outage_of(figures):
+        return f"{printable(figures.name)}: {outage}"
     parts = [
         f"{printable(figures.name)}: batch {figures.batch}",
         f"{figures.rows_in:,} in ({figures.rows_in_per_second:,.0f}/s)",

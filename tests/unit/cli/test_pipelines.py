@@ -15,10 +15,11 @@ from py4j.protocol import Py4JNetworkError
 from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
+from penstock.cli.pipeline_run import Ending, _spark_of
 from penstock.cli.pipeline_screen import line_of, screen_for, table_of
-from penstock.cli.pipelines import Ending, _spark_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
+from penstock.spark.pipelines.logs import RunLog
 from penstock.spark.pipelines.registry import Entry, Registration, state_directory
 
 
@@ -132,8 +133,7 @@ def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
             raise Py4JNetworkError("Answer from Java side is empty")
 
     monkeypatch.setattr("penstock.spark.sessions.session", lambda *_, **__: Gone())
-    log = tmp_path / "orders.log"
-    log.write_bytes(b"")
+    log = RunLog(tmp_path, "orders")
 
     with _spark_of("orders", "local", {}, log):
         pass  # it ended in order, and the JVM first

@@ -1,4 +1,5 @@
-"""`penstock pipeline`: run programs on Spark, and see and stop those that run. What it does is in `cli.pipelines`."""
+"""`penstock pipeline`: run programs on Spark, and see and stop those that run. What it does is in `cli.pipeline_run`
+and `cli.pipelines`."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def run(
     (`df.writeStream...`, which is then given a name and a checkpoint), or a list or a dict of them.
     """
     from penstock.cli.asking import read_pairs
-    from penstock.cli.pipelines import run_pipeline
+    from penstock.cli.pipeline_run import run_pipeline
 
     return run_pipeline(
         file,

@@ -19,7 +19,7 @@ from penstock.cli.demo.orders import CUSTOMERS_TOPIC, ORDERS_TOPIC, Orders
 from penstock.cli.demo.results import Follower
 from penstock.cli.demo.revenue import REVENUE_TOPIC, revenue
 from penstock.cli.demo.screen import Screen, View, tell_summary
-from penstock.cli.pipelines import Ending
+from penstock.cli.pipeline_run import Ending
 from penstock.spark.pipelines.loading import Program
 from penstock.spark.pipelines.running import Run
 from penstock.spark.sessions import session

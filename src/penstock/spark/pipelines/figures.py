@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+OBSERVED = "penstock"  # the metric that queries of an App have, and its part
+OBSERVED_RECORDS = "records"
+
 Offsets = dict[str, dict[str, int]]
 
 
@@ -18,9 +21,10 @@ Offsets = dict[str, dict[str, int]]
 class QueryFigures:
     name: str
     is_packed: bool = False
-    """Whether rows are packets of records, as those of an App are: then offsets tell how many were read, and nobody how
-    many were written."""
+    """Whether rows are packets of records, as those of an App are: then offsets tell how many were read, and a metric
+    of the query how many were written (`OBSERVED`)."""
     state: str = "starting"
+    """Then running, or waiting for a broker; at last done, stopped or failed."""
     batch: int = -1
     rows_in: int = 0
     rows_in_per_second: float = 0.0
@@ -40,6 +44,11 @@ class QueryFigures:
     done: int = 0
     offsets: Offsets = field(default_factory=dict)
     """What the next batch begins with."""
+    waits_for: str | None = None
+    """Bootstrap servers where nobody answers, though the query asks."""
+    waiting_seconds: int = 0
+    patience_seconds: int | None = None
+    """After how long the query gives up."""
     _last: tuple[int, str] = (-1, "")
     _target: Offsets | None = None
 
@@ -49,8 +58,9 @@ class QueryFigures:
         if key <= self._last:
             return False
         self._last = key
-        self.state = "running"
         self.batch = key[0]
+        self.take_answer()
+        self.state = "running"
         self.batch_ms = int(progress.get("batchDuration", 0))
         rows = int(progress.get("numInputRows", 0))
         records = self._records(progress.get("sources") or [], rows)
@@ -58,11 +68,26 @@ class QueryFigures:
         self.rows_in += records
         self.rows_in_per_second = _number(progress.get("inputRowsPerSecond")) * records_per_row
         self.rows_done_per_second = _number(progress.get("processedRowsPerSecond")) * records_per_row
-        self._take_output(progress.get("sink") or {})
+        self._take_output(progress)
         self._take_state(progress.get("stateOperators") or [])
         self.watermark = (progress.get("eventTime") or {}).get("watermark", self.watermark)
         self._take_sources(progress.get("sources") or [])
         return True
+
+    def take_outage(self, servers: str, *, seconds: float, patience_seconds: float | None) -> None:
+        """Nobody answers: nothing comes, and how much there would be nobody knows."""
+        self.state = "waiting"
+        self.waits_for = servers
+        self.waiting_seconds = int(seconds)
+        self.patience_seconds = None if patience_seconds is None else int(patience_seconds)
+        self.rows_in_per_second = 0.0
+        self.lag = None
+
+    def take_answer(self) -> None:
+        """Somebody answers again."""
+        if self.waits_for is not None:
+            self.state = "starting" if self.batch < 0 else "running"
+            self.waits_for, self.waiting_seconds, self.patience_seconds = None, 0, None
 
     @property
     def fraction(self) -> float | None:
@@ -82,9 +107,13 @@ class QueryFigures:
         ends = _merged(source.get("endOffset") for source in sources)
         return _between(starts or {}, ends) if self.is_packed and ends is not None else rows
 
-    def _take_output(self, sink: Mapping[str, Any]) -> None:
-        written = int(sink.get("numOutputRows", -1))
-        if written >= 0 and not self.is_packed:
+    def _take_output(self, progress: Mapping[str, Any]) -> None:
+        if self.is_packed:
+            observed = (progress.get("observedMetrics") or {}).get(OBSERVED) or {}
+            written = int(observed.get(OBSERVED_RECORDS) or 0) if OBSERVED_RECORDS in observed else -1
+        else:
+            written = int((progress.get("sink") or {}).get("numOutputRows", -1))
+        if written >= 0:
             self.rows_out = (self.rows_out or 0) + written
 
     def _take_state(self, operators: list[Mapping[str, Any]]) -> None:

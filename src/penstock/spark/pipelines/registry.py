@@ -1,7 +1,13 @@
 """Which pipelines run on this machine: a file for each, so that other processes see what they do and can stop them.
 
-A running pipeline holds a lock on its file. The lock ends with the process, also when it is killed, so a file that
-nobody holds is of one that is gone: whoever finds it removes it. A process id alone could be another's by then.
+A running pipeline holds a lock on a file of its name, from before Spark starts until it has ended. The lock ends with
+the process, also when it is killed, so what nobody holds is of one that is gone: whoever finds it removes it. A process
+id alone could be another's by then.
+
+    NAME.lock    held by the process          NAME.json    what it does          both gone when it has ended
+    NAME.log     what Spark said (`logs`)     NAME/        its checkpoints, which stay
+
+Invariant: files of a name are written and removed only by whoever holds its lock.
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +26,7 @@ from typing import Any, Self
 
 from penstock.client.errors.base import ClientError
 from penstock.config.broker import default_data_directory
+from penstock.spark.pipelines.logs import forget_empty
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LOCK_TRIES = 5
@@ -60,62 +68,101 @@ class Registration:
     def __init__(self, directory: Path, entry: Entry) -> None:
         check_name(entry.name)
         self.entry = entry
-        self._file = directory / f"{entry.name}.json"
-        self._lock = directory / f"{entry.name}.lock"
-        self._held: int | None = None
+        self._directory = directory
+        self._lock: Lock | None = None
 
     def __enter__(self) -> Self:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._held = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            self._take_lock(self._held)
-        except BaseException:
-            os.close(self._held)
-            raise
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _patiently(self._directory, self.entry.name)
         self.write()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.unlink(missing_ok=True)
-        if self._held is not None:
-            os.close(
-                self._held
-            )  # the lock's file stays: removing it would let two hold two files of one name
-            self._held = None
+        if self._lock is not None:
+            self._lock.forget()
+            self._lock = None
 
-    def _take_lock(self, lock: int) -> None:
-        # Whoever asks what runs holds it for a moment, too (`is_held`).
-        for is_last in [False] * LOCK_TRIES + [True]:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError as running:
-                if is_last:
-                    raise _already_running(self.entry.name) from running
-            time.sleep(LOCK_PAUSE_SECONDS)
+    def rename(self, name: str) -> None:
+        """Go on under another name, which turned out to be the program's own; the old one is free then."""
+        check_name(name)
+        if name == self.entry.name:
+            return
+        assert self._lock is not None, "it is entered"
+        old, self._lock = self._lock, _patiently(self._directory, name)
+        self.entry.name = name
+        self.write()
+        old.forget()
 
     def write(self) -> None:
         """Show others what the entry says now; whole, so that nobody reads half of it."""
         self.entry.updated_ms = time.time_ns() // 1_000_000
-        draft = self._file.with_suffix(".draft")
+        file = self._directory / f"{self.entry.name}.json"
+        draft = file.with_name(f"{file.name}.draft")
         draft.write_text(json.dumps(asdict(self.entry)))
-        draft.replace(self._file)
+        draft.replace(file)
+
+
+class Lock:
+    """A name that this process holds. Only its holder removes the name's files, the lock's own among them."""
+
+    def __init__(self, directory: Path, name: str, held: int) -> None:
+        self._directory = directory
+        self._name = name
+        self._held = held
+
+    @classmethod
+    def take(cls, directory: Path, name: str) -> Lock | None:
+        """None where another process has it."""
+        path = directory / f"{name}.lock"
+        while True:
+            held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_file(held, path):
+                    return cls(directory, name, held)
+            except BlockingIOError:
+                os.close(held)
+                return None
+            except BaseException:
+                os.close(held)
+                raise
+            os.close(held)  # its last holder has removed it meanwhile: the file of that name is another
+
+    def forget(self) -> None:
+        """Remove what the name has left, and free it."""
+        for ending in ("json.draft", "json", "lock"):
+            (self._directory / f"{self._name}.{ending}").unlink(missing_ok=True)
+        os.close(self._held)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
 
 
 def running(directory: Path) -> list[Entry]:
     """All that run, by name. What the dead left is removed on the way."""
     found: list[Entry] = []
-    for file in sorted(directory.glob("*.json")):
-        if not is_held(directory, file.stem):
-            file.unlink(missing_ok=True)
+    for name in sorted({file.stem for ending in ("json", "lock") for file in directory.glob(f"*.{ending}")}):
+        if not is_held(directory, name):
+            if lock := Lock.take(directory, name):
+                lock.forget()
+                forget_empty(directory, name)
             continue
-        try:
-            found.append(Entry(**json.loads(file.read_text())))
-        except (OSError, ValueError, TypeError):  # it has just ended, or is of another version
-            continue
+        if entry := read(directory, name):
+            found.append(entry)
     return found
+
+
+def read(directory: Path, name: str) -> Entry | None:
+    """The entry of a name; None where it has none, or one of another version."""
+    try:
+        return Entry(**json.loads((directory / f"{name}.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def is_held(directory: Path, name: str) -> bool:
@@ -133,11 +180,46 @@ def is_held(directory: Path, name: str) -> bool:
     return False
 
 
-def require_free(directory: Path, name: str) -> None:
-    """Refuse a name early that a running pipeline has; `Registration` makes sure of it."""
-    check_name(name)
-    if is_held(directory, name):
-        raise _already_running(name)
+def tell(directory: Path, entry: Entry, number: signal.Signals) -> bool:
+    """Send a signal to the process of an entry, and to no other that has its number by now; whether it still ran."""
+    if not hasattr(os, "pidfd_open"):  # elsewhere than on Linux
+        if is_held(directory, entry.name):
+            os.kill(entry.pid, number)
+            return True
+        return False
+    try:
+        process = os.pidfd_open(entry.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # What this names will not change from here on: so if the entry is still held, it is the one that holds it.
+        now = read(directory, entry.name) if is_held(directory, entry.name) else None
+        if now is None or now.pid != entry.pid:
+            return False
+        signal.pidfd_send_signal(process, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(process)
+    return True
+
+
+def _patiently(directory: Path, name: str) -> Lock:
+    # Whoever asks what runs holds it for a moment, too (`is_held`).
+    for is_last in [False] * LOCK_TRIES + [True]:
+        if lock := Lock.take(directory, name):
+            return lock
+        if not is_last:
+            time.sleep(LOCK_PAUSE_SECONDS)
+    raise _already_running(name)
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _already_running(name: str) -> AlreadyRunning:
@@ -147,7 +229,7 @@ def _already_running(name: str) -> AlreadyRunning:
 
 
 def check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
+    if not NAME.fullmatch(name) or name.endswith((".json", ".lock", ".log")):  # which are files of others
         raise BadName(
             f"{name!r} cannot name a pipeline: letters, digits, dots, dashes and underscores, up to 100"
         )

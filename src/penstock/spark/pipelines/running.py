@@ -5,29 +5,34 @@
             ...                      # `run.figures` is what to show
         run.stop()
 
-A query is not torn from a batch: a stop waits until the batch is done that was under way. Spark starts the next one at
-once, which is then cancelled and done again after the restart, as if it had never begun.
+A query is not torn from a batch: a stop waits until the batch is done that was under way (`stopping`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client.errors.base import ClientError, PenstockError
 from penstock.spark.pipelines.causes import cause_of
 from penstock.spark.pipelines.figures import QueryFigures
-from penstock.spark.pipelines.loading import BadProgram, Program, place_of
+from penstock.spark.pipelines.loading import BadProgram, Program, kind_of, place_of
+from penstock.spark.pipelines.reach import QUIET_SECONDS, Cluster, Reach, clusters_of
+from penstock.spark.pipelines.stopping import BATCH_SECONDS, stop_after_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BATCH_SECONDS = 60.0  # how long a batch at hand may go on before a stop cancels it
-POLL_SECONDS = 0.05
+WANTED = "return `df.writeStream.format(...)...`, a query, or a list or a dict of them"
+SERVERS_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
 CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
+
+logger = logging.getLogger("penstock.spark")
 
 
 class QueryFailed(ClientError):
@@ -45,13 +50,28 @@ class Run:
     """The queries of one program."""
 
     def __init__(
-        self, program: Program, spark: SparkSession, *, name: str, checkpoint: str, is_once: bool = False
+        self,
+        program: Program,
+        spark: SparkSession,
+        *,
+        name: str,
+        checkpoint: str,
+        is_once: bool = False,
+        reach: Reach | None = None,
+        find_clusters: Callable[[SparkSession, Any], list[Cluster]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._program = program
         self.spark = spark
         self._name = name
         self._checkpoint = checkpoint
         self._is_once = is_once
+        self._app: Any | None = None  # what a started App has given
+        self._reach = reach or Reach()
+        self._find_clusters = find_clusters or clusters_of_query
+        self._clock = clock
+        self._known_clusters: dict[str, list[Cluster]] = {}
+        self._quiet_since: dict[str, float] = {}
         self.watched: list[Watched] = []
 
     @property
@@ -62,9 +82,6 @@ class Run:
         """Start what the program defines. Its queries continue from their checkpoints."""
         # Queries that the program starts itself keep their checkpoints here, by their names.
         self.spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
-        if self._program.app is not None and self._is_once:
-            self._program.app.run(self.spark, until="end")
-            return
         try:
             queries = list(self._queries(self._called()))
         except PenstockError:
@@ -74,55 +91,78 @@ class Run:
                 f"{self._name} could not be started: {_words(error)}{place_of(error)}"
             ) from error
         if not queries:
-            raise BadProgram("the program started no query, and returned none")
-        is_packed = self._program.app is not None
-        self.watched = [
-            Watched(query, QueryFigures(query.name or f"{self._name}-{number}", is_packed))
-            for number, query in enumerate(queries, start=1)
-        ]
+            raise BadProgram(f"{self._name}: pipeline(spark) returned no query and started none; {WANTED}")
+        self._watch(queries)
 
     def _called(self) -> Any:
         """What the program gives to run."""
         if self._program.app is not None:
-            return self._program.app.start(self.spark)
+            self._app = self._program.app.start(self.spark, until="end" if self._is_once else None)
+            return self._app
         assert self._program.pipeline is not None
         return self._program.pipeline(self.spark)
+
+    def _watch(self, queries: list[Any]) -> None:
+        """Those that are new; a stage of an App that runs again goes on with the figures that it had."""
+        known = {watched.figures.name: watched.figures for watched in self.watched}
+        for number, query in enumerate(queries, start=1):
+            name = query.name or f"{self._name}-{number}"
+            figures = known.get(name) or QueryFigures(name, self._program.app is not None)
+            self.watched = [each for each in self.watched if each.figures is not figures]
+            self.watched.append(Watched(query, figures))
 
     def look(self) -> bool:
         """Take up what queries have reported; whether any of them still runs. `QueryFailed` where one has failed."""
         is_any_active = False
         for query, figures in self.watched:
             is_active = bool(query.isActive)
-            for progress in _news(query, since=figures.batch, is_active=is_active):
+            news = [
                 figures.take(json.loads(progress.json))
+                for progress in _news(query, since=figures.batch, is_active=is_active)
+            ]
             if not is_active:
                 self._conclude(query, figures)
+            else:
+                self._look_for_brokers(query, figures, has_news=any(news))
             is_any_active = is_any_active or is_active
+        if not is_any_active and self._is_once and self._app is not None:
+            before = list(self._app)
+            if self._app.go_on():  # with its next stage
+                self._watch([query for query in self._app if query not in before])
+                return True
         return is_any_active
+
+    def _look_for_brokers(self, query: Any, figures: QueryFigures, *, has_news: bool) -> None:
+        """Tell a query that works for long from one that waits for a broker."""
+        now = self._clock()
+        is_quiet = now - self._quiet_since.setdefault(figures.name, now) >= QUIET_SECONDS
+        if has_news or (is_quiet and not query.status["isTriggerActive"]):
+            self._quiet_since[figures.name] = now
+            is_quiet = False
+        outage = self._reach.outage(self._clusters(query, figures)) if is_quiet else None
+        if outage is not None:
+            cluster, seconds = outage
+            figures.take_outage(cluster.servers, seconds=seconds, patience_seconds=cluster.patience_seconds)
+        elif is_quiet or has_news:
+            figures.take_answer()
+
+    def _clusters(self, query: Any, figures: QueryFigures) -> list[Cluster]:
+        if not self._known_clusters.get(figures.name):
+            self._known_clusters[figures.name] = self._find_clusters(self.spark, query)
+        return self._known_clusters[figures.name]
 
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
         """End all queries, each after the batch that it is at."""
-        deadline = time.monotonic() + batch_seconds
-        batches = {id(watched): _batch(watched.query) for watched in self.watched}
-        waiting = list(self.watched)
-        while waiting and time.monotonic() < deadline:
-            for watched in list(waiting):
-                if _is_between_batches(watched.query, since=batches[id(watched)]):
-                    self._end(watched)
-                    waiting.remove(watched)
-            time.sleep(POLL_SECONDS)
-        for watched in waiting:
-            self._end(watched)
-        if self._program.app is not None and hasattr(self._program.app, "stop"):
+        stop_after_batches(
+            [watched.query for watched in self.watched], batch_seconds=batch_seconds, before_cancel=self._hush
+        )
+        for query, figures in self.watched:
+            for progress in query.recentProgress:
+                figures.take(json.loads(progress.json))
+            if figures.state not in ("done", "failed"):
+                figures.state = "stopped"
+        if self._program.app is not None:
             self._program.app.stop()
-
-    def _end(self, watched: Watched) -> None:
-        query, figures = watched
-        self._hush()
-        query.stop()
-        for progress in query.recentProgress:
-            figures.take(json.loads(progress.json))
-        figures.state = "stopped"
 
     def _hush(self) -> None:
         """A batch that is cancelled fills pages with exceptions that are none."""
@@ -159,12 +199,26 @@ class Run:
             return part
         if not (hasattr(part, "start") and hasattr(part, "trigger")):
             raise BadProgram(
-                f"pipeline(spark) returned {part!r}, which is neither a query nor a `df.writeStream`"
+                f"{self._name}: pipeline(spark) returned {kind_of(part)}, which is no query; {WANTED}"
             )
         if self._is_once:
             part = part.trigger(availableNow=True)
         checkpoint = f"{self._checkpoint.rstrip('/')}/{name}"
         return part.queryName(name).option("checkpointLocation", checkpoint).start()
+
+
+def clusters_of_query(spark: SparkSession, query: Any) -> list[Cluster]:
+    """Where its sources read, as its JVM has it; through Spark Connect there is only what the program was told."""
+    if getattr(query, "_jsq", None) is None:
+        told = os.environ.get(SERVERS_VARIABLE)
+        return [Cluster(told)] if told else []
+    from penstock.spark.listener import options_of
+
+    try:
+        return clusters_of(options_of(spark, str(query.id)))
+    except Exception as error:  # whatever py4j makes of a Spark that has changed
+        logger.debug("it is not known where the query %s reads: %s", query.name, error)
+        return []
 
 
 def default_checkpoint(directory: Path, name: str) -> str:
@@ -185,16 +239,3 @@ def _news(query: Any, *, since: int, is_active: bool) -> list[Any]:
         return []
     is_next = int(last.batchId) <= since + 1
     return [last] if is_active and is_next else list(query.recentProgress)
-
-
-def _batch(query: Any) -> int:
-    progress = query.lastProgress
-    return -1 if progress is None else int(progress.batchId)
-
-
-def _is_between_batches(query: Any, *, since: int) -> bool:
-    """Whether it waits for data, or has finished a batch since it was asked to stop."""
-    if not query.isActive:
-        return True
-    status = query.status
-    return not status["isTriggerActive"] or _batch(query) > since

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from penstock.spark.pipelines.loading import BadProgram, check, load, name_of_file
+from penstock.spark.pipelines.loading import BadProgram, check, load, load_early, name_of_file
 
 
 def write(folder: Path, text: str, name: str = "word_count.py") -> Path:
@@ -52,33 +53,108 @@ def test_what_it_defines_travels_to_workers_that_have_no_such_file(tmp_path: Pat
 
 
 def test_a_file_that_defines_neither_is_refused_with_what_it_could_define(tmp_path: Path) -> None:
-    with pytest.raises(BadProgram, match=r"neither `app` .* nor a function `pipeline\(spark\)`"):
+    with pytest.raises(
+        BadProgram, match=r"defines neither `app` nor `pipeline`: write `def pipeline\(spark\):`"
+    ):
         load(write(tmp_path, "x = 1\n"))
 
 
-def test_a_file_that_raises_is_refused_with_the_line(tmp_path: Path) -> None:
-    with pytest.raises(BadProgram, match=r"ZeroDivisionError: division by zero \(line 2\)"):
-        load(write(tmp_path, "x = 1\ny = x / 0\n"))
+def test_a_file_that_raises_is_refused_with_its_own_lines_and_no_others(tmp_path: Path) -> None:
+    write(tmp_path, "import json\n\ndef read():\n    return json.loads('{')\n", "settings_of_this_test.py")
+    file = write(
+        tmp_path, "from settings_of_this_test import read\nrules = read()\ndef pipeline(spark): ...\n"
+    )
+
+    with pytest.raises(BadProgram) as refused:
+        load(file)
+
+    first, *lines = str(refused.value).splitlines()
+    assert first.startswith(f"{file} could not be loaded: JSONDecodeError: Expecting property name")
+    assert lines == [
+        f"  {file}, line 2: rules = read()",
+        f"  {tmp_path}/settings_of_this_test.py, line 4, in read: return json.loads('{{')",
+    ]
 
 
-def test_the_line_is_told_of_a_file_by_a_relative_path_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "x = 1\ny = x / 0\n")
+def test_lines_are_told_from_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "x = 1\ny = x / 0\ndef pipeline(spark): ...\n")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(BadProgram, match=r"ZeroDivisionError: division by zero \(line 2\)"):
+    with pytest.raises(BadProgram) as refused:
         load(Path("word_count.py"))
+
+    assert str(refused.value).splitlines() == [
+        "word_count.py could not be loaded: ZeroDivisionError: division by zero",
+        "  word_count.py, line 2: y = x / 0",
+    ]
+
+
+def test_a_file_that_ends_itself_is_told_where_that_belongs(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadProgram, match=r'ended itself .*\(SystemExit: 3\); .* `if __name__ == "__main__":`'
+    ):
+        load(write(tmp_path, "import sys\ndef pipeline(spark): ...\nsys.exit(3)\n"))
 
 
 def test_a_file_that_is_no_python_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    with pytest.raises(BadProgram, match=r"SyntaxError: .*line 1"):
-        check(write(tmp_path, "def pipeline(spark) return 1\n"))
+    file = write(tmp_path, "x = 1\ndef pipeline(spark) return 1\n")
+
+    with pytest.raises(BadProgram) as refused:
+        check(file)
+
+    assert str(refused.value).splitlines() == [
+        f"{file} could not be loaded: SyntaxError: expected ':'",
+        f"  {file}, line 2: def pipeline(spark) return 1",
+    ]
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadProgram, match=r"nowhere\.py: there is no such file"):
-        load(tmp_path / "nowhere.py")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere.py", "there is no such file"),
+        (".", "is a directory; name a Python file in it"),
+        ("notes.txt", "is no Python file: its name has to end in .py"),
+    ],
+)
+def test_what_is_no_file_of_python_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    write(tmp_path, "x", "notes.txt")
+
+    with pytest.raises(BadProgram, match=words):
+        check(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pipeline = 17", "`pipeline` is an int, and no function"),
+        ("async def pipeline(spark): ...", "`pipeline` is async"),
+        ("def pipeline(): ...", "`pipeline` is called with the session and nothing else (too many"),
+        ("def pipeline(spark, topic): ...", "nothing else (missing a required argument: 'topic')"),
+        ("app = 'orders'", "`app` is a str, and no penstock.streams.App"),
+    ],
+)
+def test_what_has_the_name_and_is_something_else_is_told_what_it_is(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(BadProgram, match=re.escape(words)):
+        load(write(tmp_path, f"{text}\n"))
+
+
+def test_a_file_that_wants_a_session_is_loaded_when_there_is_one(tmp_path: Path) -> None:
+    file = write(
+        tmp_path, "from pyspark.sql import functions as F\nkey = F.col('key')\ndef pipeline(spark): ...\n"
+    )
+
+    assert check(file)  # seen by its text
+    assert load_early(file) is None  # and by what Spark says
+
+
+def test_a_file_that_wants_none_is_loaded_at_once(tmp_path: Path) -> None:
+    program = load_early(write(tmp_path, "def pipeline(spark): ...\n"))
+
+    assert program is not None
+    with pytest.raises(BadProgram, match="NameError"):
+        load_early(write(tmp_path, "nothing\ndef pipeline(spark): ...\n"))
 
 
 @pytest.mark.parametrize(

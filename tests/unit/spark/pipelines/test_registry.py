@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,9 +15,12 @@ from penstock.spark.pipelines.registry import (
     AlreadyRunning,
     BadName,
     Entry,
+    Lock,
     Registration,
+    is_held,
     running,
     state_directory,
+    tell,
 )
 
 HOLD = """
@@ -83,7 +87,79 @@ def test_what_a_killed_one_left_is_removed_and_its_name_is_free(tmp_path: Path) 
         assert [one.name for one in running(tmp_path)] == ["orders"]
 
 
-@pytest.mark.parametrize("name", ["", "../orders", "a/b", ".hidden", "x" * 101])
+def test_nothing_stays_of_one_that_has_ended_but_its_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "orders" / "checkpoints").mkdir(parents=True)
+    with Registration(tmp_path, entry()):
+        pass
+    with pytest.raises(ZeroDivisionError), Registration(tmp_path, entry()):
+        raise ZeroDivisionError
+
+    assert [file.name for file in tmp_path.iterdir()] == ["orders"]
+
+
+def test_one_that_began_to_wait_before_the_name_was_freed_holds_the_file_of_that_name(tmp_path: Path) -> None:
+    first = Lock.take(tmp_path, "orders")
+    assert first is not None
+    waiting = os.open(tmp_path / "orders.lock", os.O_RDWR)  # a file that its holder will remove
+    first.forget()
+    fcntl.flock(waiting, fcntl.LOCK_EX)
+
+    second = Lock.take(tmp_path, "orders")
+
+    assert second is not None
+    assert Lock.take(tmp_path, "orders") is None
+    os.close(waiting)
+    assert is_held(tmp_path, "orders")
+    second.forget()
+
+
+def test_the_locks_and_empty_logs_of_failed_tries_are_removed_by_whoever_looks(tmp_path: Path) -> None:
+    for name in ("orders.lock", "orders.log", "payments.json", "payments.lock", "payments.json.draft"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "payments.log").write_text(
+        "WARNING: Using incubator modules: jdk\n12:00:00 ERROR Query: no room\n"
+    )
+
+    assert running(tmp_path) == []
+    assert [file.name for file in tmp_path.iterdir()] == ["payments.log"]
+
+
+def test_one_whose_name_turns_out_to_be_another_is_seen_by_that_and_frees_the_first(tmp_path: Path) -> None:
+    with Registration(tmp_path, entry("a")) as registration:
+        registration.rename("b")
+
+        assert [one.name for one in running(tmp_path)] == ["b"]
+        assert not is_held(tmp_path, "a")
+        with Registration(tmp_path, entry("a")), pytest.raises(AlreadyRunning):
+            registration.rename("a")
+        assert is_held(tmp_path, "b")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_reaches_the_one_that_holds_the_name(tmp_path: Path) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    try:
+        with Registration(tmp_path, entry()):
+            (seen,) = running(tmp_path)
+            assert tell(tmp_path, seen, signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert heard == [signal.SIGUSR1]
+
+
+def test_a_process_that_has_the_number_of_a_dead_pipeline_by_now_is_left_alone(tmp_path: Path) -> None:
+    dead = entry()  # whose process id is this test's own, which does not hold the name
+    stranger = Entry("orders", os.getppid(), "orders.py", "local[2]", "c", "l", started_ms=2)
+
+    assert not tell(tmp_path, dead, signal.SIGKILL)
+    with Registration(tmp_path, stranger):  # somebody else has the name now
+        assert not tell(tmp_path, dead, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["", "../orders", "a/b", ".hidden", "x" * 101, "orders.log"])
 def test_a_name_that_is_none_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadName):
         Registration(tmp_path, entry(name))

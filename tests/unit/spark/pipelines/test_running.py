@@ -138,9 +138,17 @@ def test_once_means_all_that_is_there() -> None:
     assert writer.said["availableNow"] is True
 
 
-@pytest.mark.parametrize("returned", [17, "query", [object()]])
-def test_a_program_that_returns_something_else_is_refused(returned: Any) -> None:
-    with pytest.raises(BadProgram):
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (17, "returned an int, which is no query"),
+        ("query", "returned a str, which is no query"),
+        ([object()], "returned an object, which is no query"),
+        ([], "returned no query and started none"),
+    ],
+)
+def test_a_program_that_returns_something_else_is_told_what_to_return(returned: Any, words: str) -> None:
+    with pytest.raises(BadProgram, match=rf"{words}; return `df\.writeStream"):
         run_of(returned).start()
 
 
@@ -215,16 +223,22 @@ def test_an_option_that_there_is_not_is_a_sentence_and_no_page_of_tracebacks(tmp
     with pytest.raises(BadProgram) as refused:
         running_as(load(file)).start()
 
-    expected = "orders could not be started: BadOption: there is no option grupid; is groupId meant? (line 3)"
-    assert str(refused.value) == expected
+    first, line = str(refused.value).splitlines()
+    assert first == "orders could not be started: BadOption: there is no option grupid; is groupId meant?"
+    assert line.startswith(f"  {file}, line 3, in pipeline: raise AnalysisException(")
 
 
 def test_a_function_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
     file.write_text('def pipeline(spark):\n    return {}["topic"]\n')
 
-    with pytest.raises(BadProgram, match=r"^orders could not be started: KeyError: 'topic' \(line 2\)$"):
+    with pytest.raises(BadProgram) as refused:
         running_as(load(file)).start()
+
+    assert str(refused.value).splitlines() == [
+        "orders could not be started: KeyError: 'topic'",
+        f'  {file}, line 2, in pipeline: return {{}}["topic"]',
+    ]
 
 
 def test_what_penstock_itself_says_stands_as_it_is(tmp_path: Path) -> None:
