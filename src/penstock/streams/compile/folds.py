@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 from zlib import crc32  # of `pages.place_of`; no key is None here
 
@@ -27,6 +27,7 @@ from penstock.streams.topology import STATEFUL, Aggregate, Node, ToStream
 from penstock.streams.windows import TimeWindows
 
 Fold = Literal["count", "sum", "min", "max"]
+Adopt = Callable[["bytes | None"], "bytes | None"]
 
 ROWS = pyarrow.schema([("key", pyarrow.binary()), ("partial", pyarrow.int64()), ("at", pyarrow.int64())])
 
@@ -91,19 +92,28 @@ def fold_rows(fold: Fold, parts: Iterable[pyarrow.RecordBatch]) -> pyarrow.Recor
     return _folded("sum" if fold == "count" else fold, key, numpy.asarray(partial), numpy.asarray(at))
 
 
-def split_by_bucket(rows: pyarrow.RecordBatch) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
-    return _split(rows, lambda place: place % BUCKETS)
+def split_by_bucket(
+    rows: pyarrow.RecordBatch, windows: TimeWindows | None = None
+) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
+    return _split(rows, lambda place: place % BUCKETS, windows)
 
 
 class FoldBucket:
     """The state of one bucket of a fold, and what a batch does to it.
 
     Pages double when there are too many keys for them; the page of a key is its place modulo their number. Windows that
-    are closed at `stream_time_ms` take no more rows, and are forgotten some time later.
+    are closed at `stream_time_ms` take no more rows, and are forgotten some time later. `adopt` is shown what tells of
+    the pages, and takes over what is none of a fold's.
     """
 
     def __init__(
-        self, fold: Fold, pages: Pages, windows: TimeWindows | None = None, *, stream_time_ms: int = -1
+        self,
+        fold: Fold,
+        pages: Pages,
+        windows: TimeWindows | None = None,
+        *,
+        stream_time_ms: int = -1,
+        adopt: Adopt | None = None,
     ) -> None:
         self._fold: Fold = fold
         self._pages = pages
@@ -114,6 +124,8 @@ class FoldBucket:
         self.forgets_at_ms: int | None = None
         """The stream time at which there may be windows to forget."""
         self._meta = pages.read(META)
+        if adopt is not None:
+            self._meta = adopt(self._meta)
         if self._meta is not None:
             self._page_count, self._key_count, self.forgets_at_ms = pickle.loads(self._meta)
 
@@ -121,7 +133,7 @@ class FoldBucket:
         """Fold rows in; the rows that have changed, as they are now."""
         news = self._open(fold_rows(self._fold, parts))
         changed: list[pyarrow.RecordBatch] = []
-        for page, part in _split(news, lambda place: place // BUCKETS % self._page_count):
+        for page, part in self._by_page(news, self._page_count):
             old = self._read(page)
             whole = part if old is None else fold_rows(self._fold, [old, part])
             self._write(page, whole)
@@ -173,9 +185,12 @@ class FoldBucket:
                 if rows is None:
                     continue
                 self._pages.write(page, None)
-                for number, part in _split(rows, lambda place: place // BUCKETS % (2 * self._page_count)):
+                for number, part in self._by_page(rows, 2 * self._page_count):
                     self._write(number, part)
             self._page_count *= 2
+
+    def _by_page(self, rows: pyarrow.RecordBatch, count: int) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
+        return _split(rows, lambda place: place // BUCKETS % count, self._windows)
 
     def _read(self, page: int) -> pyarrow.RecordBatch | None:
         data = self._pages.read(page)
@@ -255,11 +270,16 @@ def _in_windows(records: Columns, keys: pyarrow.Array, windows: TimeWindows) -> 
     return records.take(all_places), pyarrow.compute.binary_join_element_wise(taken, column, b"")
 
 
-def _split(rows: pyarrow.RecordBatch, part_of: Any) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
-    """Rows by a function of their keys' places."""
+def _split(
+    rows: pyarrow.RecordBatch, part_of: Any, windows: TimeWindows | None
+) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
+    """Rows by a function of their keys' places. Windows of a key live where the key does, as everywhere."""
     if not rows.num_rows:
         return
-    places = numpy.fromiter(map(crc32, rows.column("key").to_pylist()), numpy.int64, rows.num_rows)
+    keys = rows.column("key")
+    if windows is not None:
+        keys = pyarrow.compute.binary_slice(keys, 0, -8)
+    places = numpy.fromiter(map(crc32, keys.to_pylist()), numpy.int64, rows.num_rows)
     parts = part_of(places)
     order = numpy.argsort(parts, kind="stable")
     sorted_parts = parts[order]

@@ -26,6 +26,8 @@ class Pages(Protocol):
     def write(self, page: int, data: bytes | None) -> None:
         """None forgets the page."""
 
+    def is_empty(self) -> bool: ...
+
 
 class MemoryPages:
     """In a dict, for tests and for what needs no state."""
@@ -41,6 +43,9 @@ class MemoryPages:
             self.pages.pop(page, None)
         else:
             self.pages[page] = data
+
+    def is_empty(self) -> bool:
+        return not self.pages
 
 
 class SparkPages:
@@ -58,6 +63,9 @@ class SparkPages:
             self._state.removeKey((page,))
         else:
             self._state.updateValue((page,), (data,))
+
+    def is_empty(self) -> bool:
+        return not self._state.exists()
 
 
 def place_of(key: bytes | None) -> int:

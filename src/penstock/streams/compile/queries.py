@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from penstock.streams.compile.stateful import Domains
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -29,11 +31,14 @@ class Compiled:
     stage: Stage
     writer: DataStreamWriter
     """All is said but when it takes batches on."""
+    domains: Domains | None = None
+    """Where it keeps state; None where it has none."""
 
 
 def compile_stage(
     spark: SparkSession, topology: Topology, stage: Stage, program: Program, settings: AppSettings
 ) -> Compiled:
+    domains: Domains | None = None
     if not stage.is_stateful:
         cells = _read(spark, stage, program, settings, StatelessTask(program, stage), "cell binary")
     else:
@@ -42,8 +47,9 @@ def compile_stage(
         logged = {name: True for name, _ in logged_stores(topology)}
         task = shuffle.ShufflingTask(program, stage)
         packs = _read(spark, stage, program, settings, task, shuffle.SPARK_SCHEMA)
-        cells = processed(packs, Domains(program, stage, topology.nodes, logged))
-    return Compiled(stage.name, stage, _write(cells, stage, program, settings))
+        domains = Domains(program, stage, topology.nodes, logged)
+        cells = processed(packs, domains)
+    return Compiled(stage.name, stage, _write(cells, stage, program, settings), domains)
 
 
 def _read(

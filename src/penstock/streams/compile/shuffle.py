@@ -170,13 +170,15 @@ class ShufflingTask(ReadingTask):
     def _taken_rows(self) -> Iterator[pyarrow.RecordBatch]:
         found, self._rows, self._folded = self._rows, defaultdict(list), 0
         for domain, parts in found.items():
-            whole = fold_rows(self._folds[domain][1], parts)
+            node, fold = self._folds[domain]
+            assert node.windows is None or isinstance(node.windows, TimeWindows)
+            whole = fold_rows(fold, parts)
             if whole.num_rows:
                 latest_ms = max(whole.column("at").to_pylist())
                 yield _batch(
                     [
                         (self._domains[domain], bucket, cell_of_rows([rows]), latest_ms)
-                        for bucket, rows in split_by_bucket(whole)
+                        for bucket, rows in split_by_bucket(whole, node.windows)
                     ]
                 )
 

@@ -22,7 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.streams import topology as t
-from penstock.streams.compile import names
+from penstock.streams.compile import forms, names
 from penstock.streams.compile.chain import Chain
 from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
@@ -79,6 +79,10 @@ class Domains(StatefulProcessor):
         self.numbers = {domain_number(domain): domain for domain in stage.domains}
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
         self.time_mode = self._time_mode()
+
+    def page_count(self, domain: Place) -> int:
+        """Of a bucket of operators."""
+        return 1 if any(map(_sees_all_keys, self.operators[domain])) else PAGES
 
     # What Spark calls.
 
@@ -143,7 +147,9 @@ class FoldWork:
         windows = self.node.windows
         assert windows is None or isinstance(windows, TimeWindows)
         fold: Fold = self.fold
-        self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms)
+        self.pages = pages
+        self.page_count = domains.page_count(domain)
+        self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms, adopt=self._adopted)
         self.logged = domains.logged
         self.output = Output(self.program.partition_count)
 
@@ -173,6 +179,12 @@ class FoldWork:
     def wake(self) -> list[pyarrow.RecordBatch]:
         self.bucket.forget()
         return []
+
+    def _adopted(self, meta: bytes | None) -> bytes | None:
+        """What was pages of operators when the program was another one."""
+        if forms.is_of_fold(meta) or (meta is None and self.pages.is_empty()):
+            return meta
+        return forms.to_fold(self.pages, meta, self.node, self.page_count)
 
     # Where records leave: see `chain.Outlet`.
 
@@ -206,11 +218,20 @@ class OperatorWork:
         self.tables = WorkerTables(self.program.client)
         self.nodes = domains.operators[domain]
         self.decoders = domains.decoders
-        self.page_count = 1 if any(map(_sees_all_keys, self.nodes)) else PAGES
-        meta = pages.read(META)
+        self.page_count = domains.page_count(domain)
+        meta = self._adopted(pages.read(META))
         self.due: dict[int, tuple[int, int]] = {} if meta is None else pickle.loads(meta)
         """By page: stream time and wall time of what is due next."""
         self._meta = meta
+
+    def _adopted(self, meta: bytes | None) -> bytes | None:
+        """What was columns of a fold when the program was another one."""
+        if meta is None or not forms.is_of_fold(meta):
+            return meta
+        entered = {entry.child for entry in self.domains.entries if entry.domain is self.domain}
+        (node,) = (node for node in entered if isinstance(node, t.Aggregate))  # a fold is alone in its domain
+        forms.to_operators(self.pages, meta, node, self.page_count)
+        return None
 
     @property
     def due_ms(self) -> int | None:

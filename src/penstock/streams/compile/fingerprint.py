@@ -1,0 +1,260 @@
+"""What a checkpoint hangs on: which stages there are, what each reads and which states it keeps. Sans-IO.
+
+State is found again by names: a stage's folder by the name of the stage, a bucket by its domain, a page's content by
+its operator. A program that gives one of those names to something else, or another name to the same thing, would go on
+with the wrong state, or with none, and say nothing. So a program's fingerprint is kept beside its checkpoints, and what
+has changed is told in words before anything runs.
+
+What may change: functions; operators without state, more or fewer; sinks; states and streams that are new; streams of
+which nobody reads a topic any more. A new state begins empty, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from penstock.streams import topology as t
+from penstock.streams.compile.cut import Place, Stage
+from penstock.streams.compile.pages import BUCKETS
+from penstock.streams.functions import Function
+from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+if TYPE_CHECKING:
+    from penstock.streams.compile.stateful import Domains
+
+Fingerprint = dict[str, Any]
+"""As it is kept: JSON."""
+
+_DERIVED = "a table made of another"
+_COUNTED = re.compile(r".+-\d+")  # a name that was not given, as `dsl.graph` makes them
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One thing that must stay, and how it is spoken of."""
+
+    name: str
+    words: str
+
+
+_FIELDS = (
+    _Field("stage", "ran in the stage {}"),
+    _Field("domain", "was kept together with {}"),
+    _Field("kind", "was {}"),
+    _Field("key", "had keys of {}"),
+    _Field("value", "had values of {}"),
+    _Field("pages", "was kept in {} pages"),
+)
+
+
+def fingerprint_of(stages: Iterable[tuple[Stage, Domains | None]]) -> Fingerprint:
+    """Of all stages of a program; those without state have no domains."""
+    found: dict[str, Any] = {}
+    states: dict[str, Any] = {}
+    for stage, domains in stages:
+        found[stage.name] = {
+            "topics": sorted({topic for source in stage.sources for topic in source.topics}),
+            "patterns": sorted(source.pattern for source in stage.sources if source.pattern is not None),
+            "repartition": {
+                place.crossing.topic: _types(place.crossing.parent)
+                for place in stage.reading
+                if place.crossing is not None
+            },
+            "time": None if domains is None else domains.time_mode,
+        }
+        if domains is not None:
+            for domain in stage.domains:
+                states |= dict(_states(stage, domains, domain))
+    return {"version": 1, "buckets": BUCKETS, "stages": found, "states": states}
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What makes checkpoints of the one useless to the other, in words; nothing where they fit."""
+    if old.get("version") != new["version"]:
+        return ["its checkpoint was written by another version of Penstock, which kept other notes"]
+    told: list[str] = []
+    if old["buckets"] != new["buckets"]:
+        told.append(f"state was kept in {old['buckets']} buckets, and now there are {new['buckets']}")
+    given_up = set()
+    for name, stage in old["stages"].items():
+        found = list(_changes_of_stage(name, stage, old["stages"], new["stages"]))
+        told += found
+        if name not in new["stages"] and not found:
+            given_up.add(name)
+    added = set(new["states"]) - set(old["states"])
+    for name, state in old["states"].items():
+        now = new["states"].get(name)
+        if now is None and (state["stage"] in given_up or state["kind"] == _DERIVED):
+            continue  # nobody reads any more what it was made of; or it is made of a table that is still there
+        told += _changes_of_state(name, state, now, added)
+    return told
+
+
+def refusal(application_id: str, folder: str, told: list[str]) -> str:
+    """What a user is told."""
+    lines = "\n".join(f"- {change}" for change in told)
+    return (
+        f"{application_id} is not the program whose checkpoint is in {folder}:\n{lines}\n"
+        "Keep the names and kinds of what has state (give tables a name=...), or run it under another application.id, "
+        "which begins anew."
+    )
+
+
+def _changes_of_stage(
+    name: str, stage: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[str]:
+    now = new.get(name)
+    for part in ("topics", "patterns", "repartition"):
+        for topic in stage[part]:
+            before, after = (
+                {other for other, found in stages.items() if topic in found[part]} for stages in (old, new)
+            )
+            readers = sorted(after - before)
+            if readers and name not in after:
+                yield (
+                    f"{topic} was read by the stage {name} and is read by {', '.join(readers)}, which would not know "
+                    "how far"
+                )
+    if now is None:
+        return
+    for topic, types in stage["repartition"].items():
+        if topic not in now["repartition"]:
+            yield f"the repartition topic {topic} is gone, and with it what was not read yet"
+        elif now["repartition"][topic] != types:
+            yield f"the repartition topic {topic} held {types} and would hold {now['repartition'][topic]}"
+    if None not in (stage["time"], now["time"]) and stage["time"] != now["time"]:
+        yield f"the stage {name} went by {_clock(stage['time'])} and would go by {_clock(now['time'])}"
+
+
+def _changes_of_state(
+    name: str, state: Mapping[str, Any], now: Mapping[str, Any] | None, added: set[str]
+) -> Iterator[str]:
+    if now is None:
+        new = f"; new: {', '.join(sorted(added))}" if added else ""
+        yield f"the state {name} ({state['kind']}) is gone, or has another name{new}"
+        return
+    for field in _FIELDS:
+        if field.name == "pages" and "any" in (state["pages"], now["pages"]):
+            continue
+        if state[field.name] != now[field.name]:
+            yield f"the state {name} {field.words.format(state[field.name])}, and now {now[field.name]}"
+    namesakes = {other for other in added if _stem(other) == _stem(name)}
+    if _COUNTED.fullmatch(name) and namesakes and state["way"] != now["way"]:
+        yield (
+            f"the state {name} is made in another way than before, and {', '.join(sorted(namesakes))} is new: which of "
+            "them is the old one? Give both a name"
+        )
+
+
+def _states(stage: Stage, domains: Domains, domain: Place) -> Iterator[tuple[str, dict[str, Any]]]:
+    # A fold's pages are as many as it needs, and `forms` makes either of the other.
+    pages = "any" if domain in domains.folds else str(domains.page_count(domain))
+    common = {"stage": stage.name, "domain": domain.name, "pages": pages}
+    for node in domains.operators[domain]:
+        if isinstance(node, t.Process):
+            for store in node.stores:
+                window = "" if store.window_ms is None else f" of {store.window_ms} ms"
+                own = {
+                    "kind": f"a {store.kind} store{window}",
+                    "key": store.key.name,
+                    "value": store.value.name,
+                }
+                yield f"store {store.name}", {**common, **own, "way": ""}
+        kind = _kind(node)
+        if kind is not None:
+            own = {"kind": kind, "key": _name(node.key), "value": _name(node.value), "way": _way(node)}
+            yield node.name, common | own
+
+
+def _kind(node: t.Node) -> str | None:
+    """What an operator remembers; None of one that remembers nothing."""
+    match node:
+        case t.Aggregate():
+            words = f"a {node.kind}{'' if node.windows is None else f' in {_windows(node.windows)}'}"
+            return f"{words}, given when closed" if node.emit == "close" else words
+        case t.TableAggregate():
+            return f"a {node.kind} of a table of {_name(node.selected)}"
+        case t.StreamTableJoin():
+            return None
+        case t.TableTransform():
+            return "a transformed table"
+        case t.Process():
+            return "a processor"
+        case t.ToTable():
+            return "a table"
+        case t.TableFilter() | t.TableMap():
+            return _DERIVED if node.store is None else "a table made of another, with a name"
+        case t.Suppress():
+            return "a suppression"
+        case t.StreamJoin():
+            return "a join of streams"
+        case t.TableJoin():
+            return "a join of tables"
+        case t.ForeignKeyJoin():
+            return "a join by foreign key"
+        case _:
+            return None
+
+
+def _windows(windows: Windows) -> str:
+    """Their shape; the grace may change."""
+    match windows:
+        case TimeWindows():
+            return f"windows of {windows.size_ms} ms every {windows.advance_ms} ms"
+        case SlidingWindows():
+            return f"sliding windows of {windows.difference_ms} ms"
+        case SessionWindows():
+            return f"sessions with gaps of {windows.gap_ms} ms"
+        case UnlimitedWindows():
+            return f"the window from {windows.start_ms} ms on"
+
+
+def _way(node: t.Node) -> str:
+    """A mark of how a node comes to be: the operators before it and their functions."""
+    mark = blake2b(digest_size=8)
+    for step in _steps(node):
+        mark.update(repr(step).encode())
+    return mark.hexdigest()
+
+
+def _steps(node: t.Node) -> Iterator[Any]:
+    yield type(node).__name__, getattr(node, "topics", None)
+    for field in fields(node):
+        found = getattr(node, field.name)
+        for function in found if isinstance(found, tuple) else (found,):
+            if isinstance(function, Function):
+                yield field.name, _code(function.call)
+    for parent in node.parents:
+        yield from _steps(parent)
+
+
+def _code(call: Any) -> Any:
+    """What a function does, as far as it can be seen; not where it stands."""
+    while isinstance(call, partial):
+        call = call.func
+    code = getattr(call, "__code__", None)
+    if code is None:
+        return getattr(call, "__qualname__", type(call).__qualname__)
+    plain = [const for const in code.co_consts if not hasattr(const, "co_code")]
+    return code.co_code, code.co_names, repr(plain)
+
+
+def _types(node: t.Node) -> str:
+    return f"{_name(node.key)}: {_name(node.value)}"
+
+
+def _name(serde: Any) -> str:
+    return "bytes" if serde is None else str(serde.name)
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("-")[0]
+
+
+def _clock(mode: str) -> str:
+    return {"EventTime": "the time of events", "ProcessingTime": "the wall clock"}.get(mode, "no clock")
