@@ -52,8 +52,9 @@ bench: install $(KAFKA)/.jars ## Penstock and Apache Kafka side by side, as rati
 	@$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 .PHONY: torture
-torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, again and again: nothing lost, nothing twice (ROUNDS=100, SEED=n, OF=groups)
-	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF))
+torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, again and again: nothing lost, nothing twice (ROUNDS=100, SEED=n, OF=groups; OF=spark MINUTES=5 QUERIES=counting)
+	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(QUERIES),--queries $(QUERIES))
 
 .PHONY: simulate
 simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000 FROM=0, or SEED=n for one)

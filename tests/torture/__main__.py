@@ -18,9 +18,9 @@ from harness.brokers import Broker, KafkaBroker, PenstockBroker
 from torture.groups import SETTINGS as GROUP_SETTINGS
 from torture.groups import torture_groups
 from torture.run import SETTINGS, torture
-from torture.spark import KINDS as SPARK_KINDS
 from torture.spark import SETTINGS as SPARK_SETTINGS
 from torture.spark import torture_spark
+from torture.spark_kinds import KINDS as SPARK_KINDS
 from torture.streams import STREAMS_SETTINGS, torture_streams
 from torture.transactions import SETTINGS as TRANSACTION_SETTINGS
 from torture.transactions import torture_transactions
@@ -39,6 +39,10 @@ def main() -> int:
     parser.add_argument(
         "--clients", nargs="*", choices=names, default=CLIENTS, help="whose pipelines transactions have"
     )
+    parser.add_argument(
+        "--queries", nargs="*", choices=SPARK_KINDS, default=list(SPARK_KINDS), help="which ones of Spark"
+    )
+    parser.add_argument("--minutes", type=float, default=None, help="at most so long for each query of Spark")
     parser.add_argument("--no-damage", action="store_true", help="kill only, and leave the files as they are")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(32)
@@ -49,12 +53,19 @@ def main() -> int:
         faults = PARTS[name](arguments, folder, seed)
         if faults:
             print("\n".join(["FAILED", *faults]))
-            print(
-                f"again: make torture OF={name} ROUNDS={arguments.rounds} SEED={seed}; the data stays in {folder}"
-            )
+            print(f"again: make torture OF={name} {_said(arguments)} SEED={seed}; the data stays in {folder}")
             return 1
         shutil.rmtree(folder)
     return 0
+
+
+def _said(arguments: argparse.Namespace) -> str:
+    said = [f"ROUNDS={arguments.rounds}"]
+    if arguments.minutes is not None:
+        said.append(f"MINUTES={arguments.minutes:g}")
+    if arguments.queries != list(SPARK_KINDS):
+        said.append(f"QUERIES='{' '.join(arguments.queries)}'")
+    return " ".join(said)
 
 
 def _records(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
@@ -136,23 +147,25 @@ def _streams(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str
 
 def _spark(arguments: argparse.Namespace, folder: Path, seed: int) -> list[str]:
     faults: list[str] = []
-    for kind in SPARK_KINDS:
-        started = time.monotonic()
-        broker = _broker(arguments.broker, folder / kind / "broker", SPARK_SETTINGS)
+    for name in arguments.queries:
+        _say(f"{name}: {SPARK_KINDS[name].meaning}")
+        broker = _broker(arguments.broker, folder / name / "broker", SPARK_SETTINGS)
         try:
             report = torture_spark(
-                broker, folder / kind, kind=kind, rounds=arguments.rounds, seed=seed, say=_say
+                broker,
+                folder / name,
+                kinds=[name],
+                rounds=arguments.rounds,
+                seed=seed,
+                seconds=None if arguments.minutes is None else 60 * arguments.minutes,
+                say=_say,
             )
         finally:
             broker.close()
-        kills = ", ".join(f"{count} of {what}" for what, count in sorted(report.kills.items()))
-        print(
-            f"{kind}: {report.rounds} kills in {time.monotonic() - started:.0f} s ({kills}), "
-            f"{report.restarts} drivers that ended by themselves, {report.records:,} records"
-        )
-        faults += [f"{kind}: {fault}" for fault in report.faults]
+        _say(f"{name}: {report}")
+        faults += [f"{name}: {fault}" for fault in report.faults]
     if not faults:
-        print("what went in came out, each once, and no transaction is open")
+        _say("what went in came out, each once and in order, and no transaction is open")
     return faults
 
 

@@ -1,46 +1,42 @@
-"""Kill a Spark query with SIGKILL, its Python workers, its driver and its broker: what goes in comes out once.
+"""Kill Spark queries with SIGKILL, their Python workers, their driver and their broker: what goes in comes out once.
 
-A feeder numbers records, and writes some of them twice for queries with state: one drops duplicates, one counts, in
-update mode. Whatever dies is started again: the broker at once, the driver as a supervisor would. At the end the
-output, read as committed records, must hold every number of the input exactly once, or every count once and the last
-one right, and no transaction may be open.
+A feeder sends without end, a reader of committed records follows the output. Whatever dies is started again: the broker
+at once, the driver as a supervisor would. After every kill what the reader has seen so far must be right, and at the
+end it must be all (`spark_kinds` says what that is), another reader must see the same, and no transaction may be open.
+
+The seed decides what is killed when, round by round: a round does not depend on how long those before it took.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from harness.brokers import ROOT, Broker
-from penstock import Admin, Consumer, Producer, TopicPartition
-from penstock.client import errors
+from harness.brokers import Broker
+from penstock import Admin
+from torture.spark_kinds import KINDS, PARTITION_COUNT, Found, Kind, Row
+from torture.spark_processes import Driver, Feeder, Reader
 
 SETTINGS = {
     "transaction.two.phase.commit.enable": "true",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "4",
 }
-PROGRAM = Path(__file__).with_name("spark_query.py")
-KINDS = "stateless", "stateful", "updating"
-PARTITION_COUNT = 3
-OUTPUT = [TopicPartition("out", number) for number in range(PARTITION_COUNT)]
-RECORDS_PER_SECOND = 200
-TWICE = 0.2  # of the records, where duplicates are dropped
+KEPT = {"retention.ms": "-1"}  # also records of another time
 PROGRESS_SECONDS = 240.0  # for a driver that starts on a busy machine
-DELIVERY_MS = 240_000
-POLL_SECONDS = 0.5  # each look at the output costs what the query could use
+POLL_SECONDS = 0.2
+AGAIN = 0.25  # of the rounds kill once more, before the query has recovered
+RESTARTS_MAX = 10  # by itself, without a kill
 SHOWN_COUNT = 5
+
+WORKER, DRIVER, BROKER = "a worker", "the driver", "the broker"
+KILLED = (BROKER, WORKER, DRIVER)
+
+Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -50,227 +46,209 @@ class SparkReport:
     restarts: int = 0
     """Of drivers that ended by themselves."""
     records: int = 0
+    """That went in."""
+    written: int = 0
+    """That came out."""
+    seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
-
-class Feeder:
-    """Writes numbers until it is stopped; what the topic holds is what was written."""
-
-    def __init__(self, bootstrap: str, *, twice: float, seed: int) -> None:
-        self._bootstrap = bootstrap
-        self._twice = twice
-        self._rng = random.Random(seed)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(PROGRESS_SECONDS)
-        assert not self._thread.is_alive(), "the feeder does not end"
-
-    def _run(self) -> None:
-        number = 0
-        with Producer(self._bootstrap, delivery_timeout_ms=DELIVERY_MS, max_block_ms=60_000) as producer:
-            while not self._stopping.wait(0.05):
-                for _ in range(RECORDS_PER_SECOND // 20):
-                    for _ in range(2 if self._rng.random() < self._twice else 1):
-                        producer.send("in", str(number), partition=self._rng.randrange(PARTITION_COUNT))
-                    number += 1
-
-
-class Driver:
-    """The query's process, and those that it has started."""
-
-    def __init__(self, broker: Broker, folder: Path, kind: str) -> None:
-        self._arguments = [sys.executable, str(PROGRAM), broker.bootstrap, str(folder / "checkpoint"), kind]
-        self.log = folder / "driver.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._arguments, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def kill(self, *, leaves_workers: bool) -> None:
-        """The driver and its JVM at once; what Python workers are about to do they may still do."""
-        assert self.process is not None
-        family = self._family()
-        for each in family:
-            if not leaves_workers or not _is_python_worker(each):
-                _kill(each)
-        self.process.kill()
-        self.process.wait()
-        psutil.wait_procs(family, timeout=30)
-
-    def kill_worker(self, rng: random.Random) -> bool:
-        workers = [each for each in self._family() if _is_python_worker(each)]
-        if workers:
-            _kill(rng.choice(sorted(workers, key=lambda each: each.pid)))
-        return bool(workers)
-
-    def _family(self) -> list[psutil.Process]:
-        assert self.process is not None
-        try:
-            return psutil.Process(self.process.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
+    def __str__(self) -> str:
+        kills = ", ".join(f"{self.kills[what]} of {what}" for what in KILLED)
+        verdict = "all right" if not self.faults else "WRONG"
+        return (
+            f"{verdict}: {_minutes(self.seconds)}, {self.kills.total()} kills ({kills}), "
+            f"{self.restarts} drivers gave up by themselves, {self.records:,} records in, {self.written:,} out"
+        )
 
 
 def torture_spark(
     broker: Broker,
     folder: Path,
     *,
-    kind: str,
+    kinds: Sequence[str],
     rounds: int,
     seed: int,
-    deadline_s: float | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    seconds: float | None = None,
+    say: Say = lambda line: None,
 ) -> SparkReport:
-    """Runs it all on a broker that is not started yet, and leaves it stopped."""
-    rng = random.Random(seed)
-    report = SparkReport()
+    """Kills so many times, or for so long, queries of these kinds in one driver. Takes a broker that is not started
+    yet, and leaves it stopped."""
     folder.mkdir(parents=True, exist_ok=True)
-    broker.start()
-    with Admin(broker.bootstrap) as admin:
-        for topic in ("in", "out"):
-            admin.create_topic(topic, partitions=PARTITION_COUNT)
-    feeder = Feeder(broker.bootstrap, twice=0.0 if kind == "stateless" else TWICE, seed=seed)
-    driver = Driver(broker, folder, kind)
-    began = time.monotonic()
+    run = _Run(broker, folder, [KINDS[kind] for kind in kinds], seed, say)
     try:
-        driver.start()
-        for number in range(1, rounds + 1):
-            if deadline_s is not None and time.monotonic() - began > deadline_s:
-                break
-            written = _end(broker)
-            wait_until(
-                lambda at=written: _keep_alive(driver, report, say) and _end(broker) > at,  # type: ignore[misc]
-                f"the query writes something; its log is {driver.log}",
-            )
-            time.sleep(rng.uniform(0.0, 3.0))
-            what = _kill_something(rng, number, broker, driver)
-            report.kills[what] += 1
-            report.rounds = number
-            say(f"{kind}, round {number:3}/{rounds}: killed {what}; {_end(broker):,} offsets in the output")
-        feeder.stop()
-        expected = _expected(broker, kind)
-        wait_until(
-            lambda: _keep_alive(driver, report, say) and expected <= set(_read(broker, "out")),
-            f"all is written; the log of the driver is {driver.log}",
-        )
+        run.kill_for(rounds, seconds)
+        run.come_to_an_end()
     except AssertionError as error:
-        report.faults.append(str(error))
+        run.report.faults.append(str(error))
     finally:
-        if driver.is_alive:
-            driver.kill(leaves_workers=False)
-    report.faults += _faults(broker, kind, report)
-    broker.stop()
-    return report
+        run.close()
+    return run.report
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PROGRESS_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {PROGRESS_SECONDS:.0f} s: {what}"
-        time.sleep(POLL_SECONDS)
-
-
-def _kill_something(rng: random.Random, number: int, broker: Broker, driver: Driver) -> str:
-    """Each kind in turn to begin with, so that a short run has them all."""
-    kinds = ["a worker", "the driver", "the broker"]
-    what = kinds[number % 3] if number <= 3 else rng.choice(kinds)
-    if what == "a worker" and not driver.kill_worker(rng):
-        what = "the driver"
-    if what == "the driver":
-        driver.kill(leaves_workers=rng.random() < 0.5)
-        driver.start()
-    elif what == "the broker":
-        broker.kill()
-        time.sleep(rng.choice([0.0, 0.0, 1.0, 5.0]))
+class _Run:
+    def __init__(self, broker: Broker, folder: Path, kinds: list[Kind], seed: int, say: Say) -> None:
+        self._broker, self._kinds, self._seed = broker, kinds, seed
+        self._say_line = say
+        self._began = time.monotonic()
+        self._restarts_in_a_row = 0
+        self.report = SparkReport()
         broker.start()
-    return what
+        own = [topic for kind in kinds for topic in kind.made_by_query]
+        topics = [topic for kind in kinds for topic in (*kind.inputs, *kind.outputs)]
+        with Admin(broker.bootstrap) as admin:
+            for topic in topics:
+                if topic not in own:
+                    admin.create_topic(topic, partitions=PARTITION_COUNT, config=KEPT)
+        # What came out is read before what went in: so of that there is never too little.
+        self._reader = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.outputs])
+        self._input = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.inputs])
+        self._feeder = Feeder(broker.bootstrap, kinds, seed)
+        self._driver = Driver(broker.bootstrap, folder, kinds)
+        self._driver.start()
+
+    # -- what is done
+
+    def kill_for(self, rounds: int, seconds: float | None) -> None:
+        for number in range(1, rounds + 1):
+            if seconds is not None and time.monotonic() - self._began > seconds:
+                return
+            # One for each round: what is killed in it does not depend on what chance did before.
+            rng = random.Random(f"{self._seed}:{number}")
+            seen = self._counts()
+            self._wait_until(lambda at=seen: self._is_ahead_of(at), "every query writes something")  # type: ignore[misc]
+            time.sleep(rng.uniform(0.0, 3.0))
+            killed = [self._kill(self._choice(rng, number), rng)]
+            if number > len(KILLED) and rng.random() < AGAIN:
+                time.sleep(rng.uniform(0.0, 12.0))
+                killed.append(self._kill(rng.choice(KILLED), rng))
+            self.report.rounds = number
+            self._look()
+            self._say(f"round {number:3}/{rounds}", f"killed {', then '.join(killed)}")
+            self._check()
+            assert not self.report.faults, f"wrong after round {number}"
+
+    def come_to_an_end(self) -> None:
+        """All that was sent is processed, to the last."""
+        self._feeder.stop()
+        self._wait_until(self._is_all_there, self._what_is_missing)
+        for records in self._feeder.last_words():
+            self._feeder.send(records)
+            self._wait_until(self._is_all_there, self._what_is_missing)
+        self._say("the end", "all that went in was processed")
+
+    def close(self) -> None:
+        self._feeder.stop()
+        self._driver.close()
+        self._look()
+        self._check()
+        self._check_once_more()
+        self.report.records, self.report.written = self._input.count, self._reader.count
+        self.report.seconds = time.monotonic() - self._began
+        for reader in (self._reader, self._input):
+            reader.close()
+        self._broker.stop()
+
+    # -- kills
+
+    def _choice(self, rng: random.Random, number: int) -> str:
+        """Each in turn to begin with, so that a short run has them all."""
+        return KILLED[-number] if number <= len(KILLED) else rng.choice(KILLED)
+
+    def _kill(self, what: str, rng: random.Random) -> str:
+        leaves_workers, away_s = rng.random() < 0.5, rng.choice([0.0, 0.0, 1.0, 5.0])
+        said = what
+        if what == WORKER and not self._driver.kill_worker(rng):
+            what = said = DRIVER  # there is none yet
+        if what == DRIVER:
+            said = f"{DRIVER}{', not its workers' if leaves_workers else ''}"
+            self._driver.kill(leaves_workers=leaves_workers)
+            self._driver.start()
+        elif what == BROKER:
+            said = f"{BROKER}{f', for {away_s:.0f} s' if away_s else ''}"
+            self._broker.kill()
+            time.sleep(away_s)
+            self._broker.start()
+        self.report.kills[what] += 1
+        return said
+
+    # -- what is seen
+
+    def _look(self) -> None:
+        self._reader.look()
+        self._input.look()
+
+    def _counts(self) -> list[int]:
+        return [len(self._reader.rows[kind.outputs[0]]) for kind in self._kinds]
+
+    def _is_ahead_of(self, counts: list[int]) -> bool:
+        self._keep_alive()
+        self._look()
+        return all(now > before for now, before in zip(self._counts(), counts, strict=True))
+
+    def _is_all_there(self) -> bool:
+        self._keep_alive()
+        self._look()
+        return not any(kind.missing(self._found) for kind in self._kinds)
+
+    def _what_is_missing(self) -> str:
+        missing = [one for kind in self._kinds for one in kind.missing(self._found)]
+        return f"all is written; {len(missing)} are missing: {'; '.join(missing[:SHOWN_COUNT])}"
+
+    def _check(self) -> None:
+        for kind in self._kinds:
+            wrong = kind.wrong(self._found)
+            new = [f"{kind.name}: {fault}" for fault in wrong[:SHOWN_COUNT]]
+            self.report.faults += [fault for fault in new if fault not in self.report.faults]
+
+    def _check_once_more(self) -> None:
+        """What was read once stays: another reader sees the same from the start, and nobody holds it back."""
+        with Reader(self._broker.bootstrap, list(self._reader.rows)) as other:
+            other.look()
+            for topic, rows in other.rows.items():
+                if sorted(rows, key=_place) != sorted(self._reader.rows[topic], key=_place):
+                    self.report.faults.append(f"{topic}: one who reads it again does not see the same")
+        with Admin(self._broker.bootstrap) as admin:
+            hanging = admin.list_transactions(states=["Ongoing"])
+        self.report.faults += [f"open: {each.transactional_id}" for each in hanging[:SHOWN_COUNT]]
+
+    @property
+    def _found(self) -> Found:
+        return {**self._reader.rows, **self._input.rows}
+
+    # -- the rest
+
+    def _keep_alive(self) -> None:
+        if not self._driver.is_alive:
+            self.report.restarts += 1
+            self._restarts_in_a_row += 1
+            assert self._restarts_in_a_row <= RESTARTS_MAX, (
+                f"it only fails; the driver says {self._driver.log}"
+            )
+            self._say("", f"the driver gave up and is started again: {self._driver.last_words()}")
+            self._driver.start()
+
+    def _wait_until(self, is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
+        self._restarts_in_a_row = 0
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        while not is_so():
+            if time.monotonic() > deadline:
+                said = what if isinstance(what, str) else what()
+                raise AssertionError(
+                    f"not within {PROGRESS_SECONDS:.0f} s: {said}; the driver says {self._driver.log}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _say(self, when: str, what: str) -> None:
+        name = "+".join(kind.name for kind in self._kinds)
+        minutes = _minutes(time.monotonic() - self._began)
+        self._say_line(
+            f"{name:9}  {minutes}  {when:13}  {self._feeder.sent:8,} in {self._reader.count:8,} out  {what}"
+        )
 
 
-def _keep_alive(driver: Driver, report: SparkReport, say: Callable[[str], None]) -> bool:
-    if not driver.is_alive:
-        report.restarts += 1
-        say(f"the driver ended by itself and is started again: {_last_words(driver.log)}")
-        driver.start()
-    return True
+def _place(row: Row) -> tuple[int, int]:
+    return row.partition, row.offset
 
 
-def _last_words(log: Path) -> str:
-    lines = [
-        line
-        for line in log.read_text(errors="replace").splitlines()
-        if "Error" in line or "Exception" in line
-    ]
-    return lines[-1][:300] if lines else "no words"
-
-
-def _end(broker: Broker) -> int:
-    """How long the output is, markers and what was aborted included."""
-    try:
-        with Consumer("out", bootstrap_servers=broker.bootstrap) as consumer:
-            return sum(consumer.end_offsets(OUTPUT).values())
-    except errors.PenstockError:
-        return 0
-
-
-def _read(broker: Broker, topic: str) -> list[str]:
-    consumer = Consumer(topic, bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
-    with consumer:
-        return [value.decode() for value in consumer.read(until="end").to_arrow().column("value").to_pylist()]
-
-
-def _expected(broker: Broker, kind: str) -> set[str]:
-    """What the output must hold when all is done, each of it once."""
-    counts = Counter(_read(broker, "in"))
-    if kind == "updating":
-        return {f"{number}:{count}" for number, count in counts.items()}
-    return set(counts)
-
-
-def _allowed(expected: set[str], kind: str) -> set[str]:
-    """And what may be there besides, each of it once: counts on the way to the last."""
-    if kind != "updating":
-        return expected
-    ends = [entry.split(":") for entry in expected]
-    return {f"{number}:{count}" for number, end in ends for count in range(1, int(end) + 1)}
-
-
-def _faults(broker: Broker, kind: str, report: SparkReport) -> list[str]:
-    expected, found = _expected(broker, kind), Counter(_read(broker, "out"))
-    report.records = len(expected)
-    missing = sorted(expected - set(found))
-    surplus = sorted(entry for entry, count in found.items() if count > 1)
-    strange = sorted(set(found) - _allowed(expected, kind))
-    faults = [
-        f"{len(entries)} of {len(expected)} {what}, as {entries[:SHOWN_COUNT]}"
-        for entries, what in ((missing, "are missing"), (surplus, "are there twice"), (strange, "are wrong"))
-        if entries
-    ]
-    with Admin(broker.bootstrap) as admin:
-        hanging = admin.list_transactions(states=["Ongoing"])
-    return faults + [f"open: {each.transactional_id}" for each in hanging[:SHOWN_COUNT]]
-
-
-def _is_python_worker(process: psutil.Process) -> bool:
-    try:
-        return any("daemon" in part for part in process.cmdline()) and "python" in process.name()
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _kill(process: psutil.Process) -> None:
-    try:
-        process.send_signal(signal.SIGKILL)
-    except psutil.NoSuchProcess:
-        return
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

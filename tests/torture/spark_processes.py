@@ -1,0 +1,203 @@
+"""Who takes part in the torture of Spark queries: the feeder, the driver with all that it has started, the reader."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from harness.brokers import penstock_command, penstock_environment
+from penstock import Consumer, Producer, TopicPartition
+from penstock.client import errors
+from torture.spark_kinds import Kind, Row, Sent
+
+PROGRAM = Path(__file__).with_name("spark_query.py")
+STEPS_PER_SECOND = 200
+WAIT_SECONDS = 0.05
+DELIVERY_MS = 240_000  # whatever happens to the broker, all is delivered
+BLOCK_MS = 60_000
+END_SECONDS = 300.0
+COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value"]
+
+
+class Feeder:
+    """Sends what the kinds say until it is stopped; what the topics hold is what was sent."""
+
+    def __init__(self, bootstrap: str, kinds: Sequence[Kind], seed: int) -> None:
+        self._bootstrap = bootstrap
+        self._kinds = kinds
+        self._rng = random.Random(seed)
+        self._number = 0
+        self._stopping = threading.Event()
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(END_SECONDS)
+        assert not self._thread.is_alive(), "the feeder does not end"
+
+    def last_words(self) -> Iterator[list[Sent]]:
+        return chain.from_iterable(kind.last_words(self._number) for kind in self._kinds)
+
+    def send(self, records: Sequence[Sent]) -> None:
+        with self._producer() as producer:
+            self._send(producer, records)
+
+    def _run(self) -> None:
+        with self._producer() as producer:
+            while not self._stopping.wait(WAIT_SECONDS):
+                for _ in range(round(STEPS_PER_SECOND * WAIT_SECONDS)):
+                    for kind in self._kinds:
+                        self._send(producer, kind.feed(self._number, self._rng))
+                    self._number += 1
+
+    def _producer(self) -> Producer:
+        return Producer(self._bootstrap, delivery_timeout_ms=DELIVERY_MS, max_block_ms=BLOCK_MS)
+
+    def _send(self, producer: Producer, records: Iterator[Sent] | Sequence[Sent]) -> None:
+        for topic, value, key, partition, timestamp_ms in records:
+            producer.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms)
+            self.sent += 1
+
+
+class Reader:
+    """Follows topics as a reader of committed records, through all restarts of their broker."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self.rows: dict[str, list[Row]] = {topic: [] for topic in topics}
+        self._waiting = list(topics)
+        """For those that a query has yet to create."""
+        self._consumer = Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+    def look(self) -> None:
+        """Read on. Where the broker is away, the next look goes on from there."""
+        try:
+            self._take_on_topics()
+            for batch in self._consumer.read(until="end", headers=False):
+                for row in batch.select(COLUMNS).to_pylist():
+                    at_ms = round(row["timestamp"].timestamp() * 1000)
+                    read = Row(row["key"], row["value"], at_ms, row["partition"], row["offset"])
+                    self.rows[row["topic"]].append(read)
+        except errors.PenstockError:
+            return
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _take_on_topics(self) -> None:
+        there = self._consumer.topics() if self._waiting else frozenset()
+        for topic in [topic for topic in self._waiting if topic in there]:
+            count = len(self._consumer.partitions_for(topic))
+            places = dict.fromkeys(self._consumer.assignment(), 0) | self._consumer.positions()
+            places |= {TopicPartition(topic, index): 0 for index in range(count)}
+            self._consumer.assign(places)
+            for partition, offset in places.items():
+                self._consumer.seek(partition, offset)
+            self._waiting.remove(topic)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Driver:
+    """The process of the queries, and those that it has started."""
+
+    def __init__(self, bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> None:
+        self._command = _command(bootstrap, folder, kinds)
+        self._environment = {
+            **penstock_environment(),
+            "PYSPARK_PYTHON": sys.executable,
+            "XDG_STATE_HOME": str(folder / "state"),  # where applications keep their place
+        }
+        self.log = folder / "driver.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self, *, leaves_workers: bool) -> None:
+        """The driver and its JVM at once; what Python workers are about to do they may still do."""
+        assert self._process is not None
+        family = self._family()
+        for each in family:
+            if not leaves_workers or not _is_python_worker(each):
+                _kill(each)
+        self._process.kill()
+        self._process.wait()
+        psutil.wait_procs(family, timeout=30)
+
+    def kill_worker(self, rng: random.Random) -> bool:
+        """One of them, or the process that they are forked from; whether there was any."""
+        workers = [each for each in self._family() if _is_python_worker(each)]
+        if workers:
+            _kill(rng.choice(sorted(workers, key=lambda each: each.pid)))
+        return bool(workers)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.kill(leaves_workers=False)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        words = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line]
+        return words[-1].strip()[:300] if words else "no words"
+
+    def _family(self) -> list[psutil.Process]:
+        assert self._process is not None
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+
+def _command(bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> list[str]:
+    """A streams application of its own is run as a user would run it."""
+    if len(kinds) > 1 or kinds[0].app is None:
+        return [sys.executable, str(PROGRAM), bootstrap, str(folder), *(kind.name for kind in kinds)]
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    said = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    place = ["--brokers", bootstrap, "--spark", "local[2,4]"]
+    return [*penstock_command(), "pipeline", "run", str(kinds[0].app), *place, *said]
+
+
+def _is_python_worker(process: psutil.Process) -> bool:
+    try:
+        return any("daemon" in part for part in process.cmdline()) and "python" in process.name()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
