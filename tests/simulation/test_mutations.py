@@ -44,7 +44,7 @@ def does_not_sync_names(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_check_sequences(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProducerState, "check", lambda state, headers: None)
+    patch.setattr(ProducerState, "check", lambda state, headers, guard=None: None)
 
 
 def forgets_producers_when_it_starts(patch: pytest.MonkeyPatch) -> None:

@@ -238,15 +238,15 @@ def takes_offsets_of_members_that_were_put_out(patch: pytest.MonkeyPatch) -> Non
         (forgets_open_transactions_when_it_starts, 0),
         (does_not_know_producers_by_their_epoch, 0),
         (gives_the_same_epoch_to_everybody, 0),
-        (sends_markers_before_the_decision_is_safe, 8),
+        (sends_markers_before_the_decision_is_safe, 55),
         (is_content_with_one_marker, 0),
         (forgets_what_was_decided_when_it_loads, 1),
         (never_loses_patience, 0),
         (loses_patience_with_what_is_prepared, 0),
         (applies_offsets_at_once, 0),
         (drops_offsets_of_committed_transactions, 0),
-        (tells_offsets_that_are_about_to_change, 19),
-        (takes_offsets_of_members_that_were_put_out, 5),
+        (tells_offsets_that_are_about_to_change, 23),
+        (takes_offsets_of_members_that_were_put_out, 6),
     ],
 )
 def test_transactions_with_this_fault_are_found_out(
