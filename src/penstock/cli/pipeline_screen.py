@@ -151,7 +151,8 @@ def outage_words(servers: str, seconds: float, patience_seconds: float | None) -
     going_on = "it goes on trying"
     if patience_seconds is not None and patience_seconds > seconds:
         going_on += f", for {show_duration(patience_seconds * 1000)} in all"
-    return f"no broker answers at {printable(servers)}, for {seconds:.0f} s now; {going_on}"
+    since = f" for {show_duration(int(seconds) * 1000)}" if seconds >= 1 else ""
+    return f"no broker has answered at {printable(servers)}{since}; {going_on}"
 
 
 def line_of(figures: QueryFigures) -> str:

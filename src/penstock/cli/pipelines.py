@@ -60,7 +60,7 @@ def show_status(names: tuple[str, ...], output: Output) -> None:
                 entry.name,
                 query["name"],
                 _state_of(query),
-                query["batch"],
+                query["batch"] if query["batch"] >= 0 else None,
                 query["rows_in"],
                 query["rows_in_per_second"],
                 query["rows_out"],

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.errors import BadConfiguration
 from penstock.streams import App, TopologyError
-from penstock.streams.app import _signals
+from penstock.streams.running import heeding_signals
 
 
 def test_an_application_has_the_name_it_was_given() -> None:
@@ -44,7 +44,7 @@ def test_a_state_that_is_not_there_is_told_with_those_that_are() -> None:
 def test_a_signal_ends_the_run_and_not_the_process(number: signal.Signals) -> None:
     before = signal.getsignal(number)
 
-    with _signals() as stopping:
+    with heeding_signals() as stopping:
         os.kill(os.getpid(), number)
         assert stopping.wait(5)
 

@@ -15,6 +15,8 @@ from penstock.spark.pipelines.figures import Offsets, read_offsets
 # The last line of a traceback: `penstock.spark.errors.DataLost: orders-0: ...`, or a name alone.
 ENDING = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<words>.*))?$")
 CHAINED = "During handling of the above exception"
+GROUP = "Exception Group Traceback (most recent call last):"
+PARTS = re.compile(r"^ *\+-\+-+ 1 -+$", re.MULTILINE)  # where the exceptions of a group begin
 CONDITION = re.compile(r"^\[(?P<condition>[A-Z][A-Z0-9_.]+)\] (?P<words>.*)$", re.DOTALL)
 COMMITTED = re.compile(r"^Current Committed Offsets: \{(.*)\}$", re.MULTILINE)
 AVAILABLE = re.compile(r"^Current Available Offsets: \{(.*)\}$", re.MULTILINE)
@@ -44,7 +46,7 @@ def _last_words(story: str) -> str | None:
     """The end of the last traceback; of an earlier one where the last is a stumble of Spark's own over the first."""
     endings: list[str] = []
     is_traceback = False
-    for line in story.splitlines():
+    for line in _without_groups(story).splitlines():
         line = re.sub(r"( SQLSTATE: \w+)+$", "", line)
         if line.endswith("Traceback (most recent call last):"):
             is_traceback = True
@@ -55,6 +57,16 @@ def _last_words(story: str) -> str | None:
     while len(endings) > 1 and endings[-1].startswith("UnboundLocalError: ") and CHAINED in story:
         endings.pop()
     return endings[-1] if endings else None
+
+
+def _without_groups(story: str) -> str:
+    """A traceback of several exceptions as that of the one that holds them, which says what they have in common. Python
+    draws it with a margin of bars, and Spark may have cut the bars off and left a blank."""
+    if GROUP not in story:
+        return story
+    before, _, group = story.partition(GROUP)
+    own = PARTS.split(group, maxsplit=1)[0]
+    return before + GROUP + re.sub(r"^(?: *\| ?| (?=\S))", "", own, flags=re.MULTILINE)
 
 
 def _plain(story: str) -> str:

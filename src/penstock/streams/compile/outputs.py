@@ -7,11 +7,12 @@ moves cells instead of rows, and the sink's task takes them apart again (`unpack
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
 
+from penstock.spark.pipelines.figures import OBSERVED, OBSERVED_RECORDS
 from penstock.streams.compile.columns import Column, Columns, as_list
 from penstock.streams.compile.cut import Crossing
 from penstock.streams.compile.failures import OperatorFailed
@@ -19,6 +20,9 @@ from penstock.streams.functions import Function
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde, natural_bytes
 from penstock.streams.topology import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 HEADERS = pyarrow.list_(
     pyarrow.field("element", pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
@@ -33,6 +37,8 @@ SCHEMA = pyarrow.schema(
         ("partition", pyarrow.int32()),
     ]
 )
+
+COUNT_BYTES = 8
 
 PartitionCount = Callable[[str], int]
 
@@ -205,13 +211,24 @@ def encoded_one(serde: Serde[Any] | None, value: Any, operator: str) -> bytes | 
 
 
 def cell_of(batches: Iterable[pyarrow.RecordBatch]) -> bytes:
-    """Batches as one cell."""
+    """Batches as one cell. Behind them stands how many records they have, where Spark reads it (`counted`)."""
     sink = pyarrow.BufferOutputStream()
+    count = 0
     with pyarrow.ipc.new_stream(sink, SCHEMA) as writer:
         for batch in batches:
             writer.write_batch(batch)
+            count += batch.num_rows
+    sink.write(count.to_bytes(COUNT_BYTES, "big"))  # a reader of batches stops before it
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def counted(cells: DataFrame) -> DataFrame:
+    """Cells of output, whose records the query's progress tells the number of: to Spark a cell is a row."""
+    from pyspark.sql import functions as F
+
+    count = F.conv(F.hex(F.substring("cell", -COUNT_BYTES, COUNT_BYTES)), 16, 10).cast("bigint")
+    return cells.observe(OBSERVED, F.coalesce(F.sum(count), F.lit(0)).alias(OBSERVED_RECORDS))
 
 
 def batches_of(cell: bytes) -> Iterator[pyarrow.RecordBatch]:

@@ -49,7 +49,7 @@ def compile_stage(
         packs = _read(spark, stage, program, settings, task, shuffle.SPARK_SCHEMA)
         domains = Domains(program, stage, topology.nodes, logged)
         cells = processed(packs, domains)
-    return Compiled(stage.name, stage, _write(cells, stage, program, settings), domains)
+    return Compiled(stage.name, stage, _write(outputs.counted(cells), stage, program, settings), domains)
 
 
 def _read(

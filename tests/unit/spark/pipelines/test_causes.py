@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.spark.pipelines.causes import cause_of
 
 IN_A_FUNCTION = """\
@@ -86,3 +88,29 @@ def test_of_many_partitions_some_are_named_and_the_rest_counted() -> None:
 
     assert "in-0 from the beginning to 9" in words
     assert words.endswith("and 3 more)")
+
+
+GROUP = """[STREAM_FAILED] Query [id = 1] terminated with exception: It failed:   + Exception Group Traceback \
+(most recent call last):
+  |   File "runner.py", line 267, in main
+  |     offset = reader.initialOffset()
+  |              ^^^^^^^^^^^^^^^^^^^^^^
+  | penstock.client.errors.several.ItemsFailed: could not describe topics: no broker answers
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "transport.py", line 231, in _attempt
+    | ConnectionRefusedError: [Errno 111] Connection refused
+    |
+    | penstock.client.errors.client.NoBrokersAvailable: no broker answers
+    +------------------------------------
+ SQLSTATE: XXKST"""
+
+
+@pytest.mark.parametrize("margin", ["|", ""])
+def test_several_exceptions_are_told_as_the_one_that_holds_them(margin: str) -> None:
+    # Spark cuts margins off texts that it passes on.
+    text = "\n".join(
+        line.partition("|")[2] if not margin and "|" in line else line for line in GROUP.splitlines()
+    )
+
+    assert cause_of(text).words == "ItemsFailed: could not describe topics: no broker answers"

@@ -117,3 +117,27 @@ def test_offsets_come_as_text_too() -> None:
     assert read_offsets('{"orders": {"0": 17}}') == {"orders": {"0": 17}}
     assert read_offsets("17") is None
     assert read_offsets("nonsense") is None
+
+
+def test_an_app_tells_how_many_records_it_has_written_though_its_rows_are_packets() -> None:
+    figures = QueryFigures("counts", is_packed=True)
+    report = {"batchId": 0, "timestamp": "1", "numInputRows": 2, "sink": {"numOutputRows": 3}}
+
+    figures.take({**report, "observedMetrics": {}})  # of a batch without rows, or an older checkpoint's
+    assert figures.rows_out is None
+    figures.take({**report, "batchId": 1, "observedMetrics": {"penstock": {"records": 500}}})
+    figures.take({**report, "batchId": 2, "observedMetrics": {"penstock": {"records": 0}}})
+
+    assert figures.rows_out == 500
+
+
+def test_one_that_waits_for_a_broker_knows_no_lag_until_it_answers() -> None:
+    figures = QueryFigures("orders", rows_in_per_second=7.0, lag=3, batch=4, state="running")
+
+    figures.take_outage("a:9092", seconds=12.7, patience_seconds=243.0)
+
+    told = figures.as_json()
+    assert (told["state"], told["lag"], told["rows_in_per_second"]) == ("waiting", None, 0.0)
+    assert (told["waits_for"], told["waiting_seconds"], told["patience_seconds"]) == ("a:9092", 12, 243)
+    figures.take_answer()
+    assert (figures.state, figures.waits_for) == ("running", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import UnknownTopicOrPartition
 from penstock.spark.pipelines.loading import BadProgram, Program, load
+from penstock.spark.pipelines.reach import Cluster, Reach
 from penstock.spark.pipelines.running import QueryFailed, Run
 
 
@@ -27,6 +28,7 @@ class FakeQuery:
     def __init__(self, name: str | None = None, *, batches_left: int = 0) -> None:
         self.name = name
         self.isActive = True
+        self.isAsking = False
         self.batches_left = batches_left
         self.recentProgress: list[FakeProgress] = []
         self.stopped_after: int | None = None
@@ -37,12 +39,14 @@ class FakeQuery:
         return self.recentProgress[-1] if self.recentProgress else None
 
     @property
-    def status(self) -> dict[str, bool]:
+    def status(self) -> dict[str, Any]:
         is_at_work = self.batches_left > 0
+        if self.isAsking:
+            return {"isTriggerActive": True, "message": "Getting offsets from orders"}
         if is_at_work:
             self.batches_left -= 1
             self.recentProgress.append(FakeProgress(len(self.recentProgress)))
-        return {"isTriggerActive": is_at_work}
+        return {"isTriggerActive": is_at_work, "message": "Processing new data"}
 
     def stop(self) -> None:
         if self.isActive:
@@ -186,6 +190,68 @@ def test_a_query_that_waits_for_data_is_stopped_at_once() -> None:
     assert query.stopped_after == 0
 
 
+class FakeApp:
+    """An App of two stages, the second of which reads what the first has written."""
+
+    def __init__(self) -> None:
+        self.begun: list[FakeQuery] = []
+        self.is_stopped = False
+        self.until: str | None = None
+        self.left = [FakeQuery("first"), FakeQuery("second"), FakeQuery("first")]
+
+    def start(self, spark: Any, *, until: str | None = None) -> FakeApp:
+        self.until = until
+        self.go_on()
+        return self
+
+    def go_on(self) -> bool:
+        if self.begun and self.begun[-1].isActive:
+            return True
+        if not self.left:
+            return False
+        self.begun.append(self.left.pop(0))
+        return True
+
+    def __iter__(self) -> Iterator[FakeQuery]:
+        return iter(self.begun[-1:])
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def test_an_app_that_is_run_once_is_watched_stage_by_stage() -> None:
+    app = FakeApp()
+    run = running_as(Program("orders", app, None), is_once=True)
+    run.start()
+    seen = []
+    for batches in (2, 1, 1):
+        query = app.begun[-1]
+        first = sum(len(before.recentProgress) for before in app.begun[:-1] if before.name == query.name)
+        query.recentProgress = [FakeProgress(first + batch) for batch in range(batches)]
+        assert run.look()
+        seen.append({figures.name: figures.rows_in for figures in run.figures})
+        query.isActive = False
+        is_left = run.look()
+
+    assert app.until == "end"
+    assert seen == [{"first": 20}, {"first": 20, "second": 10}, {"second": 10, "first": 30}]
+    assert not is_left
+    assert [figures.state for figures in run.figures] == ["done", "done"]
+
+
+def test_the_first_wish_to_end_is_heard_by_an_app_that_is_run_once() -> None:
+    app = FakeApp()
+    run = running_as(Program("orders", app, None), is_once=True)
+    run.start()
+    app.begun[0].batches_left = 100
+
+    run.stop()
+
+    assert app.begun[0].stopped_after == 1
+    assert app.is_stopped
+    assert len(app.left) == 2
+
+
 def test_one_that_has_ended_by_itself_is_done() -> None:
     query = FakeQuery("own")
     run = run_of(query)
@@ -205,6 +271,79 @@ def test_one_that_failed_is_told_with_its_cause() -> None:
 
     with pytest.raises(QueryFailed, match="orders: the query own failed: ValueError: no price"):
         run.look()
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_query_that_is_quiet_says_which_broker_it_waits_for_until_that_answers() -> None:
+    away = {"a:9092"}
+    clock = FakeClock()
+    query = FakeQuery("own")
+    query.isAsking = True
+    reach = Reach(probe=lambda servers: servers not in away, clock=clock, aside=lambda work: work())
+    run = Run(
+        Program("orders", None, lambda spark: query),
+        FakeSession(),  # type: ignore[arg-type]
+        name="orders",
+        checkpoint="/place/",
+        reach=reach,
+        find_clusters=lambda spark, query: [Cluster("a:9092", 60.0)],
+        clock=clock,
+    )
+    run.start()
+    (figures,) = run.figures
+
+    run.look()
+    assert (figures.state, figures.waits_for) == ("starting", None)  # it may be about to tell something
+    clock.now = 2.0
+    run.look()
+    clock.now = 7.5
+    run.look()
+    assert (figures.state, figures.waits_for, figures.waiting_seconds) == ("waiting", "a:9092", 5)
+    assert figures.patience_seconds == 60
+
+    away.clear()
+    clock.now = 10.0
+    run.look()
+    assert (figures.state, figures.waits_for) == ("starting", None)
+
+    query.recentProgress = [FakeProgress(0)]
+    run.look()
+    away.add("a:9092")
+    clock.now = 11.0
+    run.look()
+    assert figures.state == "running"  # of a query that has just told something nobody asks
+    clock.now = 20.0
+    run.look()
+    assert (figures.state, figures.rows_in_per_second, figures.lag) == ("waiting", 0.0, None)
+
+
+def test_a_query_that_rests_waits_for_nobody() -> None:
+    clock = FakeClock()
+    asked: list[str] = []
+    reach = Reach(probe=lambda servers: bool(asked.append(servers)), clock=clock, aside=lambda work: work())
+    run = Run(
+        Program("orders", None, lambda spark: FakeQuery("own")),
+        FakeSession(),  # type: ignore[arg-type]
+        name="orders",
+        checkpoint="/place/",
+        reach=reach,
+        find_clusters=lambda spark, query: [Cluster("a:9092")],
+        clock=clock,
+    )
+    run.start()
+
+    for clock.now in (0.0, 5.0, 50.0):
+        run.look()
+
+    assert asked == []
+    assert run.figures[0].waits_for is None
 
 
 def test_an_option_that_there_is_not_is_a_sentence_and_no_page_of_tracebacks(tmp_path: Path) -> None:
