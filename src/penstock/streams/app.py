@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from penstock.streams.compile.purging import PurgeListener
     from penstock.streams.compile.queries import Compiled
 
 __all__ = ["App", "AppFailed"]
@@ -51,6 +52,7 @@ class App(Builder):
         self._running: Running | None = None
         self._states: dict[str, State[Any, Any]] = {}
         self._spark: SparkSession | None = None
+        self._purging: PurgeListener | None = None
 
     @property
     def name(self) -> str:
@@ -101,6 +103,7 @@ class App(Builder):
         from penstock.streams.compile import topics
         from penstock.streams.compile.fingerprint import fingerprint_of
         from penstock.streams.compile.notes import check_topology
+        from penstock.streams.compile.purging import listener_for
         from penstock.streams.compile.queries import compile_stage
 
         if not self.topology.sources:
@@ -122,6 +125,7 @@ class App(Builder):
         compiled = [compile_stage(session, self.topology, stage, program, settings) for stage in parts.stages]
         fingerprint = fingerprint_of((each.stage, each.domains) for each in compiled)
         check_topology(session, self.name, settings.state_folder, fingerprint)
+        self._purging = listener_for(session, settings, parts.stages)
         return compiled
 
     def _begin(self, compiled: Compiled) -> StreamingQuery:
@@ -149,6 +153,8 @@ class App(Builder):
         try:
             for name, value in wanted.items():
                 self._spark.conf.set(name, value)
+            if self._purging is not None:
+                self._purging.listen()
             return writer.start()
         finally:
             for name, old in before.items():

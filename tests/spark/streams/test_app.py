@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.streams import App, AppFailed
+from penstock.streams import (
+    App,
+    AppFailed,
+    Context,
+    KeyValueState,
+    Processor,
+    Record,
+    Stream,
+    TopologyError,
+    key_value_store,
+)
 from penstock.testing import Broker
 
 PATIENCE_SECONDS = 120.0
@@ -65,6 +75,59 @@ def test_an_application_runs_until_it_is_stopped(spark: SparkSession, broker: Br
 
     assert not running.is_active
     assert sorted(values(broker, "whispers")) == [b"hello 0", b"hello 1"]
+
+
+class Reminding(Processor[str, str, str, str]):
+    """Tells of all that it has seen at every tenth of a second of the wall clock."""
+
+    def init(self, context: Context[str, str]) -> None:
+        self.seen: KeyValueState[str, str] = context.store("seen")
+        context.schedule(0.1, self.remind, clock="wall")
+
+    def process(self, record: Record[str, str]) -> None:
+        self.seen.put(record.key, record.value)
+
+    def remind(self, now_ms: int) -> None:
+        for key, value in self.seen.items():
+            self.context.forward(Record(key, value, now_ms))
+
+
+def test_timers_of_the_wall_clock_fire_though_no_record_comes(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("debts", 1)
+    app = App("reminding", broker.bootstrap_servers, state_dir=str(tmp_path), commit_interval_ms=0)
+    store = key_value_store("seen", key=str, value=str)
+    debts = app.stream("debts", key=str, value=str)
+    debts.process(Reminding, stores=[store], key=str, value=str).to("reminders")
+
+    running = app.start(spark)
+    with broker.producer() as producer:
+        producer.send("debts", "ten", key="ada")
+    await_count(broker, "reminders", 2, running.check)
+    app.stop()
+
+    assert set(values(broker, "reminders")) == {b"ten"}
+    with broker.consumer("reminders", isolation_level="read_committed") as consumer:
+        times = [message.timestamp_ms for message in consumer.read(until="end").to_messages()]
+    assert times == sorted(set(times))  # each firing once
+
+
+def test_a_program_that_changed_under_its_checkpoint_is_told_so(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("songs", 1)
+
+    def started(build: Callable[[Stream[bytes, str]], object]) -> None:
+        app = App("charts", broker.bootstrap_servers, state_dir=str(tmp_path))
+        build(app.stream("songs", value=str))
+        app.start(spark)
+        app.stop()
+
+    started(lambda songs: songs.group_by_value().count(name="plays").to("charts"))
+    with pytest.raises(TopologyError, match=r"(?s)charts is not the program .* the state plays .* is gone"):
+        started(lambda songs: songs.group_by_value().count(name="heard").to("charts"))
+    started(lambda songs: songs.filter(bool).group_by_value().count(name="plays").to("charts"))
 
 
 def test_a_function_that_raises_is_named_with_the_record_it_failed_for(

@@ -85,8 +85,8 @@ WORK = (
     long("task.timeout.ms", 5 * MINUTE_MS, at_least(0)).no_meaning("Spark tries a task again, or gives up."),
     long("max.task.idle.ms", 0, at_least(-1)).no_meaning("A batch takes what all partitions have."),
     long("poll.ms", 100, at_least(0), LOW).no_meaning("Nothing is polled."),
-    long("repartition.purge.interval.ms", 30 * SECOND_MS, at_least(0), LOW).not_yet(
-        "How often what was read of internal topics is deleted."
+    long("repartition.purge.interval.ms", 30 * SECOND_MS, at_least(0), LOW).means(
+        "How often what was processed of internal topics is deleted, at most."
     ),
 )
 

@@ -7,6 +7,11 @@ def changelog(application_id: str, store: str) -> str:
     return f"{application_id}-{store}-changelog"
 
 
+def query(application_id: str, stage: str) -> str:
+    """Of Spark."""
+    return f"{application_id}-{stage}"
+
+
 def internal(application_id: str, topic: str) -> str:
     """`topic` as a crossing has it, which ends in `-repartition`."""
     return f"{application_id}-{topic}"

@@ -79,7 +79,7 @@ def _write(cells: DataFrame, stage: Stage, program: Program, settings: AppSettin
         "checkpointLocation": f"{settings.state_folder}/{stage.name}",
         transforms.OPTION: transforms.pack(outputs.unpacked),
     }
-    name = f"{program.application_id}-{stage.name}"
+    name = names.query(program.application_id, stage.name)
     return cells.writeStream.format("penstock").outputMode("append").options(**options).queryName(name)
 
 
