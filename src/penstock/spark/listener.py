@@ -1,8 +1,9 @@
-"""Hears on the driver of every micro-batch after it was written, and commits its end to the query's consumer group.
+"""Hears on the driver what becomes of queries: commits the end of every micro-batch to the query's consumer group, and
+has ended what a query has left open when it is over.
 
-The source does the same when Spark asks it for the next batch (`stream`), which may be an hour later, or never where
-the query is stopped before. What a query reads from, and which group it has, is found in the plan that the driver's JVM
-holds: so this is for sessions that have one, and a session of Spark Connect is left to the source.
+The source commits the same when Spark asks it for the next batch (`stream`), which may be an hour later, or never where
+the query is stopped before. What a query reads from, which group it has and where it writes to is found in what the
+driver's JVM holds of it: so this is for sessions that have one, and a session of Spark Connect is left to the source.
 
 A listener must not raise: whatever goes wrong here is a warning.
 """
@@ -13,6 +14,7 @@ import atexit
 import json
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,8 @@ from penstock.spark.lookup import Lookup
 from penstock.spark.offsets import StreamOffset
 from penstock.spark.options import Options, Use
 from penstock.spark.progress import GroupProgress
+from penstock.spark.sink import EXACTLY_ONCE
+from penstock.spark.sink.retiring import CARETAKER, SinkRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.spark")
 
 
+STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
+STOP_S = 1.0  # at the end of a program
 QUIET_S = 1.0  # a query that goes on at once commits by itself; only one that rests needs somebody else
 
 
@@ -91,9 +97,19 @@ class ProgressListener(StreamingQueryListener):
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._runs: dict[str, Run] = {}
+        self._queries: dict[str, Any] = {}
+        """What the JVM holds of each, also when it is over."""
         atexit.register(self._end)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        try:
+            self._queries[str(event.runId)] = _running(self._spark, str(event.id))
+            if (sink := sink_of(self._spark, str(event.id), str(event.runId))) is not None:
+                CARETAKER.note(sink)
+        except Exception as error:
+            logger.warning(
+                "what query %s leaves open when it ends, the driver will not know: %s", event.id, error
+            )
         try:
             found = sources_of(options_of(self._spark, str(event.id)))
         except Exception as error:
@@ -112,6 +128,10 @@ class ProgressListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        query = self._queries.pop(str(event.runId), None)
+        if str(event.runId) in CARETAKER.runs:
+            is_whole = event.exception is None and query is not None and is_between_batches(query)
+            CARETAKER.retire(str(event.runId), is_whole=is_whole)
         run = self._runs.pop(str(event.runId), None)
         if run is not None:
             run.rest()
@@ -124,23 +144,94 @@ class ProgressListener(StreamingQueryListener):
         runs, self._runs = list(self._runs.values()), {}
         for run in runs:
             run.rest()
+        if CARETAKER.runs and _ends_with_us():
+            self._stop_queries()
+            for each in CARETAKER.runs:
+                CARETAKER.retire(each)
+        CARETAKER.end()
         clients.POOL.clear()
+
+    def _stop_queries(self) -> None:
+        """Those that write exactly once and would be torn from their batch in a moment: what they have open can only be
+        ended when they do not go on."""
+        try:
+            self._spark.streams.removeListener(self)
+            self._spark.conf.set(STOP_TIMEOUT, str(round(STOP_S * 1000)))
+            until_s = time.monotonic() + STOP_S
+            for query in self._spark.streams.active:
+                if str(query.runId) in CARETAKER.runs and time.monotonic() < until_s:
+                    query.stop()
+        except (
+            Exception
+        ) as error:  # the JVM is gone, or a task takes its time: both are a matter for the protocol
+            logger.debug("queries were not stopped at the end of the program: %s", error)
+
+
+def _ends_with_us() -> bool:
+    """Whether Spark's JVM was started by this process. Another one may outlive it, and its queries go on."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None) is not None
+
+
+# -- what the JVM holds of a query. The names inside of Spark are its own affair, and may change; tests watch them.
 
 
 def options_of(spark: SparkSession, query_id: str) -> list[dict[str, str]]:
-    """The options of each source `penstock` of a query that runs. The names inside of Spark are its own affair, and may
-    change; a test watches them."""
-    jvm_session: Any = spark._jsparkSession
-    query = jvm_session.streams().get(query_id)
+    """The options of each source `penstock` of a query that runs."""
+    query = _running(spark, query_id)
     if query is None:
         return []
-    leaves = query.streamingQuery().analyzedPlan().collectLeaves()
+    leaves = query.analyzedPlan().collectLeaves()
     found = []
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
         if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == "penstock":
             found.append(dict(leaf.extraOptions().asCaseSensitiveMap()))
     return found
+
+
+def sink_options_of(spark: SparkSession, query_id: str) -> dict[str, str] | None:
+    """The options of the sink of a query that runs, if it is `penstock`."""
+    query = _running(spark, query_id)
+    if query is None or query.sink().getClass().getSimpleName() != "PythonTable":
+        return None
+    if query.sink().name() != "penstock":
+        return None
+    # Its plan says them too, but only when the query has looked at its sources, which may take it a while.
+    field = query.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    jvm: Any = spark._jvm
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(field.get(query)))
+
+
+def is_between_batches(query: Any) -> bool:
+    """Whether a query has finished every batch that it has begun."""
+    try:
+        begun, finished = (log.getLatestBatchId() for log in (query.offsetLog(), query.commitLog()))
+        return bool(begun.equals(finished))
+    except Exception as error:  # a checkpoint for a while is gone with its query
+        logger.debug("whether a query was in the middle of a batch is not known: %s", error)
+        return False
+
+
+def _running(spark: SparkSession, query_id: str) -> Any:
+    jvm_session: Any = spark._jsparkSession
+    query = jvm_session.streams().get(query_id)
+    return None if query is None else query.streamingQuery()
+
+
+def sink_of(spark: SparkSession, query_id: str, run: str) -> SinkRun | None:
+    """Where a query writes to, if it does exactly once. What is wrong with options the query itself says."""
+    given = sink_options_of(spark, query_id)
+    if given is None:
+        return None
+    try:
+        options = Options.read(given, Use.STREAM_WRITE)
+    except SparkError:
+        return None
+    is_once = (options.get("guarantee") or EXACTLY_ONCE) == EXACTLY_ONCE
+    return SinkRun.of(options, sink=query_id, run=run) if is_once else None
 
 
 def sources_of(given: list[dict[str, str]]) -> list[Source]:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
+from penstock.spark.sink import EXACTLY_ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OPTION = "penstock.batch"
-EXACTLY_ONCE = "exactly-once"
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"  # of a stream's jobs, the id of the run
 
@@ -50,7 +50,8 @@ class EachBatch:
     """What `foreachBatch` calls. It can be pickled, and holds nothing but what it was made of."""
 
     def __init__(self, options: Mapping[str, str], *, name: str | None) -> None:
-        guarantee = Options.read(options, Use.BATCH_WRITE).get("guarantee") or EXACTLY_ONCE
+        self._read = Options.read(options, Use.BATCH_WRITE)
+        guarantee = self._read.get("guarantee") or EXACTLY_ONCE
         # However it was spelt: a batch by itself would be written at least once.
         self._options = {name: said for name, said in options.items() if name.lower() != "guarantee"}
         self._options["guarantee"] = guarantee
@@ -60,8 +61,19 @@ class EachBatch:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         writer = batch.write.format("penstock").mode("append").options(**self._options)
         if self._is_once:
-            writer = writer.option(OPTION, self._place(batch, batch_id).pack())
+            place = self._place(batch, batch_id)
+            self._note(place)
+            writer = writer.option(OPTION, place.pack())
         writer.save()
+
+    def _note(self, place: StreamBatch) -> None:
+        """So that the driver ends what is left open when the query is over. Through Spark Connect this is no driver."""
+        from pyspark.sql.utils import is_remote
+
+        if not is_remote():
+            from penstock.spark.sink.retiring import CARETAKER, SinkRun
+
+            CARETAKER.note(SinkRun.of(self._read, sink=place.sink, run=place.run))
 
     def _place(self, batch: DataFrame, batch_id: int) -> StreamBatch:
         from pyspark.sql.utils import is_remote

@@ -28,14 +28,11 @@ from penstock.client.producer.sync import Producer
 from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
-from penstock.spark.sink import each_batch, protocol
+from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE, PREFIX, each_batch, protocol
 from penstock.spark.sink.decision import Done, Place
-from penstock.spark.sink.each_batch import EXACTLY_ONCE, QUERY_ID, RUN_ID, StreamBatch
+from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of
-
-AT_LEAST_ONCE = "at-least-once"
-PREFIX = "penstock"
 
 FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
 

@@ -9,9 +9,17 @@ import pytest
 
 from penstock.spark.errors import BadOption
 from penstock.spark.sink.each_batch import OPTION, StreamBatch, to_topics
+from penstock.spark.sink.retiring import Caretaker
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "topic": "counts"}
 RUN = "53ea38de-6dd8-412c-aa97-d7bf179ba6b1"
+
+
+@pytest.fixture(autouse=True)
+def caretaker(monkeypatch: pytest.MonkeyPatch) -> Caretaker:
+    caretaker = Caretaker()
+    monkeypatch.setattr("penstock.spark.sink.retiring.CARETAKER", caretaker)
+    return caretaker
 
 
 class Batch:
@@ -53,6 +61,15 @@ def told(**given: str) -> dict[str, str]:
 
 def test_a_batch_is_written_under_the_number_of_its_batch() -> None:
     assert StreamBatch.unpack(told()[OPTION]) == StreamBatch("query", RUN, 7)
+
+
+def test_the_driver_knows_of_the_run_that_writes_exactly_once(caretaker: Caretaker) -> None:
+    told(guarantee="at-least-once")
+    assert caretaker.runs == set()
+
+    told()
+
+    assert caretaker.runs == {RUN}
 
 
 @pytest.mark.parametrize("spelt", [{"guarantee": "at-least-once"}, {"Guarantee": "At-Least-Once"}])
