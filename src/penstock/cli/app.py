@@ -224,7 +224,7 @@ def _check_choice(choices: tuple[str, ...]) -> Callable[[Any], Any]:
 def _refuse(problem: Any) -> int:
     """One sentence, and where to read on."""
     words = problem.format_message().rstrip().replace("\n", " ")
-    if not words.endswith((".", "?", "!", ")")):
+    if words and not words.endswith((".", "?", "!", ")")):  # without words its help has been shown
         words += "."
     context = getattr(problem, "ctx", None)
     path = context.command_path if context is not None else "penstock"

@@ -54,13 +54,15 @@ def _of_admin(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def read_pairs(texts: Iterable[str], *, option: str) -> dict[str, str]:
+def read_pairs(
+    texts: Iterable[str], *, option: str, example: str = "retention.ms=86400000"
+) -> dict[str, str]:
     """`key=value` each; a value may have commas and further equals signs in it."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key.strip():
-            raise Misuse(f"{option} {text}: must be key=value, such as {option} retention.ms=86400000")
+            raise Misuse(f"{option} {text}: must be key=value, such as {option} {example}")
         pairs[key.strip()] = value.strip()
     return pairs
 

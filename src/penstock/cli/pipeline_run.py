@@ -49,7 +49,7 @@ def run_pipeline(
     output: Output,
 ) -> int:
     """Run the program of a file; the exit status."""
-    from penstock.spark.masters import check_master
+    from penstock.spark.masters import BadMaster, check_master
     from penstock.spark.pipelines import loading, logs, registry
     from penstock.spark.pipelines.running import Run
     from penstock.spark.sessions import DEFAULT_MASTER, MASTER_VARIABLE
@@ -60,10 +60,13 @@ def run_pipeline(
     if master is not None:
         os.environ[MASTER_VARIABLE] = master
     chosen = os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
-    check_master(chosen)
+    try:
+        check_master(chosen)
+        if name is not None:
+            registry.check_name(name)
+    except (BadMaster, registry.BadName) as misuse:
+        raise Misuse(str(misuse)) from misuse
     path = Path(file)
-    if name is not None:
-        registry.check_name(name)
     # Functions for a server of Spark Connect are made otherwise, once there is a session with it.
     wants_session = loading.check(path) or place_of(chosen) is Place.CONNECT
     directory = registry.state_directory()

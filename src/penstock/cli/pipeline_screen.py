@@ -55,7 +55,8 @@ class Lines:
         for figures in queries:
             self._tell_outage(figures, now)
             mark = (figures.batch, figures.rows_in)
-            is_news = figures.batch >= 0 and self._told.get(figures.name) != mark
+            is_telling = figures.batch >= 0 and figures.waits_for is None
+            is_news = is_telling and self._told.get(figures.name) != mark
             is_time = now - self._told_at.get(figures.name, 0.0) >= LINE_SECONDS or figures.state == "done"
             if is_news and is_time:
                 self._told[figures.name], self._told_at[figures.name] = mark, now

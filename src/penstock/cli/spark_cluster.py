@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 
-from penstock.cli.output import Output, count_of
+from penstock.cli.output import Output, count_of, say
 
 CHECK_SECONDS = 1.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -45,8 +46,8 @@ def run_cluster(
                 signal.signal(number, lambda *_: told.set())
             while not told.wait(CHECK_SECONDS):
                 cluster.check()
-    except KeyboardInterrupt:  # before it was ready
-        return 0
+    except KeyboardInterrupt:
+        say("stopped before it was ready")
     return 0
 
 
@@ -61,8 +62,6 @@ def _announce(
         connect = f" and {connect_url}" if connect_url else ""
         size = f"{count_of(workers, 'worker')} of {count_of(cores, 'core')} and {memory}"
         print(f"penstock spark ready: {url}{connect} ({size})")
-    import sys
-
     sys.stdout.flush()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -39,6 +40,7 @@ MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 CONNECT_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+MEMORY = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 DAEMON_MEMORY = "256m"  # of the master and of each worker, which only look after executors
 CONNECT_MEMORY = "1g"  # the driver of all its clients' programs
 
@@ -62,6 +64,8 @@ class Cluster:
     ) -> None:
         """`cores` and `memory` are each worker's; by default the machine's cores are shared out. A port that is not
         given is any that is free."""
+        if not MEMORY.fullmatch(memory):
+            raise ClusterFailed(f"memory {memory!r} is no size, such as 512m or 4g")
         self.workers = workers
         self.cores = cores or max(1, available_cores() // workers)
         self.memory = memory
@@ -181,7 +185,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://{self.host}:{self.web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:  # its web server comes up after its port
+        except (OSError, ValueError):  # its web server comes up after its port, and says other things first
             return 0
 
     def _wait_until(self, is_true: Callable[[], bool], what: str) -> None:

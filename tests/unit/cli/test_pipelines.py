@@ -15,7 +15,7 @@ from py4j.protocol import Py4JNetworkError
 from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
-from penstock.cli.pipeline_run import Ending, _spark_of
+from penstock.cli.pipeline_run import Ending, _spark_of, ending_of
 from penstock.cli.pipeline_screen import line_of, screen_for, table_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
@@ -26,6 +26,7 @@ from penstock.spark.pipelines.registry import Entry, Registration, state_directo
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_SPARK", "")  # which a command sets for the program that it runs
 
 
 def figures(**more: object) -> QueryFigures:
@@ -121,6 +122,176 @@ def test_a_cluster_whose_port_is_taken_is_not_started(tmp_path: Path) -> None:
 
         with pytest.raises(ClusterFailed, match="choose another port"), Cluster(port=port, folder=tmp_path):
             pass
+
+
+def test_a_cluster_whose_memory_is_no_size_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spark", "cluster", "--memory", "lots"]) == 1
+
+    assert "memory 'lots' is no size, such as 512m or 4g" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--spark", "lokal"), "Spark knows no master 'lokal' (is local meant?)"),
+        (("--name", "a/b"), "'a/b' cannot name a pipeline"),
+        (("--set", "memory"), "such as --set spark.driver.memory=4g"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_started(
+    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text("def pipeline(spark): ...\n")
+
+    assert main(["pipeline", "run", str(file), *words]) == 2
+
+    assert told in capsys.readouterr().err
+    assert not state_directory().exists()
+
+
+def test_a_group_of_commands_alone_shows_its_help_and_no_empty_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["spark"]) == 2
+
+    told = capsys.readouterr()
+    assert "cluster" in told.out
+    assert told.err == ""
+
+
+def test_a_program_is_refused_by_its_text_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text("def main(spark): ...\n")
+
+    assert main(["pipeline", "run", str(file)]) == 1
+
+    assert "is `main(spark)` meant to be `pipeline(spark)`?" in capsys.readouterr().err
+    assert not state_directory().exists()
+
+
+def test_one_that_runs_already_is_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text("def pipeline(spark): ...\n")
+
+    with registered():
+        assert main(["pipeline", "run", str(file)]) == 1
+
+    told = capsys.readouterr().err
+    assert told.startswith("penstock: orders runs already")
+
+
+def test_the_log_of_another_pipeline_is_left_alone_by_a_file_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An App has a name of its own, and the file that another pipeline is named after.
+    file = tmp_path / "orders.py"
+    file.write_text("class App:\n    name = 'counts'\n    def start(self): ...\napp = App()\n")
+    log = state_directory() / "orders.log"
+    used: list[Path] = []
+
+    def refuse(*_: object, log: Path, **__: object) -> None:
+        used.append(log)
+        raise Refusal("no Spark today")
+
+    monkeypatch.setattr("penstock.spark.sessions.session", refuse)
+    with registered():
+        log.write_text("what orders said\n")
+        assert main(["pipeline", "run", str(file)]) == 1
+
+    assert used == [state_directory() / "counts.log"]
+    assert log.read_text() == "what orders said\n"
+    assert {each.name for each in state_directory().iterdir()} == {"orders.log"}
+
+
+def test_a_wish_to_end_while_spark_starts_is_fulfilled_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text("def pipeline(spark): ...\n")
+    monkeypatch.setattr(
+        "penstock.spark.sessions.session", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+    )
+
+    assert main(["pipeline", "run", str(file)]) == 0
+
+    assert "orders: stopped before it began" in capsys.readouterr().err
+    assert list(state_directory().iterdir()) == []
+
+
+def test_one_that_was_killed_is_told_with_the_log_that_it_left(capsys: pytest.CaptureFixture[str]) -> None:
+    state_directory().mkdir(parents=True)
+    log = state_directory() / "orders.log"
+    log.write_text("12:00:00 ERROR Query: no room\n")
+
+    assert main(["pipeline", "status", "orders"]) == 1
+
+    assert f"running: none; what Spark said in its last run is in {log}" in capsys.readouterr().err
+
+
+def waiting_figures() -> QueryFigures:
+    waiting = figures()
+    waiting.take_outage("a:9092", seconds=75.0, patience_seconds=243.0)
+    return waiting
+
+
+def test_a_line_tells_which_broker_does_not_answer_and_for_how_long() -> None:
+    expected = "windows: no broker has answered at a:9092 for 75 s; it goes on trying, for 4m 03s in all"
+
+    assert line_of(waiting_figures()) == expected
+
+
+def test_a_table_tells_it_too() -> None:
+    from rich.console import Console
+
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(table_of("orders", [waiting_figures()]))
+
+    told = console.export_text()
+    assert "waiting" in told
+    assert "windows: no broker has answered at a:9092" in told
+
+
+def test_in_a_pipe_an_outage_is_told_now_and_then_and_when_it_is_over(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([100.0, 100.0, 101.0, 111.0, 112.0])
+    monkeypatch.setattr("penstock.cli.pipeline_screen.time.monotonic", lambda: next(times))
+    screen = screen_for("orders", Output(as_json=False))
+    waiting = waiting_figures()
+    for _ in range(3):
+        screen.show([waiting])
+    waiting.take_answer()
+    screen.show([waiting])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1].partition(":")[2][:30] for line in lines[:2]] == [
+        " no broker has answered at a:9"
+    ] * 2
+    assert lines[2].endswith("windows: a:9092 answers again")
+
+
+def test_others_see_whom_a_pipeline_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    registration = registered()
+    registration.entry.queries = [waiting_figures().as_json()]
+    with registration:
+        assert main(["pipeline", "list", "--json"]) == 0
+        (listed,) = json.loads(capsys.readouterr().out)
+        assert main(["pipeline", "status", "--json"]) == 0
+        (status,) = json.loads(capsys.readouterr().out)
+
+    assert listed["state"] == status["state"] == "waiting for a:9092"
+
+
+def test_what_was_done_is_told_at_the_end() -> None:
+    assert ending_of(figures(state="done", rows_out=9)) == (
+        "windows: done after batch 3; 1,200 records read, 9 written"
+    )
+    assert ending_of(figures(state="stopped", batch=-1)) == "windows: stopped before its first batch"
 
 
 def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(

@@ -72,7 +72,7 @@ def run(
         master=spark,
         brokers=brokers,
         checkpoint=checkpoint,
-        settings=read_pairs(settings, option="--set"),
+        settings=read_pairs(settings, option="--set", example="spark.driver.memory=4g"),
         is_once=once,
         output=output,
     )
