@@ -8,27 +8,16 @@ read before it gives a partition up; when stdin ends all members leave. To see a
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
-from compat.clients.java import CURRENT, JVM_OPTIONS, class_path
+from compat.clients.java import CURRENT
 from compat.clients.kafka_python import OLD_INTERPRETER
 from compat.groups.history import Event, History, delivered, is_shared, owned
-from harness.brokers import KAFKA_CACHE, ROOT, penstock_environment, tool
+from compat.processes import Command, Program, go, java, node, python
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
-NODE_MODULES = ROOT / ".cache" / "programs" / "kafkajs" / "node_modules"
-GO_PROGRAM = ROOT / ".cache" / "programs" / "franz-go" / "members"
-END_SECONDS = 30.0
 Settings = Mapping[str, object]
 
 
@@ -37,7 +26,7 @@ class Client:
     """A client library, the way it was told to take part, and how its host is started."""
 
     name: str
-    command: Callable[[], Sequence[str]]
+    command: Command
     settings: Settings = field(default_factory=dict)
     is_exactly_once: bool = True
     """Whether it commits all it handed over before it gives a partition up, as long as nobody dies."""
@@ -52,19 +41,8 @@ class Host:
     """A running host. Members of several groups may live in it; each group has a history of its own."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**penstock_environment(), "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
-        )
         self._histories: dict[str, History] = {}
-        self._is_killed = False
-        self._reader = threading.Thread(target=self._read, name="host", daemon=True)
-        self._reader.start()
+        self._program = Program(command, take=self._take, end=self._ended)
 
     def join(
         self,
@@ -79,7 +57,7 @@ class Host:
         name = f"{group}/{member}"
         assert name not in self._histories, f"{name} is a member already"
         self._histories[name] = history
-        self._order(
+        self._program.order(
             {
                 "do": "join",
                 "member": name,
@@ -91,65 +69,35 @@ class Host:
         )
 
     def leave(self, member: str, *, group: str) -> None:
-        self._order({"do": "leave", "member": f"{group}/{member}"})
+        self._program.order({"do": "leave", "member": f"{group}/{member}"})
 
     def kill(self) -> None:
         """Its members vanish without a word, and own nothing from then on."""
-        self._is_killed = True
-        self._process.kill()
-        self._end()
+        self._program.kill()
 
     def freeze(self) -> None:
         """Its members stop in the middle of whatever they do, and know nothing of it."""
-        self._process.send_signal(signal.SIGSTOP)
+        self._program.freeze()
 
     def thaw(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+        self._program.thaw()
 
     def close(self) -> None:
-        if self._process.returncode is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._end()
+        self._program.close()
 
-    def _end(self) -> None:
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-        finally:
-            self._reader.join(END_SECONDS)
-            for stream in (self._process.stdin, self._process.stdout, self._errors):
-                if stream is not None and not stream.closed:
-                    stream.close()
+    def _take(self, told: dict[str, Any]) -> None:
+        history = self._histories[told["member"]]
+        if told["event"] == "left":
+            del self._histories[told["member"]]  # the name may be used again
+        history.add(Event.parse({**told, "member": _short(told["member"])}))
 
-    def _order(self, order: Mapping[str, object]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if not line.endswith("\n"):
-                break  # killed in the middle of a word
-            told = json.loads(line)
-            history = self._histories[told["member"]]
-            if told["event"] == "left":
-                del self._histories[told["member"]]  # the name may be used again
-            history.add(Event.parse({**told, "member": _short(told["member"])}))
+    def _ended(self, complaint: str) -> None:
         for name, history in self._histories.items():
             member, now_us = _short(name), time.time_ns() // 1000
-            if self._is_killed:
+            if self._program.is_killed:
                 history.add(Event(member, now_us, "vanished"))
             else:
-                history.add(Event(member, now_us, "failed", error=f"its host ended: {self._complaint()}"))
-
-    def _complaint(self) -> str:
-        size = os.fstat(self._errors.fileno()).st_size
-        return os.pread(self._errors.fileno(), 4096, max(0, size - 4096)).decode("utf-8", "replace")
+                history.add(Event(member, now_us, "failed", error=f"its host ended: {complaint}"))
 
 
 class Group:
@@ -212,29 +160,8 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _python(program: str, interpreter: str | Path = sys.executable) -> Callable[[], Sequence[str]]:
-    return lambda: [str(interpreter), str(PROGRAMS / program)]
-
-
-def _java(version: str = CURRENT) -> Callable[[], Sequence[str]]:
-    def command() -> Sequence[str]:
-        json_jars = map(str, (KAFKA_CACHE / "libs").glob("jackson-*.jar"))
-        path = ":".join([class_path(version), *json_jars])
-        return [tool("java"), *JVM_OPTIONS, "-cp", path, "GroupMembers"]
-
-    return command
-
-
-def _node() -> Sequence[str]:
-    assert NODE_MODULES.exists(), (
-        f"{NODE_MODULES} is missing: run the tests with `make test`, which installs it"
-    )
-    return [tool("node"), str(PROGRAMS / "kafkajs" / "members.js")]
-
-
-def _go() -> Sequence[str]:
-    assert GO_PROGRAM.exists(), f"{GO_PROGRAM} is missing: run the tests with `make test`, which builds it"
-    return [str(GO_PROGRAM)]
+def _java(version: str = CURRENT) -> Command:
+    return java("GroupMembers", version)
 
 
 LIBRDKAFKA = {"heartbeat.interval.ms": 200, "session.timeout.ms": 6000, "fetch.wait.max.ms": 50}
@@ -246,27 +173,27 @@ JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 CONFLUENT_RANGE = Client(
     "confluent-range",
-    _python("confluent_members.py"),
+    python("confluent_members.py"),
     {**LIBRDKAFKA, "partition.assignment.strategy": "range"},
 )
 CONFLUENT_COOPERATIVE = Client(
     "confluent-cooperative-sticky",
-    _python("confluent_members.py"),
+    python("confluent_members.py"),
     {**LIBRDKAFKA, "partition.assignment.strategy": "cooperative-sticky"},
 )
-CONFLUENT_NEW = Client("confluent-consumer", _python("confluent_members.py"), NEW, is_new=True)
+CONFLUENT_NEW = Client("confluent-consumer", python("confluent_members.py"), NEW, is_new=True)
 CONFLUENT_NEW_RANGE = Client(
     "confluent-consumer-range",
-    _python("confluent_members.py"),
+    python("confluent_members.py"),
     {**NEW, "group.remote.assignor": "range"},
     is_new=True,
 )
-AIOKAFKA = Client("aiokafka", _python("aiokafka_members.py"), {**PYTHON, "assignor": "roundrobin"})
-AIOKAFKA_RANGE = Client("aiokafka-range", _python("aiokafka_members.py"), {**PYTHON, "assignor": "range"})
-KAFKA_PYTHON = Client("kafka-python", _python("kafka_python_members.py"), {**PYTHON, "assignor": "range"})
+AIOKAFKA = Client("aiokafka", python("aiokafka_members.py"), {**PYTHON, "assignor": "roundrobin"})
+AIOKAFKA_RANGE = Client("aiokafka-range", python("aiokafka_members.py"), {**PYTHON, "assignor": "range"})
+KAFKA_PYTHON = Client("kafka-python", python("kafka_python_members.py"), {**PYTHON, "assignor": "range"})
 KAFKA_PYTHON_COOPERATIVE = Client(
     "kafka-python-cooperative-sticky",
-    _python("kafka_python_members.py"),
+    python("kafka_python_members.py"),
     {**PYTHON, "assignor": "cooperative-sticky"},
 )
 JAVA_RANGE = Client(
@@ -278,21 +205,23 @@ JAVA_COOPERATIVE = Client(
     {**JAVA, "partition.assignment.strategy": JAVA_ASSIGNORS + "CooperativeStickyAssignor"},
 )
 JAVA_NEW = Client("java-consumer", _java(), NEW_JAVA, is_new=True)
-KAFKAJS = Client("kafkajs", _node, {"heartbeatInterval": 200, "sessionTimeout": 6000, "maxWaitTimeInMs": 50})
-FRANZ_COOPERATIVE = Client("franz-go-cooperative-sticky", _go, {"balancer": "cooperative-sticky"})
-FRANZ_RANGE = Client("franz-go-range", _go, {"balancer": "range"})
+KAFKAJS = Client(
+    "kafkajs", node("members.js"), {"heartbeatInterval": 200, "sessionTimeout": 6000, "maxWaitTimeInMs": 50}
+)
+FRANZ_COOPERATIVE = Client("franz-go-cooperative-sticky", go(), {"balancer": "cooperative-sticky"})
+FRANZ_RANGE = Client("franz-go-range", go(), {"balancer": "range"})
 PENSTOCK_RANGE = Client(
-    "penstock-range", _python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "range"}
+    "penstock-range", python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "range"}
 )
 PENSTOCK_STICKY = Client(
-    "penstock-sticky", _python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "sticky"}
+    "penstock-sticky", python("penstock_members.py"), {**JAVA, "partition.assignment.strategy": "sticky"}
 )
 PENSTOCK_COOPERATIVE = Client(
     "penstock-cooperative-sticky",
-    _python("penstock_members.py"),
+    python("penstock_members.py"),
     {**JAVA, "partition.assignment.strategy": "cooperative-sticky"},
 )
-PENSTOCK_NEW = Client("penstock-consumer", _python("penstock_members.py"), NEW_JAVA, is_new=True)
+PENSTOCK_NEW = Client("penstock-consumer", python("penstock_members.py"), NEW_JAVA, is_new=True)
 
 
 def old_java(version: str) -> Client:
@@ -304,4 +233,4 @@ def old_kafka_python(*broker_version: int) -> Client:
     """kafka-python 1.4.7, told to expect a broker of that version, whose protocol it then speaks."""
     settings = {**PYTHON, "assignor": "range", "api_version": broker_version}
     name = f"kafka-python-1.4.7-as-of-{'.'.join(map(str, broker_version))}"
-    return Client(name, _python("kafka_python_members.py", OLD_INTERPRETER), settings)
+    return Client(name, python("kafka_python_members.py", OLD_INTERPRETER), settings)

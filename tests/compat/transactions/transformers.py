@@ -10,24 +10,17 @@ of records, `replaced` where only a new producer got over something, and `left`,
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
-from compat.clients.java import CURRENT, JVM_OPTIONS, class_path
-from compat.groups.members import END_SECONDS, GO_PROGRAM, NODE_MODULES, PROGRAMS
-from harness.brokers import KAFKA_CACHE, tool
+from compat.clients.java import CURRENT
+from compat.processes import Command, Program, go, java, node, python
 
 LUMP_RECORDS = 20
 ABORT_ONE_IN = 4
-COMPLAINT_BYTES = 4096
 Settings = Mapping[str, object]
 
 
@@ -36,7 +29,7 @@ class Client:
     """A client library, and how its transformers are started."""
 
     name: str
-    command: Callable[[], Sequence[str]]
+    command: Command
     consumer: Settings = field(default_factory=dict)
     producer: Settings = field(default_factory=dict)
     transformer_count: int = 2
@@ -124,81 +117,33 @@ class Transformer:
     """One of the processes."""
 
     def __init__(
-        self, command: Sequence[str], order: Settings, take: Callable[[str, int, str], None]
+        self, command: Sequence[str], order: Settings, tell: Callable[[str, int, str], None]
     ) -> None:
-        self._take = take
-        self._is_killed = False
+        self._tell = tell
         self._has_left = False
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**os.environ, "PYTHONWARNINGS": "ignore", "NODE_PATH": str(NODE_MODULES)},
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        self._reader = threading.Thread(target=self._read, name="transformer", daemon=True)
-        self._reader.start()
+        self._program = Program(command, take=self._take, end=self._ended)
+        self._program.order(order)
 
     def leave(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._program.leave()
 
     def kill(self) -> None:
-        self._is_killed = True
-        self._process.kill()
-        self.close()
+        self._program.kill()
 
     def close(self) -> None:
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-        finally:
-            self._reader.join(END_SECONDS)
-            for stream in (self._process.stdin, self._process.stdout, self._errors):
-                if stream is not None and not stream.closed:
-                    stream.close()
+        self._program.close()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if not line.endswith("\n"):
-                break  # killed in the middle of a word
-            told = json.loads(line)
-            self._has_left |= told["event"] in ("left", "failed")
-            self._take(told["event"], told["count"], told["error"])
-        if not self._has_left and not self._is_killed:
-            size = os.fstat(self._errors.fileno()).st_size
-            words = os.pread(self._errors.fileno(), COMPLAINT_BYTES, max(0, size - COMPLAINT_BYTES))
-            self._take("failed", 0, f"it ended without a word: {words.decode('utf-8', 'replace')}")
+    def _take(self, told: dict[str, Any]) -> None:
+        self._has_left |= told["event"] in ("left", "failed")
+        self._tell(told["event"], told["count"], told["error"])
+
+    def _ended(self, complaint: str) -> None:
+        if not self._has_left and not self._program.is_killed:
+            self._tell("failed", 0, f"it ended without a word: {complaint}")
 
 
-def _python(program: str, interpreter: str | Path = sys.executable) -> Callable[[], Sequence[str]]:
-    return lambda: [str(interpreter), str(PROGRAMS / program)]
-
-
-def _java(version: str = CURRENT) -> Callable[[], Sequence[str]]:
-    def command() -> Sequence[str]:
-        json_jars = map(str, (KAFKA_CACHE / "libs").glob("jackson-*.jar"))
-        path = ":".join([class_path(version), *json_jars])
-        return [tool("java"), *JVM_OPTIONS, "-cp", path, "Transformer"]
-
-    return command
-
-
-def _node() -> Sequence[str]:
-    return [tool("node"), str(PROGRAMS / "kafkajs" / "transformer.js")]
-
-
-def _go() -> Sequence[str]:
-    return [str(GO_PROGRAM), "transform"]
+def _java(version: str = CURRENT) -> Command:
+    return java("Transformer", version)
 
 
 SESSION_MS = 3000
@@ -208,27 +153,27 @@ PYTHON = {"heartbeat_interval_ms": 200, "session_timeout_ms": SESSION_MS, "fetch
 
 CONFLUENT = Client(
     "confluent",
-    _python("confluent_transformer.py"),
+    python("confluent_transformer.py"),
     {**LIBRDKAFKA, "partition.assignment.strategy": "cooperative-sticky"},
 )
 CONFLUENT_NEW = Client(
     "confluent-consumer",
-    _python("confluent_transformer.py"),
+    python("confluent_transformer.py"),
     {"group.protocol": "consumer", "fetch.wait.max.ms": 50},
 )
 JAVA_CLASSIC = Client("java", _java(), {**JAVA, "group.protocol": "classic"})
 JAVA_NEW = Client("java-consumer", _java(), {"group.protocol": "consumer", "fetch.max.wait.ms": "50"})
-AIOKAFKA = Client("aiokafka", _python("aiokafka_transformer.py"), PYTHON, transformer_count=1)
+AIOKAFKA = Client("aiokafka", python("aiokafka_transformer.py"), PYTHON, transformer_count=1)
 # After a crash of its broker a pipeline of kafka-python 3.0.12 loses records or has them twice, with Kafka as with us;
 # why is not known, so it is not asked to survive one.
-KAFKA_PYTHON = Client("kafka-python", _python("kafka_python_transformer.py"), PYTHON, transformer_count=1)
+KAFKA_PYTHON = Client("kafka-python", python("kafka_python_transformer.py"), PYTHON, transformer_count=1)
 KAFKAJS = Client(
     "kafkajs",
-    _node,
+    node("transformer.js"),
     {"heartbeatInterval": 200, "sessionTimeout": SESSION_MS, "maxWaitTimeInMs": 50},
     transformer_count=1,
 )
-FRANZ = Client("franz-go", _go)
+FRANZ = Client("franz-go", go("transform"))
 JAVA_3 = Client("java-3.9.2", _java("3.9.2"), JAVA)
 JAVA_2 = Client("java-2.0.1", _java("2.0.1"), JAVA, transformer_count=1)
 SERVED_BY_KAFKA_4 = [
