@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.figures import QueryFigures
 
 LINE_SECONDS = 1.0  # batches of a busy query may be quicker than anyone reads
-OUTAGE_SECONDS = 10.0  # how often it is said that nobody answers
+SILENCE_SECONDS = 10.0  # how often it is said that nobody answers, or that a batch is still at work
 BAR_WIDTH = 24
 
 
@@ -61,14 +61,17 @@ class Lines:
             if is_news and is_time:
                 self._told[figures.name], self._told_at[figures.name] = mark, now
                 self._print(figures, "batch", line_of(figures), now)
+            elif is_telling_work(figures) and now - self._told_at.get(figures.name, 0.0) >= SILENCE_SECONDS:
+                self._told_at[figures.name] = now
+                self._print(figures, "work", work_of(figures), now)
 
     def _tell_outage(self, figures: QueryFigures, now: float) -> None:
         """That nobody answers, and that somebody does again."""
-        told_at, servers = self._outages.get(figures.name, (-OUTAGE_SECONDS, ""))
+        told_at, servers = self._outages.get(figures.name, (-SILENCE_SECONDS, ""))
         if figures.waits_for is None:
             if self._outages.pop(figures.name, None) is not None:
                 self._print(figures, "answer", f"{printable(figures.name)}: {servers} answers again", now)
-        elif now - told_at >= OUTAGE_SECONDS:
+        elif now - told_at >= SILENCE_SECONDS:
             self._outages[figures.name] = now, printable(figures.waits_for)
             self._print(figures, "waiting", line_of(figures), now)
 
@@ -154,6 +157,16 @@ def outage_words(servers: str, seconds: float, patience_seconds: float | None) -
         going_on += f", for {show_duration(patience_seconds * 1000)} in all"
     since = f" for {show_duration(int(seconds) * 1000)}" if seconds >= 1 else ""
     return f"no broker has answered at {printable(servers)}{since}; {going_on}"
+
+
+def is_telling_work(figures: QueryFigures) -> bool:
+    """Whether it is at a batch for so long that somebody may wonder."""
+    return figures.waits_for is None and figures.at_work_seconds >= SILENCE_SECONDS
+
+
+def work_of(figures: QueryFigures) -> str:
+    which = "its first batch" if figures.batch < 0 else f"batch {figures.batch + 1}"
+    return f"{printable(figures.name)}: at {which} for {show_duration(figures.at_work_seconds * 1000)}"
 
 
 def line_of(figures: QueryFigures) -> str:

@@ -275,6 +275,19 @@ def test_in_a_pipe_an_outage_is_told_now_and_then_and_when_it_is_over(
     assert lines[2].endswith("windows: a:9092 answers again")
 
 
+def test_a_batch_that_takes_long_is_told_to_be_at_work(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = screen_for("orders", Output(as_json=False))
+    first = QueryFigures("windows", at_work_seconds=9)
+
+    screen.show([first])
+    first.at_work_seconds = 12
+    screen.show([first])
+    screen.show([first])
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith("windows: at its first batch for 12 s")
+
+
 def test_others_see_whom_a_pipeline_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     registration = registered()
     registration.entry.queries = [waiting_figures().as_json()]

@@ -44,6 +44,8 @@ class QueryFigures:
     done: int = 0
     offsets: Offsets = field(default_factory=dict)
     """What the next batch begins with."""
+    at_work_seconds: int = 0
+    """For how long it has told nothing, though it is at something."""
     waits_for: str | None = None
     """Bootstrap servers where nobody answers, though the query asks."""
     waiting_seconds: int = 0
@@ -61,6 +63,7 @@ class QueryFigures:
         self.batch = key[0]
         self.take_answer()
         self.state = "running"
+        self.at_work_seconds = 0
         self.batch_ms = int(progress.get("batchDuration", 0))
         rows = int(progress.get("numInputRows", 0))
         records = self._records(progress.get("sources") or [], rows)

@@ -139,6 +139,7 @@ class Run:
         if has_news or (is_quiet and not query.status["isTriggerActive"]):
             self._quiet_since[figures.name] = now
             is_quiet = False
+        figures.at_work_seconds = int(now - self._quiet_since[figures.name]) if is_quiet else 0
         outage = self._reach.outage(self._clusters(query, figures)) if is_quiet else None
         if outage is not None:
             cluster, seconds = outage

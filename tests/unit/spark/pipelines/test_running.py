@@ -311,7 +311,7 @@ def test_a_query_that_is_quiet_says_which_broker_it_waits_for_until_that_answers
     away.clear()
     clock.now = 10.0
     run.look()
-    assert (figures.state, figures.waits_for) == ("starting", None)
+    assert (figures.state, figures.waits_for, figures.at_work_seconds) == ("starting", None, 10)
 
     query.recentProgress = [FakeProgress(0)]
     run.look()
