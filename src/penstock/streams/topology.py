@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from penstock.streams.functions import Function
@@ -61,8 +62,8 @@ class Source(Node):
     timestamp: Function | None = None
     """Event time in ms of (key, value); without it the record's own timestamp. A record with less than 0 is
     dropped."""
-    reset: Literal["earliest", "latest"] | None = None
-    """Where to begin without a committed offset; None leaves it to the app's `auto.offset.reset`."""
+    reset: Literal["earliest", "latest"] | timedelta | None = None
+    """Where to begin without a committed offset, or how long ago; None leaves it to the app's `auto.offset.reset`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

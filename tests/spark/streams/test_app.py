@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from penstock.streams import (
     Stream,
     TopologyError,
     key_value_store,
+    tumbling,
+    until_window_closes,
 )
 from penstock.testing import Broker
 
@@ -65,7 +68,11 @@ def test_counts_go_on_where_they_were_and_can_be_asked_for_from_elsewhere(
 def test_an_application_runs_until_it_is_stopped(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     broker.admin().create_topic("shouts", 2)
     app = App("whisper", broker.bootstrap_servers, state_dir=str(tmp_path), commit_interval_ms=0)
-    app.stream("shouts", key=str, value=str).map_values(str.lower).to("whispers")
+    shouts = app.stream("shouts", key=str, value=str, reset=timedelta(hours=1))
+    shouts.map_values(str.lower).to("whispers")
+    two_hours_ago_ms = time.time_ns() // 1_000_000 - 7_200_000
+    with broker.producer() as producer:
+        producer.send("shouts", "HELLO BEFORE", timestamp_ms=two_hours_ago_ms)
 
     running = app.start(spark)
     for number in range(2):
@@ -100,17 +107,22 @@ def test_timers_of_the_wall_clock_fire_though_no_record_comes(
     store = key_value_store("seen", key=str, value=str)
     debts = app.stream("debts", key=str, value=str)
     debts.process(Reminding, stores=[store], key=str, value=str).to("reminders")
+    windows = debts.group_by_key().windowed_by(tumbling(1)).count().suppress(until_window_closes())
+    windows.to_stream(lambda window, count: window.key, key=str).to("closed")
 
     running = app.start(spark)
     with broker.producer() as producer:
-        producer.send("debts", "ten", key="ada")
-    await_count(broker, "reminders", 2, running.check)
+        producer.send("debts", "ten", key="ada", timestamp_ms=1000)
+        producer.send("debts", "ten", key="blaise", timestamp_ms=9000)
+    await_count(broker, "reminders", 4, running.check)
+    await_count(broker, "closed", 1, running.check)  # the time of events goes on beside the wall clock's
     app.stop()
 
     assert set(values(broker, "reminders")) == {b"ten"}
     with broker.consumer("reminders", isolation_level="read_committed") as consumer:
-        times = [message.timestamp_ms for message in consumer.read(until="end").to_messages()]
-    assert times == sorted(set(times))  # each firing once
+        fired = [(message.key, message.timestamp_ms) for message in consumer.read(until="end").to_messages()]
+    assert len(fired) == len(set(fired))  # each once
+    assert last(broker, "closed") == {"ada": 1}
 
 
 def test_a_program_that_changed_under_its_checkpoint_is_told_so(

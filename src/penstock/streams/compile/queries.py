@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark import transforms
+from penstock.client.cluster import TopicPartition
+from penstock.spark import clients, transforms
 from penstock.streams.compile import names, outputs, shuffle
 from penstock.streams.compile.cut import Stage
 from penstock.streams.compile.reading import NAMES
@@ -102,17 +104,35 @@ def _start(stage: Stage, program: Program, settings: AppSettings) -> str:
     resets = {source: source.reset or common for source in stage.sources}
     own = stage.internal_topics
     kinds = set(resets.values()) | ({"earliest"} if own else set())
-    if len(kinds) == 1:
+    if len(kinds) == 1 and not any(isinstance(kind, timedelta) for kind in kinds):
         return str(next(iter(kinds)))
     places: dict[str, dict[str, int]] = {}
     for source, reset in resets.items():
         for topic in source.topics:
-            place = -2 if reset == "earliest" else -1
-            places[topic] = {str(index): place for index in range(program.topics[topic])}
+            partitions = range(program.topics[topic])
+            if isinstance(reset, timedelta):
+                places[topic] = _since(
+                    reset, [TopicPartition(topic, index) for index in partitions], settings
+                )
+            else:
+                places[topic] = dict.fromkeys(map(str, partitions), -2 if reset == "earliest" else -1)
     for topic in own:
         name = names.internal(program.application_id, topic)
         places[name] = {str(index): -2 for index in range(program.topics[name])}
     return json.dumps(places)
+
+
+def _since(ago: timedelta, partitions: list[TopicPartition], settings: AppSettings) -> dict[str, int]:
+    """The first offsets of records that are no older; where there are none, the end, as it is now: what comes while the
+    query begins is younger."""
+    with clients.admin(settings.client) as admin:
+        ends = admin.list_offsets(dict.fromkeys(partitions, "latest"))
+        found = admin.list_offsets(dict.fromkeys(partitions, datetime.now(UTC) - ago))
+    places = {partition: listed.offset for partition, listed in found.items()}
+    return {
+        str(partition.partition): ends[partition].offset if offset < 0 else offset
+        for partition, offset in places.items()
+    }
 
 
 def _text(value: Any) -> str:

@@ -59,7 +59,7 @@ NEVER_MS = 1 << 62
 def processed(packs: DataFrame, domains: Domains) -> DataFrame:
     """Cells of output."""
     mode = domains.time_mode
-    if mode == "EventTime":
+    if mode != "None":
         packs = packs.withWatermark("at", DELAY)
     return packs.groupBy("domain", "bucket").transformWithState(domains, "cell binary", "Append", mode)
 
@@ -117,14 +117,17 @@ class Domains(StatefulProcessor):
 
     def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
         domain = self.numbers[number]
-        stream_time_ms = timer_values.getCurrentWatermarkInMs() if self.time_mode == "EventTime" else -1
+        stream_time_ms = -1 if self.time_mode == "None" else timer_values.getCurrentWatermarkInMs()
         if domain in self.folds:
             return FoldWork(self, domain, self.pages, stream_time_ms=stream_time_ms)
         return OperatorWork(self, domain, self.pages, stream_time_ms=stream_time_ms, wall_time_ms=_now_ms())
 
     def _set_timer(self, work: FoldWork | OperatorWork, expired_ms: int | None = None) -> None:
-        """One timer for a bucket, for the next time that something is due."""
+        """One timer for a bucket, for the next time that something is due. A stage that goes by the wall clock has no
+        timers of stream time: a bucket that waits for some looks with every batch whether it has come."""
         due_ms = {"EventTime": work.due_ms, "ProcessingTime": work.wall_due_ms}.get(self.time_mode)
+        if self.time_mode == "ProcessingTime" and work.due_ms is not None:
+            due_ms = _now_ms() if due_ms is None else min(due_ms, _now_ms())
         if due_ms is not None and due_ms != expired_ms:
             self.handle.registerTimer(due_ms)
 

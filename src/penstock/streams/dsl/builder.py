@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -21,7 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Topics = str | Sequence[str] | re.Pattern[str]
-Reset = Literal["earliest", "latest"]
+Reset = Literal["earliest", "latest"] | timedelta
 
 
 class Builder:
@@ -87,7 +88,7 @@ class Builder:
         """Records of a topic, of several, or of all whose name a compiled pattern matches.
 
         `timestamp` gives the event time in ms of a value (or of key and value); without it a record's own is
-        taken."""
+        taken. `reset` says where a program begins that has read nothing yet: at an end, or so long ago."""
         return Stream(self._graph, self._source(topics, key, value, timestamp, reset, name))
 
     @overload
@@ -167,10 +168,14 @@ class Builder:
         reset: Reset | None,
         name: str | None,
     ) -> Source:
-        if reset not in (None, "earliest", "latest"):
-            raise TopologyError(f"reset is `earliest` or `latest`, not {reset!r}")
+        if not isinstance(reset, timedelta) and reset not in (None, "earliest", "latest"):
+            raise TopologyError(
+                f"reset is `earliest`, `latest`, or a timedelta for how long ago, not {reset!r}"
+            )
         pattern = topics.pattern if isinstance(topics, re.Pattern) else None
         names = () if pattern is not None else (topics,) if isinstance(topics, str) else tuple(topics)
+        if pattern is not None and isinstance(reset, timedelta):
+            raise TopologyError("topics of a pattern are not known yet: they begin `earliest` or `latest`")
         if pattern is None and not names:
             raise TopologyError("a stream reads at least one topic")
         for topic in names:

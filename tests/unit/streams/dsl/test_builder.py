@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -134,6 +135,10 @@ class Nothing(Processor[Any, Any, Any, Any]):
 SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     "no topic": (lambda app: app.stream([]), "at least one topic"),
     "an empty name": (lambda app: app.stream(""), "has a name"),
+    "a time for topics that are not known": (
+        lambda app: app.stream(re.compile("a.*"), reset=timedelta(hours=1)),
+        "not known yet",
+    ),
     "a bad reset": (lambda app: app.stream("a", reset="never"), "earliest"),  # type: ignore[call-overload]
     "a bad name": (lambda app: orders(app).filter(bool, name="a b"), "is no name"),
     "a name twice": (
