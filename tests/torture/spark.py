@@ -69,12 +69,13 @@ def torture_spark(
     rounds: int,
     seed: int,
     seconds: float | None = None,
+    steps_per_second: int = 200,
     say: Say = lambda line: None,
 ) -> SparkReport:
     """Kills so many times, or for so long, queries of these kinds in one driver. Takes a broker that is not started
     yet, and leaves it stopped."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = _Run(broker, folder, [KINDS[kind] for kind in kinds], seed, say)
+    run = _Run(broker, folder, [KINDS[kind] for kind in kinds], seed, steps_per_second, say)
     try:
         run.kill_for(rounds, seconds)
         run.come_to_an_end()
@@ -86,7 +87,15 @@ def torture_spark(
 
 
 class _Run:
-    def __init__(self, broker: Broker, folder: Path, kinds: list[Kind], seed: int, say: Say) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        folder: Path,
+        kinds: list[Kind],
+        seed: int,
+        steps_per_second: int,
+        say: Say,
+    ) -> None:
         self._broker, self._kinds, self._seed = broker, kinds, seed
         self._say_line = say
         self._began = time.monotonic()
@@ -102,7 +111,7 @@ class _Run:
         # What came out is read before what went in: so of that there is never too little.
         self._reader = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.outputs])
         self._input = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.inputs])
-        self._feeder = Feeder(broker.bootstrap, kinds, seed)
+        self._feeder = Feeder(broker.bootstrap, kinds, seed=seed, steps_per_second=steps_per_second)
         self._driver = Driver(broker.bootstrap, folder, kinds)
         self._driver.start()
 
@@ -157,8 +166,11 @@ class _Run:
     def _kill(self, what: str, rng: random.Random) -> str:
         leaves_workers, away_s = rng.random() < 0.5, rng.choice([0.0, 0.0, 1.0, 5.0])
         said = what
-        if what == WORKER and not self._driver.kill_worker(rng):
-            what = said = DRIVER  # there is none yet
+        if what == WORKER:
+            module = self._driver.kill_worker(rng)
+            said = f"{WORKER} ({module})"
+            if module is None:  # there is none yet
+                what = DRIVER
         if what == DRIVER:
             said = f"{DRIVER}{', not its workers' if leaves_workers else ''}"
             self._driver.kill(leaves_workers=leaves_workers)

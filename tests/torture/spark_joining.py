@@ -18,6 +18,7 @@ app = App(
     brokers=os.environ["PENSTOCK_BOOTSTRAP_SERVERS"],
     buffered_records_per_partition=700,
     statestore_cache_max_bytes=0,
+    repartition_purge_interval_ms=1000,  # what was processed is deleted often, so that kills come at that time too
 )
 
 

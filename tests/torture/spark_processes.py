@@ -21,7 +21,6 @@ from penstock.client import errors
 from torture.spark_kinds import Kind, Row, Sent
 
 PROGRAM = Path(__file__).with_name("spark_query.py")
-STEPS_PER_SECOND = 200
 WAIT_SECONDS = 0.05
 DELIVERY_MS = 240_000  # whatever happens to the broker, all is delivered
 BLOCK_MS = 60_000
@@ -32,9 +31,10 @@ COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value"]
 class Feeder:
     """Sends what the kinds say until it is stopped; what the topics hold is what was sent."""
 
-    def __init__(self, bootstrap: str, kinds: Sequence[Kind], seed: int) -> None:
+    def __init__(self, bootstrap: str, kinds: Sequence[Kind], *, seed: int, steps_per_second: int) -> None:
         self._bootstrap = bootstrap
         self._kinds = kinds
+        self._steps = max(1, round(steps_per_second * WAIT_SECONDS))
         self._rng = random.Random(seed)
         self._number = 0
         self._stopping = threading.Event()
@@ -57,7 +57,7 @@ class Feeder:
     def _run(self) -> None:
         with self._producer() as producer:
             while not self._stopping.wait(WAIT_SECONDS):
-                for _ in range(round(STEPS_PER_SECOND * WAIT_SECONDS)):
+                for _ in range(self._steps):
                     for kind in self._kinds:
                         self._send(producer, kind.feed(self._number, self._rng))
                     self._number += 1
@@ -151,12 +151,15 @@ class Driver:
         self._process.wait()
         psutil.wait_procs(family, timeout=30)
 
-    def kill_worker(self, rng: random.Random) -> bool:
-        """One of them, or the process that they are forked from; whether there was any."""
+    def kill_worker(self, rng: random.Random) -> str | None:
+        """One of those that run tasks, that they are forked from, that plan batches or commit them; which, if any."""
         workers = [each for each in self._family() if _is_python_worker(each)]
-        if workers:
-            _kill(rng.choice(sorted(workers, key=lambda each: each.pid)))
-        return bool(workers)
+        if not workers:
+            return None
+        chosen = rng.choice(sorted(workers, key=lambda each: each.pid))
+        module = _module_of(chosen)
+        _kill(chosen)
+        return module
 
     def close(self) -> None:
         if self._process is not None:
@@ -190,10 +193,19 @@ def _command(bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> list[str]:
 
 
 def _is_python_worker(process: psutil.Process) -> bool:
+    """All Python but the driver's own, which is nobody's child here."""
     try:
-        return any("daemon" in part for part in process.cmdline()) and "python" in process.name()
+        return process.name().startswith("python")
     except psutil.NoSuchProcess:
         return False
+
+
+def _module_of(process: psutil.Process) -> str:
+    """What it was started as: the last of `python -m pyspark.daemon pyspark.worker`."""
+    try:
+        return process.cmdline()[-1].rpartition(".")[2]
+    except (psutil.NoSuchProcess, psutil.ZombieProcess, IndexError):
+        return "python"
 
 
 def _kill(process: psutil.Process) -> None:
