@@ -15,6 +15,10 @@ class DataLost(SparkError):
     """Something that a query was to read is not there any more. Named are topic, partition and offsets."""
 
 
+class CannotRead(SparkError):
+    """The cluster does not give what a query is to read: it is away for too long, or refuses."""
+
+
 class PoisonRecord(SparkError):
     """A record whose key or value is not what its format and schema say. Named are topic, partition and offset."""
 

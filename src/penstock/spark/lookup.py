@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
-from penstock.spark.errors import BadOption, SparkError
+from penstock.spark.errors import BadOption, CannotRead, SparkError
 from penstock.spark.offsets import EARLIEST, Offsets
 from penstock.spark.options import Options
 from penstock.spark.sink import DECISIONS_TOPIC
@@ -51,7 +51,9 @@ class Found:
     def check(self) -> None:
         """A query does not begin without something that it names."""
         if self.missing:
-            raise BadOption(f"there is no {', no '.join(self.missing)}")
+            raise BadOption(
+                f"there is no {', no '.join(self.missing)}: create it, or let the option that names it name another"
+            )
 
 
 class Lookup:
@@ -73,7 +75,7 @@ class Lookup:
         """The partitions that there are now, or were some moments ago if the options allow that."""
         if self._found is not None and time.monotonic() < self._found_until_s:
             return self._found
-        self._found = self._repeatedly(self._find)
+        self._found = self._asked("partitions", self._find)
         self._found_until_s = time.monotonic() + self._options.get("partition.metadata.cache.ttl.ms") / 1000
         return self._found
 
@@ -100,12 +102,7 @@ class Lookup:
         PartitionsGone where some of them are not there."""
         if not wanted:
             return {}
-        try:
-            return self._repeatedly(lambda: self._list(wanted))
-        except errors.ItemsFailed as failed:
-            if len(_unknown(failed)) < len(failed.failures):
-                raise
-            raise PartitionsGone(failed) from failed
+        return self._asked("offsets", lambda: self._list(wanted))
 
     def list_offsets_left(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         """The same for those that are there."""
@@ -118,7 +115,7 @@ class Lookup:
         """How large a record of each partition is on the average, as it lies on disk."""
         topics = sorted({partition.topic for partition in ends})
         first = self.list_offsets(dict.fromkeys(ends, EARLIEST))
-        sizes = self._repeatedly(lambda: self._sizes(topics))
+        sizes = self._asked("sizes", lambda: self._sizes(topics))
         return {
             partition: sizes.get(partition, 0) / (end - first[partition])
             for partition, end in ends.items()
@@ -172,16 +169,35 @@ class Lookup:
         ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id}
         return Found(partitions, ids, missing)
 
-    def _repeatedly(self, attempt: Callable[[], T]) -> T:
-        left: int = self._options.get("fetchOffset.numRetries")
+    def _asked(self, what: str, attempt: Callable[[], T]) -> T:
+        """The answer to a question, which is asked again while the cluster is away."""
+        left = retries = self._options.get("fetchOffset.numRetries")
         while True:
             try:
                 return attempt()
             except errors.PenstockError as error:
-                if left <= 0 or not _is_passing(error):
+                if isinstance(error, errors.BadConfiguration):
                     raise
+                if left <= 0 or not _is_passing(error):
+                    raise self._failure(what, error, asked=retries - left + 1) from _first(error)
             left -= 1
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
+
+    def _failure(self, what: str, error: errors.PenstockError, *, asked: int) -> SparkError:
+        if isinstance(error, errors.ItemsFailed) and len(_unknown(error)) == len(error.failures):
+            return PartitionsGone(error)
+        options = self._options
+        pattern = options.get("subscribePattern")
+        topics = (
+            f"topics like {pattern.pattern}"
+            if pattern
+            else ", ".join(options.get("subscribe") or options.get("assign"))
+        )
+        place = options.settings["bootstrap.servers"]
+        return CannotRead(
+            f"the {what} of {topics} are not to be had from {place}, asked {asked} times: {error}"
+            " (options fetchOffset.numRetries and fetchOffset.retryIntervalMs say how often and when it is asked again)"
+        )
 
 
 def reads_topic(options: Options, topic: str) -> bool:
@@ -198,6 +214,11 @@ def _unknown(failed: errors.ItemsFailed) -> list[Any]:
     return [
         item for item, error in failed.failures.items() if isinstance(error, errors.UnknownTopicOrPartition)
     ]
+
+
+def _first(error: errors.PenstockError) -> Exception:
+    """One of several errors: their tracebacks fill pages, and say the same."""
+    return next(iter(error.failures.values())) if isinstance(error, errors.ItemsFailed) else error
 
 
 def _is_passing(error: errors.PenstockError) -> bool:

@@ -18,7 +18,7 @@ from penstock.spark.plan import Range
 
 logger = logging.getLogger("penstock.spark")
 
-GO_ON = "failOnDataLoss=false goes on with what there is"
+GO_ON = "failOnDataLoss=false goes on with what there is, a new checkpointLocation begins anew"
 
 
 def report(losses: Iterable[str], *, fails: bool) -> None:
@@ -39,7 +39,8 @@ def lost_between(
     foreign = {partition: offset for partition, offset in before.offsets.items() if not reads(partition)}
     if foreign:
         lost.append(
-            f"the checkpoint is of a query that read up to {_places(foreign)}, and this one does not read that"
+            f"the checkpoint is of a query that read up to {_places(foreign)}, and this one does not read that:"
+            " each query needs a checkpointLocation of its own"
         )
     own = {partition: offset for partition, offset in before.offsets.items() if partition not in foreign}
     for topic, read in _by_topic(own).items():
@@ -47,7 +48,7 @@ def lost_between(
         if before.is_other_topic(topic, after):
             lost.append(
                 f"topic {topic} was deleted and made anew (its id was {before.ids[topic]}, and is {after.ids[topic]});"
-                f" the old one was read up to {_places(read)}, the new one is read from its beginning"
+                f" the old one was read up to {_places(read)}, the new one is to be read from its beginning"
             )
         elif len(gone) == len(read):
             lost.append(f"topic {topic} is gone; it was read up to {_places(read)}")

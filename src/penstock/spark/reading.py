@@ -19,7 +19,7 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
-from penstock.spark.errors import DataLost
+from penstock.spark.errors import CannotRead, DataLost
 from penstock.spark.options import Options
 from penstock.spark.plan import Range
 from penstock.spark.transforms import Transform
@@ -112,12 +112,14 @@ class RangeReader:
     def _rest_after(self, error: errors.PenstockError, rest: Range, *, is_patient: bool) -> Range:
         """What is left to read after an error; nothing where all the rest is lost."""
         if not _may_pass(error):
-            raise error
+            raise CannotRead(f"{rest} cannot be read: {error}") from error
         try:
             ends = self._ends(rest.partition)
         except errors.PenstockError as other:
-            if not is_patient or not other.retriable:
-                raise error from other
+            if not other.retriable:
+                raise CannotRead(f"{rest} cannot be read: {other}") from other
+            if not is_patient:
+                raise self._out_of_patience(rest, other) from other
             return rest
         if ends is None:
             return self._lose(rest, rest.end, "the partition is gone")
@@ -127,8 +129,14 @@ class RangeReader:
         if rest.start >= end:
             return self._lose(rest, rest.end, f"the log ends at offset {end}")
         if not is_patient:
-            raise error
+            raise self._out_of_patience(rest, error) from error
         return rest
+
+    def _out_of_patience(self, rest: Range, error: errors.PenstockError) -> CannotRead:
+        return CannotRead(
+            f"{rest} did not come within {self._patience_s:g} s: {error} (option kafkaConsumer.pollTimeoutMs says how"
+            " long a task waits)"
+        )
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int] | None:
         """The first offset of the log and the one behind its last; None where there is no such partition."""

@@ -11,7 +11,7 @@ import pytest
 from penstock import TopicPartition
 from penstock.spark import clients
 from penstock.spark.decoding.poison import Decoding, decoders_of
-from penstock.spark.errors import DataLost, PoisonRecord
+from penstock.spark.errors import CannotRead, DataLost, PoisonRecord
 from penstock.spark.options import Options, Use
 from penstock.spark.plan import Range
 from penstock.spark.reading import RangeReader
@@ -94,6 +94,30 @@ def test_records_that_go_in_the_midst_are_a_loss_with_their_offsets(
 
     assert seen == list(range(50_000, ROWS))
     assert "offsets [10, 50000) of orders-0" in caplog.text
+
+
+def test_a_task_that_waits_in_vain_says_for_what(penstock: Broker) -> None:
+    fill(penstock)
+    penstock.faults.silence("Fetch", times=1000)
+
+    with pytest.raises(
+        CannotRead, match=rf"offsets \[7, {ROWS}\) of orders-0 did not come within 0\.3 s: .*pollTimeoutMs"
+    ):
+        list(
+            RangeReader(options(penstock, **{"kafkaConsumer.pollTimeoutMs": "300"}), ("offset",)).read(
+                Range(ZERO, 7, ROWS)
+            )
+        )
+
+
+def test_a_topic_that_may_not_be_read_is_named_with_the_offsets(penstock: Broker) -> None:
+    fill(penstock)
+    penstock.faults.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=1000)
+
+    with pytest.raises(
+        CannotRead, match=rf"offsets \[0, {ROWS}\) of orders-0 cannot be read: .* not allowed"
+    ):
+        list(RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS)))
 
 
 @pytest.mark.penstock(settings={"auto.create.topics.enable": False})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock import TopicPartition
@@ -23,6 +24,8 @@ class Pipeline:
 
     def __init__(self, spark: SparkSession, broker: Broker, folder: Path, **said: str) -> None:
         self.seen: list[str] = []
+        self.then: Any = None
+        """A function of the user's, applied to each value."""
         self._checkpoint = str(folder / "checkpoint")
         self._stream = (
             spark.readStream.format("penstock")
@@ -38,7 +41,10 @@ class Pipeline:
         def keep(batch: Any, _: int) -> None:
             self.seen.extend(row.value for row in batch.collect())
 
-        writer = self._stream.writeStream.foreachBatch(keep).option("checkpointLocation", self._checkpoint)
+        stream = self._stream
+        if self.then is not None:
+            stream = stream.select(self.then("value").alias("value"))
+        writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", self._checkpoint)
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
 
     def run(self) -> list[str]:
@@ -136,6 +142,59 @@ def test_a_topic_that_goes_away_in_mid_query_is_named(
         query.stop()
     assert "topic orders is gone; it was read up to offset 2 of orders-0" in str(failed.value)
     assert pipeline.seen == ["a", "b"]
+
+
+def test_a_topic_that_is_made_anew_in_mid_query_is_named(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    penstock.admin().create_topic("orders", partitions=1)
+    send(penstock, "a", "b")
+    pipeline = Pipeline(spark, penstock, tmp_path)
+    query = pipeline.start()
+    try:
+        query.processAllAvailable()
+        penstock.admin().delete_topic("orders")
+        penstock.admin().create_topic("orders", partitions=1)
+        send(penstock, "x", "y", "z")
+
+        with pytest.raises(StreamingQueryException) as failed:
+            query.awaitTermination(120)
+    finally:
+        query.stop()
+    words = str(failed.value)
+    # The driver may have looked while there was none.
+    assert "topic orders was deleted and made anew" in words or "topic orders is gone" in words
+    assert "offset 2 of orders-0" in words
+    assert pipeline.seen == ["a", "b"]
+
+
+def test_a_poison_record_is_named_in_what_spark_prints(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    send(penstock, '{"id": 1}', '{"id": "one"}')
+
+    words = Pipeline(
+        spark, penstock, tmp_path, valueFormat="json", valueSchema="id BIGINT"
+    ).words_of_failure()
+
+    assert "the value at offset 1 of orders-0 cannot be decoded (JsonDecoder)" in words
+    assert "deadLetterTopic puts such records aside" in words
+
+
+def test_a_function_that_raises_leaves_the_offsets_of_its_batch_in_what_spark_prints(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
+    send(penstock, "1", "two")
+    pipeline = Pipeline(spark, penstock, tmp_path)
+    pipeline.then = udf(lambda value: int(value), "int")
+
+    words = pipeline.words_of_failure()
+
+    assert "ValueError: invalid literal for int() with base 10: 'two'" in words
+    assert '"orders": {"0": 2}' in words.partition("Current Available Offsets")[2]
+    assert pipeline.seen == []
+    pipeline.then = None
+    assert pipeline.run() == ["1", "two"], "the batch is read again"
 
 
 def test_a_broker_that_is_away_for_a_while_is_waited_for(

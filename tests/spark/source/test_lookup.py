@@ -10,7 +10,7 @@ import pytest
 from penstock import Admin, TopicPartition
 from penstock.spark import clients
 from penstock.spark.batch import PenstockReader
-from penstock.spark.errors import DataLost
+from penstock.spark.errors import CannotRead, DataLost
 from penstock.spark.lookup import Lookup
 from penstock.spark.options import Options, Use
 from penstock.spark.reading import RangeReader
@@ -53,6 +53,18 @@ def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: B
 
     assert found.partitions == (TopicPartition("orders", 0),)
     assert found.missing == ("topic nothing", "partition orders-9")
+
+
+def test_a_cluster_that_is_away_for_too_long_is_named_with_what_was_asked(penstock: Broker) -> None:
+    impatient = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "100"}
+    place = penstock.bootstrap_servers
+    reader = stream(penstock, subscribe="orders", **impatient, **{"fetchOffset.numRetries": "1"})
+    penstock.kill()
+
+    with pytest.raises(
+        CannotRead, match=rf"the partitions of orders are not to be had from {place}, asked 2 times: "
+    ):
+        reader.initialOffset()
 
 
 class Between:

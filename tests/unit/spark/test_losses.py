@@ -55,7 +55,7 @@ def test_a_new_partition_that_does_not_begin_at_its_beginning() -> None:
 
 
 def test_a_loss_ends_the_query_or_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(DataLost, match=r"this; that \(failOnDataLoss=false goes on with what there is\)"):
+    with pytest.raises(DataLost, match=r"this; that \(failOnDataLoss=false goes on with what there is, a new"):
         report(["this", "that"], fails=True)
     with caplog.at_level(logging.WARNING):
         report(["this", "that"], fails=False)

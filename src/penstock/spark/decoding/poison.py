@@ -130,7 +130,8 @@ class Decoding:
         more = f", and {count - 1} more of the same batch are bad" if count > 1 else ""
         return (
             f"the {fault.column} at offset {offset} of {TopicPartition(topic, partition)} cannot be decoded"
-            f" ({decoder}): {fault.bad.reason}{more}. Options deadLetterTopic and poison tell how to go on"
+            f" ({decoder}): {fault.bad.reason}{more}. Option deadLetterTopic puts such records aside, and"
+            " poison=null or poison=drop goes on without them"
         )
 
     def _letters(self, batch: pa.RecordBatch, faults: list[Fault]) -> list[Letter]:
