@@ -1,12 +1,13 @@
-"""Faults that are put into the coordinator of groups on purpose, and have to be found: see `test_mutations`."""
+"""Faults that are put into the coordinator of groups on purpose, and have to be found: see `harness.mutations`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from harness.mutations import Mutation, find_out
 from penstock.coordinator.group.classic import groups as classic_groups
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
@@ -19,12 +20,8 @@ from penstock.coordinator.group.consumer.timeouts import Timeouts
 from penstock.coordinator.group.offset_table import OffsetTable
 from penstock.node.coordinator_log import LedPartitions
 from penstock.protocol.errors import ErrorCode
-from penstock.testing.scenario import run_seed
-from penstock.testing.simulation import BrokenPromise
 
 SEEDS_AT_MOST = 40
-
-Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def answers_before_its_log_is_safe(patch: pytest.MonkeyPatch) -> None:
@@ -180,13 +177,4 @@ def test_a_coordinator_with_this_fault_is_found_out(
     mutation: Mutation, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`first_seed` is one that found it once, to be quick; others will do as well."""
-    mutation(monkeypatch)
-
-    for seed in range(first_seed, first_seed + SEEDS_AT_MOST):
-        try:
-            run_seed(seed, has_groups=True)
-        except BrokenPromise as found:
-            print(f"found by seed {seed}: {found}")
-            return
-    fault = mutation.__name__.replace("_", " ")
-    pytest.fail(f"{SEEDS_AT_MOST} seeds did not notice that the coordinator {fault}")
+    find_out(mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_groups=True)

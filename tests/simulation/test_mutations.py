@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from harness.mutations import Mutation, find_out
 from penstock.controller.controller import Controller
 from penstock.node.metadata_log import StoredQuorumLog
 from penstock.node.node import Node
@@ -19,14 +19,10 @@ from penstock.storage.loading import _Loader
 from penstock.storage.log import Log
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.store import LogStore
-from penstock.testing.scenario import run_seed
-from penstock.testing.simulation import BrokenPromise
 
 SEEDS_AT_MOST = (
     150  # most faults show in a few; those that take a power cut at the right moment in about thirty
 )
-
-Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def acknowledges_before_the_sync(patch: pytest.MonkeyPatch) -> None:
@@ -134,12 +130,4 @@ def gives_producer_ids_twice(patch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_node_with_this_fault_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation(monkeypatch)
-
-    for seed in range(SEEDS_AT_MOST):
-        try:
-            run_seed(seed, has_groups=False, has_transactions=False)
-        except BrokenPromise as found:
-            print(f"found by seed {seed}: {found}")
-            return
-    pytest.fail(f"{SEEDS_AT_MOST} seeds did not notice that the node {mutation.__name__.replace('_', ' ')}")
+    find_out(mutation, monkeypatch, range(SEEDS_AT_MOST), has_groups=False, has_transactions=False)

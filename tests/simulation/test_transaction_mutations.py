@@ -1,4 +1,4 @@
-"""Faults that are put into transactions on purpose, and have to be found: see `test_mutations`."""
+"""Faults that are put into transactions on purpose, and have to be found: see `harness.mutations`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.mutations import Mutation, find_out
 from penstock.coordinator.group.offsets import Offsets
 from penstock.coordinator.group.transactional_commit import TransactionalCommits
 from penstock.coordinator.outcome import Outcome
@@ -21,12 +22,8 @@ from penstock.storage import producer_state
 from penstock.storage.loading import _Loader
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.transactions.unstable import UnstableTransactions
-from penstock.testing.scenario import run_seed
-from penstock.testing.simulation import BrokenPromise
 
 SEEDS_AT_MOST = 60
-
-Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 # What readers see
@@ -253,13 +250,4 @@ def test_transactions_with_this_fault_are_found_out(
     mutation: Mutation, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`first_seed` is one that found it once, to be quick; others will do as well."""
-    mutation(monkeypatch)
-
-    for seed in range(first_seed, first_seed + SEEDS_AT_MOST):
-        try:
-            run_seed(seed, has_transactions=True)
-        except BrokenPromise as found:
-            print(f"found by seed {seed}: {found}")
-            return
-    fault = mutation.__name__.replace("_", " ")
-    pytest.fail(f"{SEEDS_AT_MOST} seeds did not notice that the node {fault}")
+    find_out(mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_transactions=True)
