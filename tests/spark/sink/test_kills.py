@@ -17,11 +17,17 @@ def test_what_goes_in_comes_out_once_whatever_is_killed(tmp_path: Path) -> None:
     kinds = ["stateless", "stateful", "counting"]
     try:
         report = torture_spark(
-            broker, tmp_path / "queries", kinds=kinds, rounds=len(KILLED), seed=1, say=print
+            broker,
+            tmp_path / "queries",
+            kinds=kinds,
+            rounds=len(KILLED),
+            seed=1,
+            steps_per_second=40,
+            say=print,
         )
     finally:
         broker.close()
 
     assert not report.faults
-    assert report.records > 1000
+    assert report.records > 100 * len(kinds)
     assert set(report.kills) == set(KILLED)

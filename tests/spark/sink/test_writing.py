@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -70,6 +70,51 @@ def test_rows_go_to_the_topic_that_they_name(spark: SparkSession, penstock: Brok
 
     assert [m.value for m in committed(penstock, "one")] == [b"1"]
     assert [m.value for m in committed(penstock, "two")] == [b"2"]
+
+
+def test_rows_as_the_source_gives_them_are_copied_with_their_times_and_without(
+    spark: SparkSession, penstock: Broker
+) -> None:
+    penstock.admin().create_topic("out", partitions=2)
+    rows = spark.createDataFrame(
+        [("a", -0.001, None, None), ("b", 1.5, [("h", None)], 1), ("c", None, [], None)],
+        "value string, time double, headers array<struct<key:string,value:binary>>, partition int",
+    )
+
+    to(
+        rows.selectExpr("value", "timestamp_micros(bigint(time * 1e6)) as timestamp", "headers", "partition"),
+        penstock,
+    )
+
+    found = {m.value: m for m in committed(penstock)}
+    assert found[b"b"].timestamp_ms == 1500
+    assert (found[b"b"].partition, tuple(found[b"b"].headers)) == (1, (("h", None),))
+    an_hour_ago_ms = (datetime.datetime.now(datetime.UTC).timestamp() - 3600) * 1000
+    assert all(found[value].timestamp_ms > an_hour_ago_ms for value in (b"a", b"c"))
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (
+            "array(struct(string(null) as key, binary('x') as value)) as headers",
+            "one of its headers has no name",
+        ),
+        ("7 as partition", "partition 7.* its topic has no such partition"),
+        ("timestamp_seconds(-5) as timestamp", "its timestamp is before 1970"),
+        ("string(null) as topic", "a row has no topic"),
+    ],
+)
+def test_a_row_that_cannot_become_a_record_is_told(
+    spark: SparkSession, penstock: Broker, column: str, words: str
+) -> None:
+    rows = spark.range(1).selectExpr("'k' as key", "'v' as value", column)
+    options = {"kafka.bootstrap.servers": penstock.bootstrap_servers} | (
+        {} if "topic" in column else {"topic": "out"}
+    )
+
+    with pytest.raises(PySparkException, match=words):
+        rows.write.format("penstock").mode("append").options(**options).save()
 
 
 @pytest.mark.parametrize(

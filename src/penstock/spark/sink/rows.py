@@ -1,14 +1,18 @@
 """What columns rows must have to become records, and what is made of them: as Spark's own Kafka connector has it.
 
 `value` must be there, text or bytes; `key`, `headers`, `partition` and `topic` may be, and `timestamp`, which the
-connector ignores. Other columns are left out. The option `topic` goes before the column.
+connector ignores. Other columns are left out. The option `topic` goes before the column. A null partition or time is
+none: the record goes where its key says, and has the time of writing.
 """
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
@@ -20,7 +24,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.client.errors import PenstockError
+from penstock.spark.columns import NO_TIME_US
 from penstock.spark.errors import BadOption, SparkError
+
+SHOWN_MAX = 60  # characters of a key in a message
 
 
 class BadRows(SparkError, ValueError):
@@ -82,4 +90,42 @@ def records_of(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatc
     records = batch.select(list(columns))
     if "topic" in columns and records.column("topic").null_count:
         raise BadRows("a row has no topic (null): give it one, or set the option topic for all of them")
+    if "timestamp" in columns:
+        index = columns.index("timestamp")
+        records = records.set_column(index, "timestamp", _times(records.column(index)))
     return records
+
+
+def _times(column: pa.Array) -> pa.Array:
+    """Null where the source tells that a record has no time, which it does as Kafka does, by one before 1970."""
+    data = column.buffers()[1]
+    # Spark gives microseconds, in the zone of its session.
+    if data is None or not pa.types.is_timestamp(column.type) or column.type.unit != "us":
+        return column
+    values = numpy.frombuffer(data, numpy.int64)[column.offset : column.offset + len(column)]
+    has_none = values == NO_TIME_US
+    if not has_none.any():
+        return column
+    return pa.array(values, pa.int64(), mask=has_none | column.is_null().to_numpy(zero_copy_only=False)).cast(
+        column.type
+    )
+
+
+def refused(error: PenstockError, records: pa.RecordBatch, topic: str | None) -> BadRows | None:
+    """What to say of a row that a producer does not take; None where the error is about something else."""
+    found = re.fullmatch(r"row (\d+)", str(error.about))
+    if found is None:
+        return None
+    row = records.slice(int(found[1]), 1)
+    told = [] if topic is None else [f"topic {topic}"]
+    names = [name for name in ("topic", "partition", "key", "timestamp") if name in records.schema.names]
+    told += [f"{name} {_shown(row.column(name))}" for name in names]
+    words = str(error).removeprefix(f"{error.about}: ")
+    about = f" ({', '.join(told)})" if told else ""
+    return BadRows(f"a row{about} cannot become a record: {words}")
+
+
+def _shown(column: pa.Array) -> str:
+    value = column[0].as_py()
+    text = str(value) if isinstance(value, datetime.datetime) else repr(value)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.client.errors import PenstockError
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.spark import clients, transforms
@@ -31,7 +32,7 @@ from penstock.spark.options import Options
 from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE, PREFIX, each_batch, protocol
 from penstock.spark.sink.decision import Done, Place
 from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
-from penstock.spark.sink.rows import COLUMNS, check_schema, records_of
+from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
 from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of
 
 FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
@@ -100,7 +101,13 @@ class RowWriter:
         return iterator if self.transform is None else transforms.unpack(self.transform)(iterator)
 
     def send(self, producer: Producer, batch: pa.RecordBatch) -> None:
-        producer.send_arrow(records_of(batch, self.columns), topic=self.topic)
+        records = records_of(batch, self.columns)
+        try:
+            producer.send_arrow(records, topic=self.topic)
+        except PenstockError as error:
+            if (told := refused(error, records, self.topic)) is None:
+                raise
+            raise told from error
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
         """At least once; how many rows there were."""

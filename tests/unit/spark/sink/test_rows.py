@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
@@ -17,9 +19,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.client.errors import BadArgument
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
-from penstock.spark.sink.rows import BadRows, check_schema, records_of
+from penstock.spark.sink.rows import BadRows, check_schema, records_of, refused
 from penstock.spark.sink.writer import (
     BatchWriter,
     ExactlyOnceWriter,
@@ -81,6 +84,45 @@ def test_rows_without_a_topic_are_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": ["a", None]})
     with pytest.raises(BadRows, match="no topic"):
         records_of(batch, ("topic", "value"))
+
+
+def test_a_time_that_the_source_gives_to_records_without_one_is_none() -> None:
+    """It was refused, as one before 1970, where a topic was copied with its timestamps."""
+    time = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    none = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC)
+    kind = pa.timestamp("us", tz="Etc/UTC")  # the zone is that of the session
+    values = pa.array([b"0", b"1", b"2", b"3"])
+    whole = pa.RecordBatch.from_arrays(
+        [values, pa.array([none, time, None, none], kind)], ["value", "timestamp"]
+    )
+
+    assert records_of(whole, ("value", "timestamp")).column("timestamp").to_pylist() == [
+        None,
+        time,
+        None,
+        None,
+    ]
+    assert records_of(whole.slice(1, 2), ("value", "timestamp")).column("timestamp").to_pylist() == [
+        time,
+        None,
+    ]
+    assert records_of(whole.slice(4), ("value", "timestamp")).num_rows == 0
+    nulls = pa.RecordBatch.from_arrays([values, pa.nulls(4, kind)], ["value", "timestamp"])
+    assert records_of(nulls, ("value", "timestamp")).column("timestamp").to_pylist() == [None] * 4
+
+
+def test_a_row_that_is_refused_is_told_from_the_others() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"key": [b"a", b"b" * 100], "value": [b"1", b"2"], "partition": pa.array([0, 9], pa.int32())}
+    )
+
+    error = refused(BadArgument("its topic has no such partition", about="row 1"), batch, "out")
+
+    assert str(error) == (
+        f"a row (topic out, partition 9, key b'{'b' * 58}...) cannot become a record:"
+        " its topic has no such partition"
+    )
+    assert refused(BadArgument("there are two columns key"), batch, "out") is None
 
 
 @pytest.mark.parametrize(
