@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from penstock.client.admin.calls import Call
 from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
 from penstock.spark.sink import decisions
 from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskWrote
@@ -62,3 +66,34 @@ def test_a_log_that_comes_in_many_answers_means_the_same(
 
     assert (ledger.holder, ledger.past_holders) == ("c", {"a", "b"})
     assert ledger.decision == decision(3, 6, "c")
+
+
+def test_a_process_that_joins_a_run_reads_no_more_than_the_end_of_the_log(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "TAILS", (3, 12))
+    asked: list[int] = []
+
+    class Watched(SinkAdmin):
+        async def _fetch(self, call: Call, position: int, *, max_bytes: int | None = None) -> Any:
+            if max_bytes is None:
+                asked.append(position)
+            return await super()._fetch(call, position, max_bytes=max_bytes)
+
+    async def look() -> tuple[Ledger, Ledger, Ledger]:
+        async with Watched(penstock.bootstrap_servers) as admin:
+            await admin.read(Ledger(QUERY))
+            await admin.append(Claim(QUERY, RUN, ""))
+            for batch in range(30):
+                await admin.append(replace(decision(batch, 1), since=batch + 1))
+            for _ in range(5):
+                await admin.append(Claim("another", RUN, ""))
+            asked.clear()
+            joined = await admin.read(await admin.recall(QUERY, RUN))
+            assert min(asked) > 20
+            return joined, await admin.recall(QUERY, "new"), await admin.read(Ledger(QUERY))
+
+    joined, new, whole = asyncio.run(look())
+
+    assert (joined.holder, joined.decision, joined.position) == (whole.holder, whole.decision, whole.position)
+    assert new == Ledger(QUERY)

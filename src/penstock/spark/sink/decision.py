@@ -70,6 +70,9 @@ class Decision:
     copy: int = 0
     """How often decisions of this run were sent again so far: a copy may still be under way, which must not have the
     key of a later decision, or compaction would leave it in that one's place."""
+    since: int | None = None
+    """A position of the log at which its run was seen to hold the sink: where one can begin who has not read what
+    comes before; logs of old do not say it."""
 
     def is_behind(self, other: Decision | None) -> bool:
         """Whether it says nothing new where the other one counts already: it is a copy that came late."""
@@ -119,6 +122,8 @@ def to_json(entry: Entry) -> bytes:
             [t.partition, t.rows, None if t.transaction is None else str(t.transaction)] for t in entry.tasks
         ]
         said |= {"kind": "decision", "batch": entry.batch, "tasks": tasks, "copy": entry.copy}
+        if entry.since is not None:
+            said["since"] = entry.since
     return json.dumps(said, separators=(",", ":")).encode()
 
 
@@ -132,7 +137,8 @@ def of_json(value: bytes) -> Entry:
                 TaskWrote(partition, rows, None if text is None else PreparedTransaction.parse(text))
                 for partition, rows, text in said["tasks"]
             ]
-            return Decision(said["sink"], said["run"], said["batch"], tuple(tasks), said.get("copy", 0))
+            copy, since = said.get("copy", 0), said.get("since")
+            return Decision(said["sink"], said["run"], said["batch"], tuple(tasks), copy, since)
     except (ValueError, KeyError, TypeError) as error:
         raise SinkStopped(f"the log of decisions holds {value[:100]!r}, which no sink wrote") from error
     raise SinkStopped(
@@ -185,6 +191,21 @@ class Ledger:
     def held_by(cls, sink: str, run: str, position: int) -> Ledger:
         """What a run knows that held the sink at that position, and needs to know no more."""
         return cls(sink, run, position=position, is_known_from_start=False)
+
+
+def recalled(sink: str, run: str, start: int, tail: Sequence[tuple[int, Entry]]) -> Ledger | None:
+    """What the end of a log says to a run that holds the sink: who holds it and what was decided last are known for
+    certain, earlier runs are not. None to others, or where the end does not reach back far enough. `tail` is all that
+    the log holds of the sink from `start` on."""
+    own = [entry for _, entry in tail if isinstance(entry, Decision) and entry.run == run]
+    for last in reversed(own):
+        if last.since is None or last.since < start:
+            continue
+        known = Ledger.held_by(sink, run, last.since)
+        ledger = known.after_all((offset, entry) for offset, entry in tail if offset >= last.since)
+        # A decision that counts tells all that there is to know of those before.
+        return ledger if ledger.holder == run and ledger.decision is not None else None
+    return None
 
 
 # -- what a batch has to do
@@ -304,8 +325,14 @@ def decide(done: Sequence[Done], batch: int) -> Decision:
     (before,) = befores
     if before is not None:
         wrote = {task.partition: task for task in before.tasks} | wrote
-    tasks = tuple(wrote[partition] for partition in sorted(wrote))
-    return Decision(first.sink, first.run, batch, tasks, max(each.copy for each in done))
+    return Decision(
+        sink=first.sink,
+        run=first.run,
+        batch=batch,
+        tasks=tuple(wrote[partition] for partition in sorted(wrote)),
+        copy=max(each.copy for each in done),
+        since=max(each.position for each in done),
+    )
 
 
 def left_behind(

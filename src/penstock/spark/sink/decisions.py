@@ -23,7 +23,16 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records.kernel import build_batch, iterate_records, read_headers
 from penstock.spark.sink import DECISIONS_TOPIC
-from penstock.spark.sink.decision import Entry, Ledger, SinkStopped, key_of, of_json, sent_again, to_json
+from penstock.spark.sink.decision import (
+    Entry,
+    Ledger,
+    SinkStopped,
+    key_of,
+    of_json,
+    recalled,
+    sent_again,
+    to_json,
+)
 
 TOPIC = DECISIONS_TOPIC
 PARTITION = TopicPartition(TOPIC, 0)
@@ -38,6 +47,11 @@ CONFIG = {
     "max.message.bytes": str(SEGMENT_BYTES),
 }
 FETCH_BYTES = 8 * 2**20
+TAILS = (
+    1_000,
+    10_000,
+    100_000,
+)  # how many records at the log's end are looked at, one after the other, before it is all
 ALL_REPLICAS = -1
 PATIENCE_S = 180.0  # a broker that goes away for a minute comes back within it
 LOOK_AGAIN_S = 0.01
@@ -72,7 +86,8 @@ class DecisionsAdmin(AdminCalls):
             if end is None:
                 end = max(told.high_watermark, through + 1)
             before = ledger.position
-            ledger = _after(ledger, memoryview(told.records or b""))
+            found, position = _entries(ledger.sink, memoryview(told.records or b""), before)
+            ledger = replace(ledger.after_all(found), position=position)
             if ledger.position >= end:
                 return ledger
             if (
@@ -82,15 +97,36 @@ class DecisionsAdmin(AdminCalls):
                     raise errors.TimedOut(f"{PARTITION} does not come to offset {end}")
                 await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def _fetch(self, call: Call, position: int) -> Any:
+    async def recall(self, sink: str, run: str) -> Ledger:
+        """The log grows by a record with every micro-batch, and a process that joins a run needs the last of them."""
+        call = self._begin(f"read {TOPIC}", PATIENCE_S)
+        end = (await call.repeat(functools.partial(self._fetch, call, 0, max_bytes=1))).high_watermark
+        for count in TAILS:
+            if count >= end:
+                break
+            start = position = end - count
+            tail: list[tuple[int, Entry]] = []
+            while position < end:
+                told = await call.repeat(functools.partial(self._fetch, call, position))
+                found, behind = _entries(sink, memoryview(told.records or b""), position)
+                if behind == position:
+                    return Ledger(sink)  # a leader that has just begun: read as everyone does
+                tail += found
+                position = behind
+            if (ledger := recalled(sink, run, start, tail)) is not None:
+                return ledger
+        return Ledger(sink)
+
+    async def _fetch(self, call: Call, position: int, *, max_bytes: int | None = None) -> Any:
         """What the leader tells of the partition from there on."""
+        limit = FETCH_BYTES if max_bytes is None else max_bytes
         partition = FetchPartition(
-            partition=PARTITION.partition, fetch_offset=position, partition_max_bytes=FETCH_BYTES
+            partition=PARTITION.partition, fetch_offset=position, partition_max_bytes=limit
         )
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=FETCH_BYTES,
+            max_bytes=limit,
             isolation_level=0,
             topics=[FetchTopic(topic=TOPIC, partitions=[partition])],
         )
@@ -139,15 +175,17 @@ def _check(code: ErrorCode) -> None:
         raise errors.of(code, about=PARTITION)
 
 
-def _after(ledger: Ledger, records: memoryview) -> Ledger:
-    """With what was fetched. Entries of other sinks are not even parsed."""
-    own = f":{ledger.sink}:".encode()
+def _entries(sink: str, records: memoryview, position: int) -> tuple[list[tuple[int, Entry]], int]:
+    """What was fetched of a sink, from a position on, and the position behind it. Of other sinks nothing is parsed."""
+    own = f":{sink}:".encode()
+    found = []
     at = 0
+    behind = position
     for header in read_headers(records):
         for record in iterate_records(records, at):
             is_own = record.key is not None and own in bytes(record.key)
-            if is_own and record.offset >= ledger.position and record.value is not None:
-                ledger = ledger.after(record.offset, of_json(bytes(record.value)))
+            if is_own and record.offset >= position and record.value is not None:
+                found.append((record.offset, of_json(bytes(record.value))))
         at += header.size_bytes
-        ledger = replace(ledger, position=max(ledger.position, header.last_offset + 1))
-    return ledger
+        behind = max(behind, header.last_offset + 1)
+    return found, behind

@@ -51,6 +51,10 @@ class Port(Protocol):
     async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
         """What the ledger is with all that the log holds by now, and with the entry at `through` in any case."""
 
+    async def recall(self, sink: str, run: str) -> Ledger:
+        """What one begins with who has not looked yet: what the end of the log says, if that is enough for the run (see
+        `recalled`); else a ledger that knows nothing, to which `read` tells all."""
+
     async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
         """End prepared transactions; of each, whether it has ended so, now or before."""
 
@@ -93,8 +97,10 @@ class Assignment:
         )
 
 
-async def assign(port: Port, ledger: Ledger, place: Place, *, prefix: str) -> Assignment:
-    """What a task has to do. `ledger` is what its process knew from an earlier look."""
+async def assign(port: Port, ledger: Ledger | None, place: Place, *, prefix: str) -> Assignment:
+    """What a task has to do. `ledger` is what its process knew from an earlier look, if it had one."""
+    if ledger is None:
+        ledger = await port.recall(place.sink, place.run)
     ledger = await _hold(port, ledger, place.run, prefix)
     decided = decided_before(ledger, place)
     if decided is None:
@@ -166,7 +172,7 @@ async def abort(
         place = done[0].place
         ledger = Ledger.held_by(place.sink, place.run, max(each.position for each in done))
     elif place is not None:
-        ledger = await port.read(Ledger(place.sink))
+        ledger = await port.read(await port.recall(place.sink, place.run))
     else:
         return  # nobody knows anything; the driver retires the run, or the next one finds what is open
     if ledger.holder == place.run:
@@ -182,7 +188,7 @@ async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
     """End what a run has left open that is over: commit what it has decided, abort all else. Harmless where it is not
     over or another one has taken over; may be repeated. A task that has not yet claimed the sink may do so afterwards:
     where such may live, come again."""
-    ledger = await port.read(Ledger(sink))
+    ledger = await port.read(await port.recall(sink, run))
     if ledger.holder == run:
         ledger = await _give_up(port, ledger, prefix)
     # From here on nothing is decided in its name, and no task of it begins; one that writes already ends what it opens.

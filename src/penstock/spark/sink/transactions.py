@@ -95,7 +95,7 @@ class SinkConnection:
         return self._background.call(work(self._admin))
 
     def assign(self, place: Place, *, prefix: str) -> Assignment:
-        ledger = self._ledgers.get(place.sink, Ledger(place.sink))
+        ledger = self._ledgers.get(place.sink)
         assignment = self.run(lambda admin: assign(admin, ledger, place, prefix=prefix))
         self._ledgers[place.sink] = assignment.ledger
         return assignment

@@ -18,6 +18,7 @@ from penstock.spark.sink.decision import (
     TaskWrote,
     given_up_by,
     key_of,
+    recalled,
     sent_again,
 )
 
@@ -68,7 +69,7 @@ class Run:
         batch = 0 if before is None else before.batch + log.rng.randint(0 if not own else 1, 1)
         copy = before.copy if before is not None and own else 0
         task = TaskWrote(0, 1, PreparedTransaction(f"penstock-{SINK}-{self.name}-0", 1, len(log.records)))
-        log.append(Decision(SINK, self.name, batch, (task,), copy))
+        log.append(Decision(SINK, self.name, batch, (task,), copy, since=self.seen.position))
 
 
 def history(rng: random.Random) -> list[Record]:
@@ -122,6 +123,13 @@ def check(seed: int) -> None:
 
     assert (found.holder, found.past_holders) == (expected.holder, expected.past_holders), f"seed {seed}"
     assert found.decision == expected.decision, f"seed {seed}"
+    start = rng.randint(0, len(whole))
+    tail = [(offset, entry) for offset, _, entry in compacted if offset >= start]
+    for number in range(4):
+        ledger_of_end = recalled(SINK, f"run{number}", start, tail)
+        if ledger_of_end is not None:
+            assert ledger_of_end.holder == expected.holder == f"run{number}", f"seed {seed}"
+            assert ledger_of_end.decision == expected.decision, f"seed {seed}"
 
 
 def test_a_reader_of_a_compacted_log_knows_what_a_reader_of_the_whole_knows() -> None:

@@ -25,6 +25,7 @@ from penstock.spark.sink.decision import (
     left_behind,
     may_claim,
     of_json,
+    recalled,
     sent_again,
     to_json,
 )
@@ -57,7 +58,7 @@ def done(partition: int, *, decided: Decision | None = None, task: TaskWrote | N
     [
         Claim("q", "b", "a"),
         Claim("q", "b", "a", "penstock"),
-        Decision("q", "a", 4, (), copy=2),
+        Decision("q", "a", 4, (), copy=2, since=7),
         Decision("q", "a", 4, (wrote(0), TaskWrote(1, 0, None))),
     ],
 )
@@ -153,6 +154,20 @@ def test_the_ledger_knows_what_ids_of_all_runs_begin_with() -> None:
     assert ledger.prefixes == {"old", "new"}
 
 
+def test_a_run_recalls_from_the_end_of_the_log_that_it_holds_the_sink() -> None:
+    last = Decision("q", "a", 4, (wrote(0),), since=100)
+    tail: list[tuple[int, Entry]] = [(97, Decision("q", "a", 3, (), since=95)), (102, last)]
+
+    found = recalled("q", "a", 96, tail)
+
+    assert found is not None
+    assert (found.holder, found.decision, found.position) == ("a", last, 103)
+    assert recalled("q", "a", 101, tail) is None, "what stands between is not known"
+    assert recalled("q", "b", 96, tail) is None, "another run has to know the whole"
+    assert recalled("q", "a", 96, [*tail, (105, Claim("q", "b", "a"))]) is None, "it has lost the sink"
+    assert recalled("q", "a", 96, [(101, Claim("q", "b", "a")), (102, last)]) is None, "it came too late"
+
+
 def test_a_log_that_was_compacted_tells_the_last_holder() -> None:
     decision = Decision("q", "b", 4, (wrote(0),))
 
@@ -200,7 +215,7 @@ def test_a_replay_decides_what_was_decided_with_what_was_written_again() -> None
 
     decision = decide([done(0, decided=before), done(1, decided=before, task=again)], 4)
 
-    assert decision == Decision("q", "b", 4, (wrote(0), again))
+    assert decision == Decision("q", "b", 4, (wrote(0), again), since=10)
 
 
 def test_tasks_that_saw_different_things_decide_nothing() -> None:
