@@ -1,10 +1,10 @@
 """Ends queries after the batch that each is at: none is torn from its batch, and none begins another.
 
-Spark's own `stop` cancels whatever runs. But a query of Spark's looks before every batch whether it was ended, so that
-is what it is told here, in its JVM (`_told_to_end`); its thread then finishes the batch at hand and goes. The names are
-internal to Spark: a test watches them. Where they are not to be had, as through Spark Connect, a query is stopped as
-soon as a batch is seen to be done; then Spark may have begun the next one, which is cancelled and done again after the
-restart, as if it had never begun.
+Spark's own `stop` cancels whatever runs. But a query of Spark's looks before every batch, and again before a planned
+one is begun, whether it was ended. So that is what it is told here, in its JVM (`_told_to_end`): its thread then
+finishes the batch at hand and goes. The names are internal to Spark: a test watches them. Where they are not to be
+had, as through Spark Connect, a query is stopped as soon as a batch is seen to be done; then Spark may have begun the
+next one, which is cancelled and done again after the restart, as if it had never begun.
 
 A query that waits, for data, for its time or for a cluster that does not answer, has no batch at hand and is stopped at
 once.
