@@ -83,7 +83,7 @@ def run_pipeline(
                 registration.write()
                 if not output.as_json:
                     say(f"{entry.name}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
-                with _spark_of(entry.name, chosen, settings, log) as spark:
+                with _spark_of(entry.name, chosen, settings, log, output) as spark:
                     if program is None:
                         program = loading.load(path)
                         _check_place(program, checkpoint)
@@ -131,13 +131,16 @@ def _check_place(program: Program | None, checkpoint: str | None) -> None:
 
 
 @contextmanager
-def _spark_of(name: str, master: str, settings: Mapping[str, str], log: RunLog) -> Iterator[SparkSession]:
+def _spark_of(
+    name: str, master: str, settings: Mapping[str, str], log: RunLog, output: Output
+) -> Iterator[SparkSession]:
     from penstock.spark.sessions import session
 
     is_failed = False
     spark: SparkSession | None = None
     try:
-        spark = session(name, master=master, settings=settings, log=log.path)
+        with output.progress("starting Spark"):
+            spark = session(name, master=master, settings=settings, log=log.path)
         yield spark
     except Exception as error:
         is_failed = True

@@ -111,7 +111,7 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
     table = Table(title=printable(name), title_justify="left")
     for heading in ("query", "batch"):
         table.add_column(heading, overflow="fold")
-    for heading in ("in/s", "out", "last batch", "lag", "state"):
+    for heading in ("in", "in/s", "out", "last batch", "lag", "state"):
         table.add_column(heading, justify="right")
     table.add_column("caught up", width=BAR_WIDTH)
     for figures in queries:
@@ -126,6 +126,7 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
         table.add_row(
             Text(printable(figures.name)),
             str(figures.batch) if is_told else figures.state,
+            f"{figures.rows_in:,}",
             f"{figures.rows_in_per_second:,.0f}",
             "-" if figures.rows_out is None else f"{figures.rows_out:,}",
             show_duration(figures.batch_ms) if figures.batch >= 0 else "-",

@@ -319,17 +319,17 @@ def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
     monkeypatch.setattr("penstock.spark.sessions.session", lambda *_, **__: Gone())
     log = RunLog(tmp_path, "orders")
 
-    with _spark_of("orders", "local", {}, log):
+    with _spark_of("orders", "local", {}, log, Output()):
         pass  # it ended in order, and the JVM first
     with (
         pytest.raises(Refusal, match=r"^orders: Spark has gone .* it goes on where it was"),
-        _spark_of("orders", "local", {}, log),
+        _spark_of("orders", "local", {}, log, Output()),
     ):
         raise Py4JNetworkError("Error while sending or receiving")
     with (
         pytest.raises(Refusal, match=r"^orders: Spark has gone"),
-        _spark_of("orders", "local", {}, log),
+        _spark_of("orders", "local", {}, log, Output()),
     ):
         exec("raise ConnectionRefusedError", {"__name__": "py4j.clientserver"})
-    with pytest.raises(ConnectionRefusedError), _spark_of("orders", "local", {}, log):
+    with pytest.raises(ConnectionRefusedError), _spark_of("orders", "local", {}, log, Output()):
         raise ConnectionRefusedError  # a broker's, say
