@@ -69,7 +69,7 @@ def torture_spark(
     rounds: int,
     seed: int,
     seconds: float | None = None,
-    steps_per_second: int = 200,
+    steps_per_second: int = 100,
     say: Say = lambda line: None,
 ) -> SparkReport:
     """Kills so many times, or for so long, queries of these kinds in one driver. Takes a broker that is not started
