@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,8 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import penstock.spark
+from harness.brokers import penstock_environment
 from penstock import Admin
 from penstock.spark.listener import _running, is_between_batches
+from penstock.spark.settings import SHORT_LIVED_JAVA
 from penstock.spark.sink.retiring import CARETAKER
 from penstock.testing.broker import Broker
 
@@ -24,6 +28,9 @@ pytestmark = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable
 ROWS = 20
 PADDING = "." * 100_000  # more than what Spark keeps back before a row goes from one process to the next
 PATIENCE_S = 30.0
+PROGRAM_ENDS_S = 200.0
+
+LEAVING = Path(__file__).parent / "programs" / "leaving.py"
 
 
 @pytest.fixture
@@ -136,3 +143,19 @@ def test_a_query_that_ends_in_mid_batch_leaves_nothing_open(
     assert is_between_batches(in_jvm)
     assert committed(penstock) == Counter(map(str, range(ROWS))) | Counter(behind=1)
     assert not open_ids(penstock)
+
+
+def test_a_program_that_ends_in_mid_batch_leaves_nothing_open(penstock: Broker, tmp_path: Path) -> None:
+    fill(penstock)
+
+    ended = subprocess.run(
+        [sys.executable, str(LEAVING), penstock.bootstrap_servers, str(tmp_path / "checkpoint")],
+        env={**penstock_environment(), "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA},
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_ENDS_S,
+    )
+
+    assert (ended.returncode, ended.stdout) == (0, "in mid batch\n"), ended.stderr
+    assert not open_ids(penstock), ended.stderr
+    assert not committed(penstock)
