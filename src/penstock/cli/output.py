@@ -128,9 +128,9 @@ def printable(text: str) -> str:
     )
 
 
-def count_of(number: int, thing: str) -> str:
-    """`1 record`, `1,000 records`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def count_of(number: int, thing: str, several: str = "s") -> str:
+    """`1 record`, `1,000 records`; `several` is what the word has more where there are."""
+    return f"{number:,} {thing}{'' if number == 1 else several}"
 
 
 def show_count(value: int) -> str:

@@ -46,6 +46,7 @@ def run_cluster(
                 signal.signal(number, lambda *_: told.set())
             while not told.wait(CHECK_SECONDS):
                 cluster.check()
+            say("stopping the cluster")
     except KeyboardInterrupt:
         say("stopped before it was ready")
     return 0

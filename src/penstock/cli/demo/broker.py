@@ -35,6 +35,8 @@ class BrokerProcess:
             listeners,
             "--set",
             f"log.dirs={self._folder}",
+            "--log-level",  # else its last words would stand below the summary
+            "warning",
         ]
         began = time.perf_counter()
         # Whoever ends this program half-way through the next call would leave a broker that nobody knows.

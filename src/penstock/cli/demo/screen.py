@@ -17,7 +17,7 @@ from rich.text import Text
 from penstock.cli.demo.orders import COUNTRIES, ORDERS_TOPIC
 from penstock.cli.demo.results import Results
 from penstock.cli.demo.revenue import REVENUE_TOPIC
-from penstock.cli.output import show_bytes, show_duration
+from penstock.cli.output import count_of, show_bytes, show_duration
 
 if TYPE_CHECKING:
     from penstock.spark.pipelines.figures import QueryFigures
@@ -96,7 +96,7 @@ def _figures_of(view: View) -> Table:
     table.add_row("orders in", f"{view.generated:,}", f"{rate:,.0f}/s  {_sparkline(view.rates)}")
     figures = view.figures
     if figures is None or figures.batch < 0:
-        at_what = view.phase if figures is None else "first batch"
+        at_what = view.phase if figures is None else f"first batch, {figures.at_work_seconds} s"
         table.add_row("pipeline", at_what, ProgressBar(total=None, pulse=True, width=30))
         return table
     bar: Any = ProgressBar(total=1.0, completed=figures.fraction or 0.0, width=30)
@@ -127,8 +127,10 @@ def _windows_of(view: View) -> Table:
 def line_of(view: View) -> str:
     told = f"{view.elapsed:5.1f} s  {view.phase}: {view.generated:,} orders in"
     figures = view.figures
-    if figures is None or figures.batch < 0:
+    if figures is None:
         return told
+    if figures.batch < 0:
+        return f"{told}, the pipeline is at its first batch ({figures.at_work_seconds} s)"
     lag = "-" if figures.lag is None else f"{figures.lag:,}"
     return (
         f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, lag {lag}, "
@@ -144,8 +146,12 @@ def tell_summary(console: Console, view: View, *, generated: int, cents: int) ->
     agrees = generated == read == results.orders and cents == results.cents
     told = (
         ("orders generated", generated, f"{_euros(cents)} in the topic {ORDERS_TOPIC}"),
-        ("orders read", read, f"by the pipeline, in {batches:,} micro-batches"),
-        ("orders counted", results.orders, f"{_euros(results.cents)} in {len(results.windows):,} windows"),
+        ("orders read", read, f"by the pipeline, in {count_of(batches, 'micro-batch', 'es')}"),
+        (
+            "orders counted",
+            results.orders,
+            f"{_euros(results.cents)} in {count_of(len(results.windows), 'window')}",
+        ),
     )
     width = max(len(f"{count:,}") for _, count, _ in told)
     for what, count, more in told:
