@@ -70,6 +70,7 @@ def run_pipeline(
     # Functions for a server of Spark Connect are made otherwise, once there is a session with it.
     wants_session = loading.check(path) or place_of(chosen) is Place.CONNECT
     directory = registry.state_directory()
+    known_as = name or loading.name_of_file(path)
     with Ending(is_at_once=True) as ending:
         try:
             program = None if wants_session else loading.load_early(path)
@@ -77,8 +78,11 @@ def run_pipeline(
             entry = _entry_of(
                 name or (program.name if program else loading.name_of_file(path)), path, chosen, checkpoint
             )
-            with registry.Registration(directory, entry) as registration:
-                log = logs.RunLog(directory, entry.name)
+            known_as = entry.name
+            with (
+                registry.Registration(directory, entry) as registration,
+                logs.RunLog(directory, entry.name) as log,
+            ):
                 entry.log = str(log.path)
                 registration.write()
                 if not output.as_json:
@@ -93,7 +97,7 @@ def run_pipeline(
         except KeyboardInterrupt:
             if not ending.is_at_once:
                 raise
-            say(f"{name or loading.name_of_file(path)}: stopped before it began")
+            say(f"{known_as}: stopped before it began")
     return 0
 
 
@@ -155,7 +159,6 @@ def _spark_of(
         except Exception as error:  # a signal to the whole process group ends the JVM before us
             if not _is_of_a_jvm_gone(error):
                 raise
-        log.end(is_failed=is_failed)
         if is_failed and log.has_words():
             say(f"{name}: what Spark said is in {log.path}")
 

@@ -212,14 +212,14 @@ def test_a_wish_to_end_while_spark_starts_is_fulfilled_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "orders.py"
-    file.write_text("def pipeline(spark): ...\n")
+    file.write_text("class App:\n    name = 'counts'\n    def start(self): ...\napp = App()\n")
     monkeypatch.setattr(
         "penstock.spark.sessions.session", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
     )
 
     assert main(["pipeline", "run", str(file)]) == 0
 
-    assert "orders: stopped before it began" in capsys.readouterr().err
+    assert "counts: stopped before it began" in capsys.readouterr().err
     assert list(state_directory().iterdir()) == []
 
 

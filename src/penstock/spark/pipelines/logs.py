@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 BYTES_MAX = 8 << 20  # a query that stumbles for days over the same stone must not fill a disk
 
@@ -50,8 +52,14 @@ class RunLog:
             shutil.copyfile(self.path, _older(self.path))
             os.truncate(self.path, 0)
 
-    def end(self, *, is_failed: bool) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Leave it to those who want to know why, and nothing where nobody does."""
+        is_failed = isinstance(error, Exception)
         if not (is_failed and self.has_words()):
             self.path.unlink(missing_ok=True)
             if not is_failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,32 +19,31 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
+def fail(folder: Path, words: str) -> None:
+    """A run in which this was said."""
+    with suppress(ZeroDivisionError), RunLog(folder, "orders") as log:
+        log.path.write_text(words)
+        raise ZeroDivisionError
+
+
 def test_one_that_ends_in_order_leaves_none(tmp_path: Path) -> None:
     (tmp_path / "orders.log").write_text(WORDS)
-    log = RunLog(tmp_path, "orders")
-    log.path.write_text(WORDS)
-
-    log.end(is_failed=False)
+    with RunLog(tmp_path, "orders") as log:
+        log.path.write_text(WORDS)
 
     assert names(tmp_path) == set()
 
 
 def test_one_that_fails_leaves_it_and_that_of_the_failure_before(tmp_path: Path) -> None:
     for words in ("first", "second", "third"):
-        log = RunLog(tmp_path, "orders")
-        log.path.write_text(words)
-        log.end(is_failed=True)
+        fail(tmp_path, words)
 
     assert (tmp_path / "orders.log").read_text() == "third"
     assert (tmp_path / "orders.log.1").read_text() == "second"
 
 
 def test_what_is_said_at_every_start_is_not_kept(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, "orders")
-    log.path.write_text(NOISE)
-
-    assert not log.has_words()
-    log.end(is_failed=True)
+    fail(tmp_path, NOISE)
 
     assert names(tmp_path) == set()
 
