@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.brokers import Broker
-from penstock import Admin
+from penstock import Admin, Producer
+from penstock.spark.sink import decisions
+from penstock.spark.sink.decision import Claim, key_of, to_json
 from torture.spark_kinds import KINDS, PARTITION_COUNT, Found, Kind, Row
 from torture.spark_processes import Driver, Feeder, Reader
 
@@ -108,6 +110,8 @@ class _Run:
             for topic in topics:
                 if topic not in own:
                     admin.create_topic(topic, partitions=PARTITION_COUNT, config=KEPT)
+            admin.create_topic(decisions.TOPIC, partitions=1, config=decisions.CONFIG)
+        _fill_log_of_decisions(broker.bootstrap)
         # What came out is read before what went in: so of that there is never too little.
         self._reader = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.outputs])
         self._input = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.inputs])
@@ -256,6 +260,14 @@ class _Run:
         self._say_line(
             f"{name:9}  {minutes}  {when:13}  {self._feeder.sent:8,} in {self._reader.count:8,} out  {what}"
         )
+
+
+def _fill_log_of_decisions(bootstrap: str) -> None:
+    """With entries of another sink: whoever takes the place of a killed process reads the end of a long log alone."""
+    with Producer(bootstrap) as producer:
+        for number in range(decisions.TAILS[0] + 100):
+            claim = Claim("of-old", run=f"run-{number}", replaces=f"run-{number - 1}")
+            producer.send(decisions.TOPIC, to_json(claim), key=key_of(claim, str(number)))
 
 
 def _place(row: Row) -> tuple[int, int]:
