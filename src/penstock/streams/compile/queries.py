@@ -95,7 +95,8 @@ def _topics(stage: Stage, application_id: str) -> dict[str, str]:
     known = _names(stage, application_id)
     if not patterns:
         return {"subscribe": ",".join(known)}
-    return {"subscribePattern": "|".join([*(f"({p})" for p in patterns), *map(re.escape, known)])}
+    names_meant = "|".join([*(f"({p})" for p in patterns), *map(re.escape, known)])
+    return {"subscribePattern": f"^(?:{names_meant})$"}  # whole names, as Kafka Streams means patterns
 
 
 def _start(stage: Stage, program: Program, settings: AppSettings) -> str:
