@@ -86,8 +86,8 @@ class Reader:
     def count(self) -> int:
         return sum(map(len, self.rows.values()))
 
-    def look(self) -> None:
-        """Read on. Where the broker is away, the next look goes on from there."""
+    def look(self) -> bool:
+        """Read on to the end. Where the broker is away, the next look goes on from there."""
         try:
             self._take_on_topics()
             for batch in self._consumer.read(until="end", headers=False):
@@ -96,7 +96,8 @@ class Reader:
                     read = Row(row["key"], row["value"], at_ms, row["partition"], row["offset"])
                     self.rows[row["topic"]].append(read)
         except errors.PenstockError:
-            return
+            return False
+        return True
 
     def close(self) -> None:
         self._consumer.close()
