@@ -110,9 +110,21 @@ def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.Abstract
     to be new."""
     from penstock import Consumer
 
+    own = _of_consumer(settings)
+    return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
+
+
+def check_consumer(settings: Settings) -> None:
+    """Raise BadConfiguration where a consumer would, and connect to nothing."""
+    from penstock.client.settings import ConsumerSettings
+
+    ConsumerSettings.of(settings=_of_consumer(settings))
+
+
+def _of_consumer(settings: Settings) -> dict[str, object]:
     own = WAITS | _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
-    return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
+    return own
 
 
 def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:

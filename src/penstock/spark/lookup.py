@@ -201,11 +201,11 @@ class Lookup:
 
 
 def reads_topic(options: Options, topic: str) -> bool:
-    """Whether a query with these options reads of such a topic. A pattern is about the user's own: with the sink's log
-    each batch would make the next one."""
+    """Whether a query with these options reads of such a topic. A pattern may match any part of a name, as in the
+    connector, and is about the user's own topics: with the sink's log each batch would make the next one."""
     pattern = options.get("subscribePattern")
     if pattern is not None:
-        return topic != DECISIONS_TOPIC and pattern.fullmatch(topic) is not None
+        return topic != DECISIONS_TOPIC and pattern.search(topic) is not None
     return topic in (options.get("subscribe") or options.get("assign"))
 
 

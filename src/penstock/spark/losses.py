@@ -58,7 +58,7 @@ def lost_between(
                     f"partitions are gone that were read up to {_places({each: read[each] for each in gone})}"
                 )
             lost += [
-                f"{partition} ends at offset {after.offsets[partition]} now, and it was read up to {offset}"
+                f"{partition} ends at offset {after.offsets[partition]} now, and the query has come to offset {offset}"
                 for partition, offset in read.items()
                 if partition in after.offsets and after.offsets[partition] < offset
             ]

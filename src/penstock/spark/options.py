@@ -115,7 +115,7 @@ TRIGGER_DELAY_MS = 15 * 60_000
 OPTIONS: tuple[Option, ...] = (
     # What is read
     Option("subscribe", Use.READ, names, None, "Topics, with commas between them."),
-    Option("subscribePattern", Use.READ, pattern, None, "A regular expression that whole names of topics match."),
+    Option("subscribePattern", Use.READ, pattern, None, "A regular expression that is found in names of topics."),
     Option("assign", Use.READ, partitions, None, 'Partitions: `{"orders": [0, 1]}`.'),
     Option(
         "startingOffsets", Use.READ, place, None,
@@ -137,7 +137,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     # How much at a time
     Option("maxOffsetsPerTrigger", Use.STREAM_READ, integer(), None, "Most offsets of a micro-batch, shared out."),
-    Option("minOffsetsPerTrigger", Use.STREAM_READ, integer(), None, "Wait until there are as many."),
+    Option("minOffsetsPerTrigger", Use.STREAM_READ, integer(0), None, "Wait until there are as many."),
     Option("maxTriggerDelay", Use.STREAM_READ, duration_ms, TRIGGER_DELAY_MS, "But not longer than this."),
     Option(
         "maxBytesPerTrigger", Use.STREAM_READ, size_bytes, None,

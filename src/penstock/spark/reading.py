@@ -19,7 +19,7 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
-from penstock.spark.errors import CannotRead, DataLost
+from penstock.spark.errors import BadOption, CannotRead, DataLost
 from penstock.spark.options import Options
 from penstock.spark.plan import Range
 from penstock.spark.transforms import Transform
@@ -48,6 +48,10 @@ class RangeReader:
 
     def __init__(self, options: Options, names: tuple[str, ...], *transforms: Transform) -> None:
         """The transforms are applied one after another to the columns `names`."""
+        try:
+            clients.check_consumer(options.settings)  # here, since a task would be tried again and again
+        except errors.BadConfiguration as error:
+            raise BadOption(f"option kafka.{error}") from error
         self._options = options
         self._names = names
         self._transforms = transforms

@@ -47,6 +47,16 @@ def test_a_pattern_does_not_find_the_log_of_sinks(penstock: Broker) -> None:
     )
 
 
+def test_a_pattern_may_match_any_part_of_a_name(penstock: Broker) -> None:
+    create(penstock, "new-orders", "orders", "prices")
+
+    found = lookup(penstock, subscribePattern="order").found()
+    exact = lookup(penstock, subscribePattern="^order").found()
+
+    assert [each.topic for each in found.partitions] == ["new-orders", "orders"]
+    assert [each.topic for each in exact.partitions] == ["orders"]
+
+
 def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: Broker) -> None:
     create(penstock, "orders")
     found = lookup(penstock, assign='{"orders": [0, 9], "nothing": [0]}').found()

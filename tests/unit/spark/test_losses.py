@@ -40,7 +40,7 @@ def test_a_topic_that_was_made_anew_even_with_more_records_than_before() -> None
 def test_a_log_that_ends_before_what_was_read() -> None:
     after = StreamOffset({A0: 5, A1: 6}, {"a": "one"})
 
-    assert lost_between(BEFORE, after) == ["a-1 ends at offset 6 now, and it was read up to 7"]
+    assert lost_between(BEFORE, after) == ["a-1 ends at offset 6 now, and the query has come to offset 7"]
 
 
 def test_where_ids_are_not_known_topics_are_taken_for_the_same() -> None:
@@ -55,7 +55,9 @@ def test_a_new_partition_that_does_not_begin_at_its_beginning() -> None:
 
 
 def test_a_loss_ends_the_query_or_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(DataLost, match=r"this; that \(failOnDataLoss=false goes on with what there is, a new"):
+    with pytest.raises(
+        DataLost, match=r"this; that \(failOnDataLoss=false goes on with what there is, a new"
+    ):
         report(["this", "that"], fails=True)
     with caplog.at_level(logging.WARNING):
         report(["this", "that"], fails=False)
