@@ -74,8 +74,10 @@ def details(node: t.Node) -> str:
             return f"split by {', '.join(predicate.label for predicate in node.predicates)}"
         case t.Branch():
             return "what no predicate took" if node.index is None else f"branch {node.index + 1}"
-        case t.ToTable():
+        case t.ToTable(history_ms=None):
             return "last value of each key"
+        case t.ToTable():
+            return f"values of each key, for {node.history_ms} ms"
         case t.Aggregate():
             return _aggregate(node)
         case t.TableAggregate():

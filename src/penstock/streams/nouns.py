@@ -76,6 +76,13 @@ class Change(Generic[V]):
 
     new: V | None
     old: V | None
+    is_latest: bool = True
+    """Whether the key has this value now. A versioned table also takes values of before, which change its history."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the table is another one now, as all see it who do not ask for its history."""
+        return self.is_latest and not (self.new is None and self.old is None)
 
 
 def headers_of(

@@ -18,9 +18,10 @@ from penstock.streams.nouns import TopologyError
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
 from penstock.streams.settings import AppSettings
 from penstock.streams.stores import Store
-from penstock.streams.topology import GlobalTable, Node, Source, Topology
+from penstock.streams.topology import GlobalTable, Node, Source, Topology, history_of
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -39,15 +40,30 @@ def table_state(topology: Topology, name: str, settings: AppSettings) -> TableSt
         assert node.value is not None
         key, value = node.key, node.value
     return TableState(
-        topic, key.for_topic(topic, is_key=True), value.for_topic(topic, is_key=False), settings.client
+        topic,
+        key.for_topic(topic, is_key=True),
+        value.for_topic(topic, is_key=False),
+        settings.client,
+        is_versioned=history_of(node) is not None,
     )
 
 
 class TableState:
     """A table as its changelog has it."""
 
-    def __init__(self, topic: str, key: Serde[Any], value: Serde[Any], client: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        client: Mapping[str, Any],
+        *,
+        is_versioned: bool = False,
+    ) -> None:
         self.topic = topic
+        self._is_versioned = is_versioned
+        self._times: dict[bytes, int] = {}
+        """Of the last value, where that is the one with the latest timestamp."""
         self._key = key
         self._value = value
         self._client = {**client, "isolation.level": "read_committed"}
@@ -79,7 +95,9 @@ class TableState:
         from penstock.streams.compile.frames import latest_rows
 
         session = penstock.spark.session() if spark is None else penstock.spark.register(spark)
-        return latest_rows(session, self.topic, self._key, self._value, self._client)
+        return latest_rows(
+            session, self.topic, self._key, self._value, self._client, by_time=self._is_versioned
+        )
 
     def _read_on(self) -> None:
         with clients.consumer(self._client) as consumer:
@@ -94,6 +112,8 @@ class TableState:
             for partition in partitions:
                 consumer.seek(partition, max(begins[partition], self._positions.get(partition, 0)))
             for batch in consumer.read(ends):
+                if self._is_versioned:
+                    batch = self._newer(batch)
                 pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
                 for key, value in pairs:
                     if value is None:
@@ -101,6 +121,16 @@ class TableState:
                     elif key is not None:
                         self._rows[key] = value
             self._positions = {partition: ends[partition] for partition in partitions}
+
+    def _newer(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Without values of before the one that is known of their key."""
+        kept = []
+        times = batch.column("timestamp").cast("int64").to_pylist()
+        for at, (key, time) in enumerate(zip(batch.column("key").to_pylist(), times, strict=True)):
+            if time >= self._times.get(key, time):
+                self._times[key] = time
+                kept.append(at)
+        return batch.take(kept)
 
 
 def _topic_of(node: Node, name: str, settings: AppSettings) -> str:

@@ -158,10 +158,16 @@ class Branch(Node):
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ToTable(Node):
     """A stream as changes of a table: the last value of each key, None deletes. A parent that is a `Source` of one
-    topic is its own changelog."""
+    topic is its own changelog.
+
+    With `history_ms` the table is versioned, and so is what is made of it value by value: it keeps the values that a
+    key had for that long, its last value is that of the latest timestamp, and a record of before goes into the history.
+    Changes of the history are no changes to joins with tables and to groups (KIP-914), but to a stream they are. What
+    is older than the history when it comes is dropped."""
 
     gives: ClassVar[Gives] = "table"
     store: str
+    history_ms: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -287,10 +293,15 @@ class StreamJoin(Node):
 class StreamTableJoin(Node):
     """A stream with a table: each left record with the value that the table has for its key at that moment; a change
     of the table gives nothing. `left` gives None for what the table has not, a None key included. A left record with
-    a None value is dropped."""
+    a None value is dropped.
+
+    A versioned table is asked for the value that it had at the time of the record. With `grace_ms` (KIP-923) a record
+    waits until stream time, the greatest timestamp of a left record, has passed it by that, so that values of before
+    may still come; records that come later than that are joined at once."""
 
     kind: Literal["inner", "left"]
     joiner: Function
+    grace_ms: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -349,6 +360,13 @@ class TableTransform(Process):
     gives: ClassVar[Gives] = "table"
     keeps_key: bool = True
     store: str | None = None
+
+
+def history_of(node: Node) -> int | None:
+    """For how long a table keeps values of before, in ms; None of one that is not versioned."""
+    while isinstance(node, TableFilter | TableMap | TableTransform):
+        node = node.parents[0]
+    return node.history_ms if isinstance(node, ToTable) else None
 
 
 STATEFUL = (

@@ -27,6 +27,7 @@ import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
@@ -216,6 +217,32 @@ public final class StreamTopologies {
                 .to("out");
         });
 
+        TOPOLOGIES.put("stream-versioned-join", b ->
+            left(b).join(versioned(b, "right"), StreamTopologies::shown).to("out"));
+        TOPOLOGIES.put("stream-versioned-left-join", b ->
+            left(b).leftJoin(versioned(b, "right").mapValues((key, value) -> key + value).filter((key, value) -> !value.endsWith("x")),
+                StreamTopologies::shown).to("out"));
+        TOPOLOGIES.put("stream-versioned-grace-join", b -> left(b).join(versioned(b, "right"), StreamTopologies::shown,
+            Joined.with(TEXT, TEXT, TEXT, "joined", ms(12))).to("out"));
+        TOPOLOGIES.put("stream-versioned-grace-left-join", b -> left(b).filter((key, value) -> key != null)
+            .leftJoin(versioned(b, "right"), StreamTopologies::shown, Joined.with(TEXT, TEXT, TEXT, "joined", ms(12))).to("out"));
+        TOPOLOGIES.put("versioned-table", b -> write(versioned(b, "left"), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-to-table", b -> write(left(b).toTable(history("left")), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-filter", b -> write(
+            versioned(b, "left").filter((key, value) -> value.startsWith("a")).mapValues((key, value) -> key + value), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-table-join", b -> write(
+            versioned(b, "left").join(versioned(b, "right"), StreamTopologies::shown), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-table-left-join", b -> write(
+            versioned(b, "left").leftJoin(b.<String, String>table("right", text()), StreamTopologies::shown), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-table-outer-join", b -> write(
+            versioned(b, "left").filter((key, value) -> value.startsWith("a"))
+                .outerJoin(versioned(b, "right"), StreamTopologies::shown), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-foreign-key-join", b -> write(
+            versioned(b, "left").join(versioned(b, "right"), StreamTopologies::reference, StreamTopologies::shown, text()), TEXT, TEXT));
+        TOPOLOGIES.put("versioned-aggregate", b -> write(
+            versioned(b, "left").groupBy((key, value) -> KeyValue.pair(reference(value), value), Grouped.with(TEXT, TEXT))
+                .aggregate(() -> "", (key, value, all) -> all + "+" + value, (key, value, all) -> all + "-" + value, text()),
+            TEXT, TEXT));
         TOPOLOGIES.put("table", b -> write(b.<String, String>table("left", text()), TEXT, TEXT));
         TOPOLOGIES.put("table-filter", b -> write(
             b.<String, String>table("left", text()).filter((key, value) -> value.startsWith("a"), text()), TEXT, TEXT));
@@ -307,6 +334,15 @@ public final class StreamTopologies {
         @Override
         public void close() {
         }
+    }
+
+    private static Materialized<String, String, KeyValueStore<Bytes, byte[]>> history(String topic) {
+        return Materialized.<String, String>as(Stores.persistentVersionedKeyValueStore("versioned-" + topic, ms(25)))
+            .withKeySerde(TEXT).withValueSerde(TEXT);
+    }
+
+    private static KTable<String, String> versioned(StreamsBuilder builder, String topic) {
+        return builder.table(topic, history(topic));
     }
 
     private static KGroupedTable<String, String> byReference(StreamsBuilder builder) {

@@ -8,6 +8,7 @@ segments), none are sent.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -29,6 +30,7 @@ RUNS = 5
 RECORDS = 40
 LAG_MS = 2
 JOINED = ("stream-join", "stream-left-join", "stream-outer-join")
+REPEATING = ("versioned-table-outer-join",)  # with what it has, when a key is deleted that was not there
 WINDOWED = ("unlimited", "tumbling", "hopping", "sliding", "sessions", "cogroup-tumbling")
 
 Sent = tuple[str, "str | None", "str | None", int]
@@ -94,7 +96,14 @@ def sent(name: str, chance: random.Random) -> list[Sent]:
         # forget.
         is_late = chance.random() < 0.05 and name not in (*JOINED, "cogroup-tumbling")
         lag_ms = 60 if is_late else chance.randint(0, LAG_MS)
-        records.append((topic, key, value, max(0, time_ms - lag_ms)))
+        if "versioned" in name and not is_late:
+            lag_ms = chance.choice([0, 0, 4, 10, 20, 30])
+        at_ms = max(0, time_ms - lag_ms)
+        if "versioned" in name:
+            # Of a value and its deletion at one time Kafka Streams forgets both, and what was before is the latest.
+            taken = {record[3] for record in records if record[:2] == (topic, key)}
+            at_ms = next(free_ms for free_ms in itertools.count(at_ms) if free_ms not in taken)
+        records.append((topic, key, value, at_ms))
     # What waits is given at last: nothing hangs on where the records happen to end.
     return [
         *records,
@@ -117,6 +126,8 @@ def told_apart(name: str, written: list[Written]) -> dict[Any, list[Any]]:
     for key, value, timestamp_ms in written:
         line = by_key[key]
         if is_table and value is None and (not line or line[-1][0] is None):
+            continue
+        if name in REPEATING and line and line[-1][0] == value:
             continue
         if name.startswith("sessions") and line and line[-1][0] is None:
             line.pop()

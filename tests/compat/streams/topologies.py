@@ -62,6 +62,10 @@ def right_table(app: Builder) -> Table[str, str]:
     return app.table("right", key=str, value=str)
 
 
+def versioned(app: Builder, topic: str) -> Table[str, str]:
+    return app.table(topic, key=str, value=str, history=ms(25))
+
+
 def grouped(app: Builder) -> GroupedStream[str, str]:
     return left(app).group_by_key()
 
@@ -216,6 +220,53 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
     "global-left-join": lambda app: (
         left(app)
         .left_join(app.global_table("right", key=str, value=str), shown, on=reference_or_none)
+        .to("out")
+    ),
+    "stream-versioned-join": lambda app: left(app).join(versioned(app, "right"), shown).to("out"),
+    "stream-versioned-left-join": lambda app: (
+        left(app)
+        .left_join(
+            versioned(app, "right")
+            .map_values(lambda key, value: key + value, value=str)
+            .filter(lambda value: not value.endswith("x")),
+            shown,
+        )
+        .to("out")
+    ),
+    "stream-versioned-grace-join": lambda app: (
+        left(app).join(versioned(app, "right"), shown, grace=ms(12)).to("out")
+    ),
+    "stream-versioned-grace-left-join": lambda app: (
+        left(app)
+        .filter(lambda key, value: key is not None)
+        .left_join(versioned(app, "right"), shown, grace=ms(12))
+        .to("out")
+    ),
+    "versioned-table": lambda app: versioned(app, "left").to("out"),
+    "versioned-to-table": lambda app: left(app).to_table(history=ms(25)).to("out"),
+    "versioned-filter": lambda app: (
+        versioned(app, "left")
+        .filter(lambda value: value.startswith("a"))
+        .map_values(lambda key, value: key + value, value=str)
+        .to("out")
+    ),
+    "versioned-table-join": lambda app: versioned(app, "left").join(versioned(app, "right"), shown).to("out"),
+    "versioned-table-left-join": lambda app: (
+        versioned(app, "left").left_join(right_table(app), shown).to("out")
+    ),
+    "versioned-table-outer-join": lambda app: (
+        versioned(app, "left")
+        .filter(lambda value: value.startswith("a"))
+        .outer_join(versioned(app, "right"), shown)
+        .to("out")
+    ),
+    "versioned-foreign-key-join": lambda app: (
+        versioned(app, "left").join(versioned(app, "right"), shown, on=reference).to("out")
+    ),
+    "versioned-aggregate": lambda app: (
+        versioned(app, "left")
+        .group_by(lambda value: (reference(value), value), key=str, value=str)
+        .aggregate(str, plus, minus)
         .to("out")
     ),
     "table": lambda app: left_table(app).to("out"),

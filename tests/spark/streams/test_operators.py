@@ -54,6 +54,7 @@ class Numbers(NamedTuple):
     right: Stream[str, int]
     rows: Table[str, int]
     other_rows: Table[str, int]
+    versions: Table[str, int]
     names: GlobalTable[int, str]
 
 
@@ -150,6 +151,8 @@ ORDERED: Operators = {
     "table-left-join": lambda n: n.rows.left_join(n.other_rows, both),
     "table-outer-join": lambda n: n.rows.outer_join(n.other_rows, both),
     "stream-table-join": lambda n: n.left.join(n.rows, both),
+    "versioned-table-join": lambda n: n.left.to_table(history=60).left_join(n.versions, both),
+    "versioned-join": lambda n: n.left.left_join(n.versions.filter(lambda value: value % 3), both),
     "stream-table-left-join": lambda n: n.left.left_join(n.other_rows, both),
 }
 
@@ -166,6 +169,7 @@ BAGS: Operators = {
     ),
     "closed-windows": lambda n: n.left.group_by_key().windowed_by(tumbling(0.05), emit="close").count(),
     "few-bytes": lambda n: n.left.group_by_key().count().suppress(until_time_limit(9, max_bytes=0)),
+    "versioned-grace-join": lambda n: n.left.join(n.versions, both, grace=0.02),
     "global-join": lambda n: n.left.join(n.names, both, on=lambda value: value % 5),
     "global-left-join": lambda n: n.left.left_join(n.names, both, on=lambda value: value % 5),
 }
@@ -202,6 +206,7 @@ def program(app: Builder) -> None:
         app.stream("right", key=str, value=int),
         app.table("rows", key=str, value=int),
         app.table("other-rows", key=str, value=int),
+        app.table("other-rows", key=str, value=int, history=60, name="versions"),
         app.global_table("names", key=int, value=str),
     )
     for name, operator in EVERYTHING.items():

@@ -180,13 +180,13 @@ def _kind(node: t.Node) -> str | None:
         case t.TableAggregate():
             return f"a {node.kind} of a table of {_name(node.selected)}"
         case t.StreamTableJoin():
-            return None
+            return None if node.grace_ms is None else "a join that waits"
         case t.TableTransform():
             return "a transformed table"
         case t.Process():
             return "a processor"
         case t.ToTable():
-            return "a table"
+            return "a table" if node.history_ms is None else "a versioned table"
         case t.TableFilter() | t.TableMap():
             return _DERIVED if node.store is None else "a table made of another, with a name"
         case t.Suppress():

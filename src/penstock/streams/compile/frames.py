@@ -28,14 +28,22 @@ _SPARK = {
 
 
 def latest_rows(
-    spark: SparkSession, topic: str, key: Serde[Any], value: Serde[Any], client: Mapping[str, Any]
+    spark: SparkSession,
+    topic: str,
+    key: Serde[Any],
+    value: Serde[Any],
+    client: Mapping[str, Any],
+    *,
+    by_time: bool = False,
 ) -> DataFrame:
-    """A value of a type that Spark has not is its JSON text."""
+    """A value of a type that Spark has not is its JSON text. The last row of a key is that of the greatest offset, or
+    `by_time` of the latest timestamp, as of a versioned table."""
     from pyspark.sql import functions
 
     options = {f"kafka.{name}": str(setting) for name, setting in client.items()}
     rows = spark.read.format("penstock").options(**options, subscribe=topic).load()
-    last = functions.max_by(functions.struct("value", "timestamp"), "offset").alias("last")
+    order = functions.struct("timestamp", "offset") if by_time else functions.col("offset")
+    last = functions.max_by(functions.struct("value", "timestamp"), order).alias("last")
     latest = rows.where("key is not null").groupBy("key").agg(last).select("key", "last.*")
     decoding = Decoding(key, value)
     return latest.where("value is not null").mapInArrow(decoding, decoding.schema)

@@ -65,15 +65,15 @@ def _memory(operator: Operator[Any]) -> dict[str, Any]:
     """What an operator remembers, by attribute, without what is empty."""
     if isinstance(operator, ProcessRecords):
         own = {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
-        if isinstance(operator, TableOperator) and len(operator.state):
-            own["state"] = _plain(operator.state)
+        if isinstance(operator, TableOperator) and (kept := operator.state.kept()):
+            own["state"] = kept
         return own
     found = {name: _plain(value) for name, value in vars(operator).items() if name not in _NOT_STATE}
     return {name: value for name, value in found.items() if value not in _NOTHING}
 
 
 def _plain(value: Any) -> Any:
-    return value._rows if isinstance(value, State) else value
+    return value.kept() if isinstance(value, State) else value
 
 
 def _put_back(owner: Any, name: str, value: Any) -> None:
@@ -82,7 +82,7 @@ def _put_back(owner: Any, name: str, value: Any) -> None:
         for timer, next_ms in zip(owner.timers, value, strict=False):
             timer.next_ms = next_ms
     elif isinstance(getattr(owner, name, None), State):
-        getattr(owner, name)._rows = value
+        getattr(owner, name).put_back(value)
     else:
         setattr(owner, name, value)
 

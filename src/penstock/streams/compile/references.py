@@ -46,6 +46,8 @@ def group_messages(operator: AggregateTable, record: Record[Any, Change[Any]]) -
     node = operator.node
     assert node.key is not None
     assert node.selected is not None
+    if not record.value.counts:
+        return
     old = operator._pair(record.key, record.value.old)
     new = operator._pair(record.key, record.value.new)
     old_group = None if old is None else node.key.encode(old[0])
@@ -73,6 +75,8 @@ class JoinByReference(TableOperator[t.ForeignKeyJoin]):
         """By the right key's bytes: the marks of left rows that refer to it, by their keys."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        if isinstance(record.value, Change) and not record.value.counts:
+            return
         if parent == LEFT_CHANGED:
             yield from self._left_changed(record)
         elif parent == ANSWERED:
@@ -138,6 +142,8 @@ def subscription_messages(node: t.ForeignKeyJoin, record: Record[Any, Change[Any
     left, right = node.parents
     assert left.key is not None
     assert right.key is not None
+    if not record.value.counts:
+        return
     key = left.key.encode(record.key)
     old, new = record.value.old, record.value.new
     before = None if old is None else right.key.encode(node.selector(record.key, old))

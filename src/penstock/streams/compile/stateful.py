@@ -335,6 +335,8 @@ def _operators(domain: Place, entries: list[Entry], order: list[t.Node]) -> list
 def _minds_time(node: t.Node) -> bool:
     if isinstance(node, t.Aggregate):
         return node.windows is not None
+    if isinstance(node, t.StreamTableJoin):
+        return node.grace_ms is not None
     return isinstance(node, t.Suppress | t.StreamJoin | t.Process)
 
 

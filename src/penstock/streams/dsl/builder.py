@@ -13,7 +13,7 @@ from penstock.streams.dsl.graph import Graph, State
 from penstock.streams.dsl.stream import Stream
 from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.functions import function_of
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Spec, serde_of
 from penstock.streams.topology import GlobalTable as GlobalNode
 from penstock.streams.topology import Source, Topology, ToTable
@@ -102,6 +102,7 @@ class Builder:
         value: Spec[V],
         timestamp: Callable[[V], int] | Callable[[K, V], int] | None = None,
         reset: Reset | None = None,
+        history: Duration | None = None,
         name: str | None = None,
     ) -> Table[K, V]: ...
     def table(
@@ -112,9 +113,12 @@ class Builder:
         value: Any = None,
         timestamp: Callable[..., int] | None = None,
         reset: Reset | None = None,
+        history: Duration | None = None,
         name: str | None = None,
     ) -> Table[Any, Any]:
         """A topic as a table: the last value of each key. Its store is called as the topic unless it gets a `name`.
+        With `history` it is versioned: it keeps what was before for that long, and goes by the time of records instead
+        of their order.
 
         With nothing but a name: the table of that name which this program has already, to ask for its state."""
         if key is None and value is None and topic in self._graph.tables:
@@ -127,7 +131,14 @@ class Builder:
             )
         store = self._graph.name("table", topic if name is None else name)
         source = self._source(topic, key, value, timestamp, reset, None)
-        node = ToTable(name=store, parents=(source,), key=source.key, value=source.value, store=store)
+        node = ToTable(
+            name=store,
+            parents=(source,),
+            key=source.key,
+            value=source.value,
+            store=store,
+            history_ms=None if history is None else milliseconds(history, "the history", at_least=1),
+        )
         return Table(self._graph, self._graph.add(node))
 
     def global_table(

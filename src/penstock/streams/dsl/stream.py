@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from penstock.streams.dsl.graph import inferred, known, need_key, need_value
 from penstock.streams.dsl.stream_joins import StreamJoins
 from penstock.streams.functions import Function, function_of, itself, result_type
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.processors import Processor
 from penstock.streams.serdes import Serde, Spec
 from penstock.streams.stores import Store
@@ -53,8 +53,9 @@ class Stream(StreamJoins[K, V]):
         """Records together that have the same value: what `word.group_by_value().count()` counts."""
         return self._group(Function(itself, takes_key=False), self._node.value, name)
 
-    def to_table(self, *, name: str | None = None) -> Table[K, V]:
-        """The last value of each key; None deletes it."""
+    def to_table(self, *, history: Duration | None = None, name: str | None = None) -> Table[K, V]:
+        """The last value of each key; None deletes it. With `history` the table is versioned: it keeps what was before
+        for that long, and goes by the time of records instead of their order."""
         from penstock.streams.dsl.table import Table
 
         made = self._graph.name("table", name)
@@ -64,6 +65,7 @@ class Stream(StreamJoins[K, V]):
             key=need_key(self._node, made),
             value=need_value(self._node, made),
             store=made,
+            history_ms=None if history is None else milliseconds(history, "the history", at_least=1),
         )
         return Table(self._graph, self._graph.add(node))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from penstock.streams.dsl.graph import inferred, known, need_key, need_value
 from penstock.streams.dsl.stateless import Stateless
 from penstock.streams.functions import function_of, result_type
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Serde, Spec
-from penstock.streams.topology import GlobalJoin, JoinKind, StreamJoin, StreamTableJoin
+from penstock.streams.topology import GlobalJoin, JoinKind, StreamJoin, StreamTableJoin, history_of
 from penstock.streams.windows import JoinWindows
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class StreamJoins(Stateless[K, V]):
         other: Table[K, W],
         joiner: Callable[[V, W], R],
         *,
+        grace: Duration | None = None,
         value: Spec[R] | None = None,
         name: str | None = None,
     ) -> Stream[K, R]: ...
@@ -66,6 +67,7 @@ class StreamJoins(Stateless[K, V]):
         other: Table[K, W],
         joiner: Callable[[K, V, W], R],
         *,
+        grace: Duration | None = None,
         value: Spec[R] | None = None,
         name: str | None = None,
     ) -> Stream[K, R]: ...
@@ -96,12 +98,14 @@ class StreamJoins(Stateless[K, V]):
         *,
         within: JoinWindows | None = None,
         on: Callable[..., Any] | None = None,
+        grace: Duration | None = None,
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
         """Pairs of what both sides have under one key: of records `within` a window, or of a record and what the
-        table has for it at that moment; a global table is asked for the key that `on` gives."""
-        return self._join("inner", other, joiner, within, on, value, name)
+        table has for it at that moment; a global table is asked for the key that `on` gives. A versioned table is asked
+        for what it had at the record's time, which with `grace` waits for so long until the table knows that."""
+        return self._join("inner", other, joiner, within, on, grace, value, name)
 
     @overload
     def left_join(
@@ -129,6 +133,7 @@ class StreamJoins(Stateless[K, V]):
         other: Table[K, W],
         joiner: Callable[[V, W | None], R],
         *,
+        grace: Duration | None = None,
         value: Spec[R] | None = None,
         name: str | None = None,
     ) -> Stream[K, R]: ...
@@ -138,6 +143,7 @@ class StreamJoins(Stateless[K, V]):
         other: Table[K, W],
         joiner: Callable[[K, V, W | None], R],
         *,
+        grace: Duration | None = None,
         value: Spec[R] | None = None,
         name: str | None = None,
     ) -> Stream[K, R]: ...
@@ -168,11 +174,12 @@ class StreamJoins(Stateless[K, V]):
         *,
         within: JoinWindows | None = None,
         on: Callable[..., Any] | None = None,
+        grace: Duration | None = None,
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
         """As `join`, and also this side's records that meet nothing, with None for the other side."""
-        return self._join("left", other, joiner, within, on, value, name)
+        return self._join("left", other, joiner, within, on, grace, value, name)
 
     @overload
     def outer_join(
@@ -204,7 +211,7 @@ class StreamJoins(Stateless[K, V]):
         name: str | None = None,
     ) -> Stream[K, Any]:
         """As `join`, and also what meets nothing on either side, with None for the other."""
-        return self._join("outer", other, joiner, within, None, value, name)
+        return self._join("outer", other, joiner, within, None, None, value, name)
 
     def _join(
         self,
@@ -213,12 +220,15 @@ class StreamJoins(Stateless[K, V]):
         joiner: Callable[..., Any],
         within: JoinWindows | None,
         on: Callable[..., Any] | None,
+        grace: Duration | None,
         value: Any,
         name: str | None,
     ) -> Stream[K, Any]:
         from penstock.streams.dsl.stream import Stream
         from penstock.streams.dsl.table import GlobalTable, Table
 
+        if grace is not None and not isinstance(other, Table):
+            raise TopologyError("a grace is for joins with a table that is versioned; `within` has its own")
         if isinstance(other, Stream):
             return self._join_stream(kind, other, joiner, within, value, name)
         if within is not None:
@@ -230,7 +240,7 @@ class StreamJoins(Stateless[K, V]):
                 raise TopologyError(
                     "a stream meets a table by its key: use select_key, or a global table with `on`"
                 )
-            return self._join_table(kind, other, joiner, value, name)
+            return self._join_table(kind, other, joiner, grace, value, name)
         if isinstance(other, GlobalTable):
             if on is None:
                 raise TopologyError(
@@ -276,10 +286,20 @@ class StreamJoins(Stateless[K, V]):
         kind: Literal["inner", "left"],
         other: Table[Any, Any],
         joiner: Callable[..., Any],
+        grace: Duration | None,
         value: Any,
         name: str | None,
     ) -> Stream[Any, Any]:
         made = self._graph.name(f"{_PREFIX[kind]}join", name)
+        grace_ms = None if grace is None else milliseconds(grace, "the grace")
+        if grace_ms is not None:
+            history_ms = history_of(other._node)
+            if history_ms is None:
+                raise TopologyError(
+                    f"{made}: only a table with a history knows what was before; give it history=..."
+                )
+            if history_ms < grace_ms:
+                raise TopologyError(f"{made}: the history of {other.name} must be as long as the grace")
         keys = need_key(self._node, made)
         same_keys(keys, need_key(other._node, made), made)
         need_value(self._node, made)
@@ -292,6 +312,7 @@ class StreamJoins(Stateless[K, V]):
                 value=known(value) or inferred(result_type(joiner)),
                 kind=kind,
                 joiner=function_of(joiner, made, values=2),
+                grace_ms=grace_ms,
             )
         )
 

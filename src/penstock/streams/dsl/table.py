@@ -24,6 +24,7 @@ from penstock.streams.topology import (
     TableMap,
     TableTransform,
     ToStream,
+    history_of,
 )
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ class Table(TableJoins[K, V]):
             raise TopologyError(
                 f"suppress takes until_window_closes() or until_time_limit(seconds), not {suppression!r}"
             )
+        if history_of(self._node) is not None:
+            raise TopologyError("a versioned table cannot be suppressed: its history would have holes")
         made = self._graph.name("suppress", name)
         limit_ms = suppression.limit_ms
         if suppression.until_window_closes:

@@ -40,7 +40,7 @@ _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
     t.Suppress: suppression.SuppressChanges,
     t.ToStream: tables.StreamChanges,
     t.StreamJoin: joins.JoinStreams,
-    t.StreamTableJoin: joins.JoinTable,
+    t.StreamTableJoin: joins.joining_table,
     t.GlobalJoin: joins.JoinGlobalTable,
     t.TableJoin: joins.JoinTables,
     t.ForeignKeyJoin: joins.JoinByForeignKey,

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator, TableOperator, Tables
-from penstock.streams.interpret.state import State
+from penstock.streams.interpret.state import State, VersionedState
 from penstock.streams.nouns import Change, Headers, Record
 
 Changed = Iterator[Record[Any, Change[Any]]]
@@ -132,9 +132,69 @@ class JoinTable(Operator[t.StreamTableJoin]):
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
         if parent == RIGHT or record.value is None:
             return
-        found = None if record.key is None else self.tables.state_of(self.node.parents[1]).get(record.key)
+        yield from self._join(record)
+
+    def _join(self, record: Record[Any, Any]) -> Iterator[Record[Any, Any]]:
+        state = self.tables.state_of(self.node.parents[1])
+        found = None
+        if record.key is not None and isinstance(state, VersionedState):
+            found = state.as_of(record.key, record.timestamp_ms)
+        elif record.key is not None:
+            found = state.get(record.key)
         if found is not None or self.node.kind == "left":
             yield record.with_value(self.node.joiner(record.key, record.value, found))
+
+
+class JoinTableLater(JoinTable):
+    """Records wait for the grace, in which the table may still hear of what was before."""
+
+    def __init__(self, node: t.StreamTableJoin, tables: Tables) -> None:
+        super().__init__(node, tables)
+        left = node.parents[0]
+        self._places = State(left.key, None)
+        self._serdes = (left.value,)
+        self._waiting: list[tuple[int, bytes, Any, Any, Headers]] = []
+        """Timestamp, the key's bytes, key, value, headers; in the order in which they came."""
+        self.stream_time_ms = -1
+
+    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
+        if parent == RIGHT or record.value is None:
+            return
+        if record.key is None or record.timestamp_ms < self.stream_time_ms - self._grace_ms:
+            yield from self._join(record)
+            return
+        self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
+        (serde,) = self._serdes
+        value = record.value if serde is None else serde.encode(record.value)
+        place = self._places.place(record.key)
+        self._waiting.append((record.timestamp_ms, place, record.key, value, record.headers))
+        yield from self._due()
+
+    def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
+        self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
+        yield from self._due()
+
+    def waits_until_ms(self) -> int | None:
+        first_ms = min((waiting[0] for waiting in self._waiting), default=None)
+        return None if first_ms is None else first_ms + self._grace_ms - 1
+
+    @property
+    def _grace_ms(self) -> int:
+        assert self.node.grace_ms is not None
+        return self.node.grace_ms
+
+    def _due(self) -> Iterator[Record[Any, Any]]:
+        until_ms = self.stream_time_ms - self._grace_ms
+        due = [waiting for waiting in self._waiting if waiting[0] <= until_ms]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] > until_ms]
+        (serde,) = self._serdes
+        for timestamp_ms, _, key, written, headers in sorted(due, key=lambda waiting: waiting[:2]):
+            value = written if serde is None else serde.decode(written)
+            yield from self._join(Record(key, value, timestamp_ms, headers))
+
+
+def joining_table(node: t.StreamTableJoin, tables: Tables) -> JoinTable:
+    return JoinTable(node, tables) if node.grace_ms is None else JoinTableLater(node, tables)
 
 
 class JoinGlobalTable(Operator[t.GlobalJoin]):
@@ -149,6 +209,8 @@ class JoinGlobalTable(Operator[t.GlobalJoin]):
 
 class JoinTables(TableOperator[t.TableJoin]):
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
+        if not record.value.counts:
+            return
         key = record.key
         (left, left_ms), (right, right_ms) = (
             self.tables.state_of(node).with_timestamp(key) for node in self.node.parents
@@ -170,6 +232,8 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
         self._refers: dict[bytes, Any] = {}
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
+        if not record.value.counts:
+            return
         if parent == RIGHT:
             referring = self._referring.get(self._right.place(record.key), {})
             for place in sorted(referring):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.streams.interpret.state import State
+from penstock.streams.interpret.state import State, VersionedState
 from penstock.streams.nouns import Record
-from penstock.streams.topology import Node
+from penstock.streams.topology import Node, history_of
 
 N = TypeVar("N", bound=Node)
 
@@ -52,4 +52,9 @@ class TableOperator(Operator[N]):
 
     def __init__(self, node: N, tables: Tables) -> None:
         super().__init__(node, tables)
-        self.state = State(node.key, node.value)
+        history_ms = history_of(node)
+        self.state = (
+            State(node.key, node.value)
+            if history_ms is None
+            else VersionedState(node.key, node.value, history_ms)
+        )

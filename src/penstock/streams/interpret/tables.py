@@ -39,6 +39,8 @@ class AggregateTable(TableOperator[t.TableAggregate]):
     """Takes the old value out of its group, then puts the new one in: in one change where the group is the same."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
+        if not record.value.counts:
+            return
         old, new = self._pair(record.key, record.value.old), self._pair(record.key, record.value.new)
         if old is not None and new is not None and self.state.place(old[0]) == self.state.place(new[0]):
             yield from self._update(record, new[0], old[1], new[1])

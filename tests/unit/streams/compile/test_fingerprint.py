@@ -152,6 +152,11 @@ HARMFUL: dict[str, tuple[Build, Build, str]] = {
         ),
         "the state c was kept in 16 pages, and now 1",
     ),
+    "a history": (
+        lambda app: app.table("t", key=str, value=int),
+        lambda app: app.table("t", key=str, value=int, history=5),
+        "the state t was a table, and now a versioned table",
+    ),
     "another store": (
         lambda app: numbers(app).process(Passing, stores=[key_value_store("s", key=str, value=int)]),
         lambda app: numbers(app).process(Passing, stores=[key_value_store("s", key=str, value=str)]),

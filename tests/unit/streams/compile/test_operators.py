@@ -149,6 +149,25 @@ ORDERED: dict[str, Build] = {
         .left_join(app.table("more", key=str, value=int), lambda a, b: a * 1000 + (b or 0), value=int)
         .to("out")
     ),
+    "versioned join": lambda app: (
+        numbers(app)
+        .left_join(
+            app.table("more", key=str, value=int, history=9).filter(lambda value: value % 3),
+            lambda a, b: a * 1000 + (b or 0),
+            value=int,
+        )
+        .to("out")
+    ),
+    "versioned table join": lambda app: (
+        numbers(app)
+        .to_table(history=9, name="t")
+        .outer_join(
+            app.table("more", key=str, value=int, history=9),
+            lambda a, b: (a or 0) * 1000 + (b or 0),
+            value=int,
+        )
+        .to("out")
+    ),
     "table join": lambda app: _tables(app, "join"),
     "table left join": lambda app: _tables(app, "left_join"),
     "table outer join": lambda app: _tables(app, "outer_join"),
@@ -184,6 +203,21 @@ BAGS: dict[str, Build] = {
         .filter(lambda key, value: not key.startswith("sum"))
         .to("out")
     ),
+}
+
+# The same, of records that come a little out of order.
+DISORDERED: dict[str, Build] = {
+    "versioned join with grace": lambda app: (
+        numbers(app)
+        .left_join(
+            app.table("more", key=str, value=int, history=9).map_values(lambda value: value + 1, value=int),
+            lambda a, b: a * 1000 + (b or 0),
+            grace=0.09,
+            value=int,
+        )
+        .to("out")
+    ),
+    "versioned table": lambda app: app.table("more", key=str, value=int, history=9).to("out"),
 }
 
 # What comes when time has passed; it has the headers of whatever record showed that.
@@ -310,6 +344,16 @@ def test_the_same_records_come_out(name: str, seed: int, monkeypatch: pytest.Mon
     stages, interpreter = _run(BAGS[name], seed, monkeypatch=monkeypatch)
 
     assert sorted(stages.written("out"), key=repr) == sorted(_outputs(interpreter, "out"), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", DISORDERED)
+def test_the_same_records_come_out_of_disorder(name: str, seed: int) -> None:
+    stages, interpreter = _run(DISORDERED[name], seed, disorder_ms=20)
+
+    ours = sorted(record._replace(headers=()) for record in stages.written("out"))
+    assert ours == sorted(record._replace(headers=()) for record in _outputs(interpreter, "out"))
+    assert ours
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -466,7 +510,12 @@ def test_what_joins_hold_back_goes_when_its_time_is_over() -> None:
 
 
 def _run(
-    build: Build, seed: int, *, caches: bool = False, monkeypatch: pytest.MonkeyPatch | None = None
+    build: Build,
+    seed: int,
+    *,
+    caches: bool = False,
+    disorder_ms: int = 0,
+    monkeypatch: pytest.MonkeyPatch | None = None,
 ) -> tuple[Stages, Interpreter]:
     """The same records through both: the interpreter gets them in order of time, stages in batches."""
     rng = random.Random(seed)
@@ -490,8 +539,14 @@ def _run(
             value = rng.randint(0, 9).to_bytes(8, "big")
             headers = (("n", str(time_ms).encode()),) if rng.random() < 0.3 else ()
             topic = rng.choice(topics)
-            interpreter.feed(topic, key, value, time_ms, headers)
-            stages.send(topic, Written(key, value, time_ms, headers))
+            at_ms = time_ms - rng.randint(0, disorder_ms)
+            interpreter.feed(topic, key, value, at_ms, headers)
+            stages.send(topic, Written(key, value, at_ms, headers))
+        stages.run()
+    if disorder_ms:
+        for topic in topics:
+            interpreter.feed(topic, b"later", bytes(8), time_ms + 9000)
+            stages.send(topic, Written(b"later", bytes(8), time_ms + 9000))
         stages.run()
     return stages, interpreter
 

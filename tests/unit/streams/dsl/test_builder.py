@@ -196,6 +196,24 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
         lambda app: customers(app).suppress(until_time_limit(1, max_bytes=-1)),
         "max_bytes",
     ),
+    "a grace for a table without a history": (
+        lambda app: orders(app).join(customers(app), lambda order, name: name, grace=5),
+        "only a table with a history",
+    ),
+    "a grace that is longer than the history": (
+        lambda app: orders(app).join(
+            app.table("c", key=str, value=str, history=4), lambda order, name: name, grace=5
+        ),
+        "as long as the grace",
+    ),
+    "a grace for streams": (
+        lambda app: orders(app).join(orders(app), lambda a, b: a, within=within(1), grace=5),  # type: ignore[call-overload]
+        "has its own",
+    ),
+    "a suppressed table with a history": (
+        lambda app: app.table("c", key=str, value=str, history=4).suppress(until_time_limit(1)),
+        "holes",
+    ),
     "a transformer that is none": (
         lambda app: customers(app).transform_values(5),  # type: ignore[arg-type]
         "class of Transformer",
