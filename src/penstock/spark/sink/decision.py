@@ -187,6 +187,10 @@ class Ledger:
             ledger = ledger.after(offset, entry)
         return ledger
 
+    def has_lost(self, run: str) -> bool:
+        """Whether a run has held the sink and can decide nothing any more."""
+        return run in self.past_holders and self.holder != run
+
     @classmethod
     def held_by(cls, sink: str, run: str, position: int) -> Ledger:
         """What a run knows that held the sink at that position, and needs to know no more."""
@@ -266,7 +270,7 @@ def check_not_lost(ledger: Ledger, run: str) -> None:
             f"a batch of query {ledger.sink} failed or was stopped, and with it this run of the query was given up:"
             " what is not written is written when the query is started again, and not a second time in the same run"
         )
-    if run in ledger.past_holders:
+    if ledger.has_lost(run):
         raise Superseded(
             f"query {ledger.sink} is run by somebody else too, who has taken over ({ledger.holder}): was its checkpoint"
             " copied, or is an old driver still alive? Nothing was written twice. Stop one of them; a query of its own"

@@ -191,7 +191,9 @@ async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
     ledger = await port.read(await port.recall(sink, run))
     if ledger.holder == run:
         ledger = await _give_up(port, ledger, prefix)
-    # From here on nothing is decided in its name, and no task of it begins; one that writes already ends what it opens.
+    if not ledger.has_lost(run):
+        return  # it has never held the sink, so it has nothing open, and what it opens from here on it may decide
+    # Nothing is decided in its name any more, and no task of it begins; one that writes already ends what it opens.
     open_ids = left_behind(await port.open_ids(sink, {prefix}), prefixes={prefix}, sink=sink, runs={run})
     decided = [] if ledger.decision is None else ledger.decision.transactions
     if ending := [each for each in decided if each.transactional_id in open_ids]:

@@ -27,6 +27,7 @@ from penstock.spark.sink.decision import (
     Ledger,
     Place,
     SinkStopped,
+    decide,
     ids_of,
     key_of,
     left_behind,
@@ -239,7 +240,7 @@ class Driver:
     task_failures: float = 0.1
     speculation: float = 0.1
     """How often an attempt gets a rival, whose transaction may stay open until the next tidying."""
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     ledger: Ledger | None = None
     main: asyncio.Task[None] | None = None
 
@@ -297,13 +298,14 @@ class Driver:
             ]
             attempt += copies
             while attempts:
-                ended, rest = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+                ended = [each for each in attempts if each.done()]  # in an order that the seed decides
+                attempts = [each for each in attempts if not each.done()]
                 for each in ended:
                     if each.exception() is None:
                         return each.result()  # type: ignore[no-any-return]  # the others go on as they like
                     if not isinstance(each.exception(), Died):
                         raise each.exception()  # type: ignore[misc]
-                attempts = list(rest)
 
     async def _attempt(self, place: Place, rows: list[int]) -> Done:
         self._may_die()
@@ -328,7 +330,7 @@ class Driver:
     def lose(self, share: float) -> None:
         """The driver dies, and of its tasks about as many."""
         rng = self.world.rng
-        for task in sorted(self.tasks, key=lambda each: each.get_name()):
+        for task in self.tasks:
             if task is self.main or rng.random() < share:
                 task.cancel()
 
@@ -339,7 +341,7 @@ class Driver:
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(coroutine)
         task.add_done_callback(lambda each: each.cancelled() or each.exception())
-        self.tasks.add(task)
+        self.tasks.append(task)
         return task
 
 
@@ -392,7 +394,7 @@ async def simulate(seed: int, *, times_out: bool) -> World:
     # The last run finds peace after a while: whoever else lives dies, and no transaction times out any more.
     await turns.pass_by(rng.randrange(100))
     for driver in drivers:
-        for task in sorted(driver.tasks, key=lambda each: each.get_name()):
+        for task in driver.tasks:
             task.cancel()
     world.times_out, world.is_calm = False, True
     number = len(drivers)
@@ -444,7 +446,7 @@ async def stop(seed: int) -> None:
 
     assert await turns.finish(asyncio.ensure_future(driver.retire())) is None
     alive = [task for task in driver.tasks if not task.done()]
-    for task in sorted(alive, key=lambda each: each.get_name()):
+    for task in alive:
         await turns.finish(task)
     while world.pending:
         world.happen()
@@ -468,3 +470,32 @@ async def stop(seed: int) -> None:
 def test_a_run_that_was_stopped_leaves_nothing_open(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         asyncio.run(stop(seed))
+
+
+def test_a_run_that_begins_while_it_is_retired_loses_nothing_that_it_decides() -> None:
+    """What it had opened between two looks was aborted, though it was decided by then."""
+
+    class Hasty(World):
+        """Answers at once; and before it tells what is open, the run begins and decides its first batch."""
+
+        has_begun = False
+
+        def ask(self, operation: Callable[[], Any]) -> asyncio.Future[Any]:
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            answer.set_result(operation())
+            return answer
+
+        async def open_ids(self, sink: str, prefixes: Collection[str]) -> list[str]:
+            if not self.has_begun:
+                self.has_begun = True
+                done = await driver._attempt(Place(SINK, "run0", 0, 0), [1, 2])
+                await self.append(decide([done], 0))
+            return await super().open_ids(sink, prefixes)
+
+    world = Hasty(random.Random(0), times_out=False)
+    world.is_calm = True
+    driver = Driver(world, "run0", batches=1, task_failures=0.0, speculation=0.0)
+
+    asyncio.run(driver.retire())
+
+    assert not world.outcomes
