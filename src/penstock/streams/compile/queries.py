@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.cluster import TopicPartition
-from penstock.spark import clients, transforms
+from penstock.spark import transforms
 from penstock.streams.compile import names, outputs, shuffle
 from penstock.streams.compile.cut import Stage
 from penstock.streams.compile.reading import NAMES
+from penstock.streams.compile.starts import RealCluster, starting_offsets
 from penstock.streams.compile.tasks import Program, StatelessTask
 from penstock.streams.compile.topics import logged_stores
 from penstock.streams.settings import AppSettings
@@ -63,7 +61,9 @@ def _read(
         "includeHeaders": "true",
         "groupId": program.application_id,
         "kafka.isolation.level": "read_committed",
-        "startingOffsets": _start(stage, program, settings),
+        "startingOffsets": starting_offsets(
+            stage, program, settings.get("auto.offset.reset"), RealCluster(settings.client)
+        ),
         transforms.OPTION: transforms.pack(task),
         **_topics(stage, program.application_id),
     }
@@ -97,43 +97,6 @@ def _topics(stage: Stage, application_id: str) -> dict[str, str]:
         return {"subscribe": ",".join(known)}
     names_meant = "|".join([*(f"({p})" for p in patterns), *map(re.escape, known)])
     return {"subscribePattern": f"^(?:{names_meant})$"}  # whole names, as Kafka Streams means patterns
-
-
-def _start(stage: Stage, program: Program, settings: AppSettings) -> str:
-    """Where to begin; topics between stages are always read from their beginning."""
-    common = settings.get("auto.offset.reset")
-    resets = {source: source.reset or common for source in stage.sources}
-    own = stage.internal_topics
-    kinds = set(resets.values()) | ({"earliest"} if own else set())
-    if len(kinds) == 1 and not any(isinstance(kind, timedelta) for kind in kinds):
-        return str(next(iter(kinds)))
-    places: dict[str, dict[str, int]] = {}
-    for source, reset in resets.items():
-        for topic in source.topics:
-            partitions = range(program.topics[topic])
-            if isinstance(reset, timedelta):
-                places[topic] = _since(
-                    reset, [TopicPartition(topic, index) for index in partitions], settings
-                )
-            else:
-                places[topic] = dict.fromkeys(map(str, partitions), -2 if reset == "earliest" else -1)
-    for topic in own:
-        name = names.internal(program.application_id, topic)
-        places[name] = {str(index): -2 for index in range(program.topics[name])}
-    return json.dumps(places)
-
-
-def _since(ago: timedelta, partitions: list[TopicPartition], settings: AppSettings) -> dict[str, int]:
-    """The first offsets of records that are no older; where there are none, the end, as it is now: what comes while the
-    query begins is younger."""
-    with clients.admin(settings.client) as admin:
-        ends = admin.list_offsets(dict.fromkeys(partitions, "latest"))
-        found = admin.list_offsets(dict.fromkeys(partitions, datetime.now(UTC) - ago))
-    places = {partition: listed.offset for partition, listed in found.items()}
-    return {
-        str(partition.partition): ends[partition].offset if offset < 0 else offset
-        for partition, offset in places.items()
-    }
 
 
 def _text(value: Any) -> str:
