@@ -58,7 +58,7 @@ class Running:
         for query in self.queries:
             if query.isActive and (left := deadline - time.monotonic()) > 0:
                 try:
-                    query.awaitTermination(left)
+                    query.awaitTermination(left)  # type: ignore[arg-type]  # fractions are as good
                 except Exception:  # told by `check`, in better words
                     return
 
