@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 LINE_SECONDS = 1.0  # batches of a busy query may be quicker than anyone reads
 SILENCE_SECONDS = 10.0  # how often it is said that nobody answers, or that a batch is still at work
 BAR_WIDTH = 24
+NO_WORKERS = (
+    "no worker of the cluster has taken it on: see that cores are free (another program may have all: --set "
+    "spark.cores.max=1 there) and that it asks for no more memory than a worker has (--set spark.executor.memory=512m)"
+)
 
 
 class Screen(Protocol):
@@ -139,6 +143,7 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
         for figures in queries
         if (words := outage_of(figures)) is not None
     ]
+    outages += [work_of(figures) for figures in queries if figures.lacks_workers]
     if outages:
         table.caption = Text("\n".join(outages), style="yellow")
         table.caption_justify = "left"
@@ -167,7 +172,8 @@ def is_telling_work(figures: QueryFigures) -> bool:
 
 def work_of(figures: QueryFigures) -> str:
     which = "its first batch" if figures.batch < 0 else f"batch {figures.batch + 1}"
-    return f"{printable(figures.name)}: at {which} for {show_duration(figures.at_work_seconds * 1000)}"
+    told = f"{printable(figures.name)}: at {which} for {show_duration(figures.at_work_seconds * 1000)}"
+    return f"{told}; {NO_WORKERS}" if figures.lacks_workers else told
 
 
 def line_of(figures: QueryFigures) -> str:

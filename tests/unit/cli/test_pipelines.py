@@ -16,7 +16,7 @@ from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
 from penstock.cli.pipeline_run import Ending, _spark_of, ending_of
-from penstock.cli.pipeline_screen import line_of, screen_for, table_of
+from penstock.cli.pipeline_screen import line_of, screen_for, table_of, work_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.logs import RunLog
@@ -286,6 +286,8 @@ def test_a_batch_that_takes_long_is_told_to_be_at_work(capsys: pytest.CaptureFix
 
     (line,) = capsys.readouterr().out.splitlines()
     assert line.endswith("windows: at its first batch for 12 s")
+    first.lacks_workers = True
+    assert "for 12 s; no worker of the cluster has taken it on: see that cores are free" in work_of(first)
 
 
 def test_others_see_whom_a_pipeline_waits_for(capsys: pytest.CaptureFixture[str]) -> None:

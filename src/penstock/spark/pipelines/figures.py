@@ -46,6 +46,8 @@ class QueryFigures:
     """What the next batch begins with."""
     at_work_seconds: int = 0
     """For how long it has told nothing, though it is at something."""
+    lacks_workers: bool = False
+    """Whether no worker of a cluster has taken the program on, for want of cores or memory."""
     waits_for: str | None = None
     """Bootstrap servers where nobody answers, though the query asks."""
     waiting_seconds: int = 0
@@ -64,6 +66,7 @@ class QueryFigures:
         self.take_answer()
         self.state = "running"
         self.at_work_seconds = 0
+        self.lacks_workers = False
         self.batch_ms = int(progress.get("batchDuration", 0))
         rows = int(progress.get("numInputRows", 0))
         records = self._records(progress.get("sources") or [], rows)

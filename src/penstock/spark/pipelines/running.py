@@ -24,12 +24,15 @@ from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.loading import BadProgram, Program, kind_of, place_of
 from penstock.spark.pipelines.reach import QUIET_SECONDS, Cluster, Reach, clusters_of
 from penstock.spark.pipelines.stopping import BATCH_SECONDS, stop_after_batches
+from penstock.spark.settings import Place
+from penstock.spark.settings import place_of as place_of_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WANTED = "return `df.writeStream.format(...)...`, a query, or a list or a dict of them"
 SERVERS_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
+WORKERS_SECONDS = 8  # which a cluster may take to start executors
 CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
 
 logger = logging.getLogger("penstock.spark")
@@ -59,6 +62,7 @@ class Run:
         is_once: bool = False,
         reach: Reach | None = None,
         find_clusters: Callable[[SparkSession, Any], list[Cluster]] | None = None,
+        lacks_workers: Callable[[SparkSession], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._program = program
@@ -69,6 +73,7 @@ class Run:
         self._app: Any | None = None  # what a started App has given
         self._reach = reach or Reach()
         self._find_clusters = find_clusters or clusters_of_query
+        self._lacks_workers = lacks_workers or has_no_workers
         self._clock = clock
         self._known_clusters: dict[str, list[Cluster]] = {}
         self._quiet_since: dict[str, float] = {}
@@ -123,7 +128,7 @@ class Run:
             if not is_active:
                 self._conclude(query, figures)
             else:
-                self._look_for_brokers(query, figures, has_news=any(news))
+                self._look_for_reasons(query, figures, has_news=any(news))
             is_any_active = is_any_active or is_active
         if not is_any_active and self._is_once and self._app is not None:
             before = list(self._app)
@@ -132,8 +137,8 @@ class Run:
                 return True
         return is_any_active
 
-    def _look_for_brokers(self, query: Any, figures: QueryFigures, *, has_news: bool) -> None:
-        """Tell a query that works for long from one that waits for a broker."""
+    def _look_for_reasons(self, query: Any, figures: QueryFigures, *, has_news: bool) -> None:
+        """Tell a query that works for long from one that waits for a broker or for workers."""
         now = self._clock()
         is_quiet = now - self._quiet_since.setdefault(figures.name, now) >= QUIET_SECONDS
         if has_news or (is_quiet and not query.status["isTriggerActive"]):
@@ -146,6 +151,8 @@ class Run:
             figures.take_outage(cluster.servers, seconds=seconds, patience_seconds=cluster.patience_seconds)
         elif is_quiet or has_news:
             figures.take_answer()
+            is_wondering = figures.at_work_seconds >= WORKERS_SECONDS
+            figures.lacks_workers = is_wondering and self._lacks_workers(self.spark)
 
     def _clusters(self, query: Any, figures: QueryFigures) -> list[Cluster]:
         if not self._known_clusters.get(figures.name):
@@ -153,7 +160,9 @@ class Run:
         return self._known_clusters[figures.name]
 
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
-        """End all queries, each after the batch that it is at."""
+        """End all queries, each after the batch that it is at; a batch that no worker has taken on is none."""
+        if all(figures.lacks_workers for figures in self.figures):
+            batch_seconds = 0.0
         stop_after_batches(
             [watched.query for watched in self.watched], batch_seconds=batch_seconds, before_cancel=self._hush
         )
@@ -220,6 +229,20 @@ def clusters_of_query(spark: SparkSession, query: Any) -> list[Cluster]:
     except Exception as error:  # whatever py4j makes of a Spark that has changed
         logger.debug("it is not known where the query %s reads: %s", query.name, error)
         return []
+
+
+def has_no_workers(spark: SparkSession) -> bool:
+    """Whether a program is alone in its cluster. Where workers are not ours to count, nothing is said against them."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or place_of_master(str(spark.sparkContext.master)) is not Place.CLUSTER:
+        return False
+    try:
+        known = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return len(known) <= 1  # the driver counts as one
+    except Exception as error:  # whatever py4j makes of a Spark that has changed
+        logger.debug("the workers of the cluster are not known: %s", error)
+        return False
 
 
 def default_checkpoint(directory: Path, name: str) -> str:

@@ -86,6 +86,7 @@ class FakeSession:
     def __init__(self) -> None:
         self.settings: dict[str, str] = {}
         self.conf = self
+        self.master = "local[2]"
         self.sparkContext = self
 
     def set(self, name: str, value: str) -> None:
@@ -322,6 +323,43 @@ def test_a_query_that_is_quiet_says_which_broker_it_waits_for_until_that_answers
     clock.now = 20.0
     run.look()
     assert (figures.state, figures.rows_in_per_second, figures.lag) == ("waiting", 0.0, None)
+
+
+def test_a_program_that_no_worker_takes_on_says_so() -> None:
+    clock = FakeClock()
+    query = FakeQuery("own")
+    query.isAsking = True
+    run = Run(
+        Program("orders", None, lambda spark: query),
+        FakeSession(),  # type: ignore[arg-type]
+        name="orders",
+        checkpoint="/place/",
+        reach=Reach(probe=lambda _: True, clock=clock, aside=lambda work: work()),
+        find_clusters=lambda spark, query: [],
+        lacks_workers=lambda spark: True,
+        clock=clock,
+    )
+    run.start()
+    seen = []
+    for clock.now in (0.0, 5.0, 10.0):
+        run.look()
+        seen.append(run.figures[0].lacks_workers)
+    query.recentProgress = [FakeProgress(0)]
+    run.look()
+
+    assert seen == [False, False, True]  # executors take their time to start
+    assert not run.figures[0].lacks_workers
+
+
+def test_a_batch_that_no_worker_has_taken_on_is_not_waited_for() -> None:
+    query = FakeQuery("own", batches_left=100)
+    run = run_of(query)
+    run.start()
+    run.figures[0].lacks_workers = True
+
+    run.stop()
+
+    assert query.stopped_after == 0
 
 
 def test_a_query_that_rests_waits_for_nobody() -> None:
