@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Fingerprint = dict[str, Any]
 """As it is kept: JSON."""
 
+ANY = "any"
 _DERIVED = "a table made of another"
 _COUNTED = re.compile(r".+-\d+")  # a name that was not given, as `dsl.graph` makes them
 
@@ -95,6 +96,18 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return told
 
 
+def following(old: Mapping[str, Any], new: Fingerprint) -> Fingerprint:
+    """What is noted of a program that comes after another one. Of a fold that was pages before some may be left as they
+    were, in buckets that nobody has touched since; so their number stays noted."""
+    states = {}
+    for name, state in new["states"].items():
+        before = old["states"].get(name, {})
+        pages = before.get("pages_before", before.get("pages", ANY))
+        is_noted = state["pages"] == ANY and pages != ANY
+        states[name] = state | {"pages_before": pages} if is_noted else state
+    return new | {"states": states}
+
+
 def refusal(application_id: str, folder: str, told: list[str]) -> str:
     """What a user is told."""
     lines = "\n".join(f"- {change}" for change in told)
@@ -139,10 +152,13 @@ def _changes_of_state(
         yield f"the state {name} ({state['kind']}) is gone, or has another name{new}"
         return
     for field in _FIELDS:
-        if field.name == "pages" and "any" in (state["pages"], now["pages"]):
-            continue
-        if state[field.name] != now[field.name]:
-            yield f"the state {name} {field.words.format(state[field.name])}, and now {now[field.name]}"
+        before, after = state[field.name], now[field.name]
+        if field.name == "pages":
+            before = state.get("pages_before", before)
+            if ANY in (before, after):
+                continue
+        if before != after:
+            yield f"the state {name} {field.words.format(before)}, and now {after}"
     namesakes = {other for other in added if _stem(other) == _stem(name)}
     if _COUNTED.fullmatch(name) and namesakes and state["way"] != now["way"]:
         yield (
@@ -153,7 +169,7 @@ def _changes_of_state(
 
 def _states(stage: Stage, domains: Domains, domain: Place) -> Iterator[tuple[str, dict[str, Any]]]:
     # A fold's pages are as many as it needs, and `forms` makes either of the other.
-    pages = "any" if domain in domains.folds else str(domains.page_count(domain))
+    pages = ANY if domain in domains.folds else str(domains.page_count(domain))
     common = {"stage": stage.name, "domain": domain.name, "pages": pages}
     for node in domains.operators[domain]:
         if isinstance(node, t.Process):

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.registering import is_connect
-from penstock.streams.compile.fingerprint import Fingerprint, changes, refusal
+from penstock.streams.compile.fingerprint import Fingerprint, changes, following, refusal
 from penstock.streams.nouns import TopologyError
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ def check_topology(spark: SparkSession, application_id: str, folder: str, finger
     text = _read_by_spark(spark, path) if connect else _read(spark, path)
     if text is not None:
         old = json.loads(text)
-        if old == fingerprint:
-            return
         told = changes(old, fingerprint)
         if told:
             raise TopologyError(refusal(application_id, folder, told))
+        fingerprint = following(old, fingerprint)
+        if fingerprint == old:
+            return
     data = json.dumps(fingerprint, sort_keys=True)
     if connect:
         spark.createDataFrame([(data,)], "value string").coalesce(1).write.mode("overwrite").text(path)

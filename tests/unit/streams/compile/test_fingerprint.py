@@ -22,7 +22,7 @@ from penstock.streams import (
     tumbling,
     until_time_limit,
 )
-from penstock.streams.compile.fingerprint import changes, fingerprint_of, refusal
+from penstock.streams.compile.fingerprint import changes, fingerprint_of, following, refusal
 
 Build = Callable[[Builder], object]
 
@@ -193,6 +193,26 @@ def test_changes_that_would_mix_up_state_are_told(name: str) -> None:
 
     assert found
     assert [change for change in found if re.search(words, change)], found
+
+
+def test_pages_that_a_fold_may_have_left_stay_noted() -> None:
+    """Buckets that nobody touched while it was a fold are still as they were before."""
+
+    def windows(app: Builder) -> Any:
+        return numbers(app).group_by_key().windowed_by(tumbling(5)).count(name="counts")
+
+    builds: list[Build] = [
+        lambda app: windows(app).filter(bool),
+        windows,
+        lambda app: windows(app).to_stream().process(Passing),
+    ]
+    filtered, folded, in_one_page = (_fingerprint(build, True) for build in builds)
+    after = following(filtered, folded)
+
+    assert changes(filtered, folded) == []
+    assert changes(folded, in_one_page) == []
+    assert changes(after, in_one_page) == ["the state counts was kept in 16 pages, and now 1"]
+    assert following(after, folded) == after
 
 
 def test_caches_may_be_switched() -> None:
