@@ -29,7 +29,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 KEPT = {"retention.ms": "-1"}  # also records of another time
-PROGRESS_SECONDS = 240.0  # for a driver that starts on a busy machine
+PROGRESS_SECONDS = 360.0  # for a driver that starts on a busy machine
 POLL_SECONDS = 0.2
 AGAIN = 0.25  # of the rounds kill once more, before the query has recovered
 RESTARTS_MAX = 10  # by itself, without a kill
