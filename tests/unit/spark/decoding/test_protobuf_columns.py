@@ -89,7 +89,7 @@ def file_of(syntax: str) -> descriptor_pb2.FileDescriptorProto:
         for index, kind in enumerate((Kind.TYPE_INT32, Kind.TYPE_STRING)):
             whole.oneof_decl.add(name=f"_maybe_{kind}")
             more = {"proto3_optional": True, "oneof_index": index + 1}
-            add(name=f"maybe_{kind}", number=100 + kind, type=kind, label=ONE, **more)  # type: ignore[arg-type]
+            add(name=f"maybe_{kind}", number=100 + kind, type=kind, label=ONE, **more)
     else:
         for field in whole.field:
             if field.name == "many_5":
