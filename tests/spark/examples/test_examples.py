@@ -67,8 +67,10 @@ class Example:
         program = load(EXAMPLES / f"{self.name}.py")
         run = Run(program, self._spark, name=program.name, checkpoint=str(self._folder), is_once=True)
         run.start()
-        for query in [watched.query for watched in run.watched]:
-            query.awaitTermination()
+        while run.look():  # an App goes on with its next stage
+            for query in [watched.query for watched in run.watched]:
+                query.awaitTermination()
+        run.stop()
         # What listeners have to tell the broker, they tell before it goes.
         self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
