@@ -78,15 +78,16 @@ class OperatorPage:
             self._fire("stream", self.stream_time_ms)
 
     def advance(self, stream_time_ms: int) -> None:
-        """Records elsewhere have shown that it is this late."""
-        if stream_time_ms <= self.stream_time_ms:
+        """Records elsewhere have shown that it is this late; or records here, which need not have come to all of the
+        operators."""
+        if stream_time_ms < 0:
             return
-        self.stream_time_ms = stream_time_ms
+        self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
         for node, operator in self._operators.items():
             if hasattr(operator, "stream_time_ms") and not isinstance(operator, ProcessRecords):
                 for made in self._told(node, operator.advance(stream_time_ms)):
                     self._send(node, made)
-        self._fire("stream", stream_time_ms)
+        self._fire("stream", self.stream_time_ms)
 
     def tick(self) -> None:
         """The wall clock's timers."""

@@ -100,7 +100,7 @@ class Domains(StatefulProcessor):
         taken = work.receive(cells)
         if taken:
             yield Row(cell=cell_of(taken))
-        self._set_timer(work)
+        self._set_timer(work, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         domain, _ = key
@@ -110,26 +110,39 @@ class Domains(StatefulProcessor):
         taken = work.wake()
         if taken:
             yield Row(cell=cell_of(taken))
-        self._set_timer(work, expired_ms=expiredTimerInfo.getExpiryTimeInMs())
+        self._set_timer(work, timerValues)
 
     def close(self) -> None:
         pass
 
     def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
         domain = self.numbers[number]
-        stream_time_ms = -1 if self.time_mode == "None" else timer_values.getCurrentWatermarkInMs()
+        # Spark says 0 before any record has shown a time.
+        stream_time_ms = timer_values.getCurrentWatermarkInMs() or -1
         if domain in self.folds:
             return FoldWork(self, domain, self.pages, stream_time_ms=stream_time_ms)
-        return OperatorWork(self, domain, self.pages, stream_time_ms=stream_time_ms, wall_time_ms=_now_ms())
+        # Spark notes the time of a batch and tells the same one when the batch is replayed, whose output may be written
+        # already: a timer that fired only then would be heard by nobody. Where no timer goes by it, it tells none.
+        wall_time_ms = timer_values.getCurrentProcessingTimeInMs()
+        if wall_time_ms <= 0:
+            wall_time_ms = _now_ms()
+        return OperatorWork(
+            self, domain, self.pages, stream_time_ms=stream_time_ms, wall_time_ms=wall_time_ms
+        )
 
-    def _set_timer(self, work: FoldWork | OperatorWork, expired_ms: int | None = None) -> None:
-        """One timer for a bucket, for the next time that something is due. A stage that goes by the wall clock has no
-        timers of stream time: a bucket that waits for some looks with every batch whether it has come."""
-        due_ms = {"EventTime": work.due_ms, "ProcessingTime": work.wall_due_ms}.get(self.time_mode)
-        if self.time_mode == "ProcessingTime" and work.due_ms is not None:
-            due_ms = _now_ms() if due_ms is None else min(due_ms, _now_ms())
-        if due_ms is not None and due_ms != expired_ms:
-            self.handle.registerTimer(due_ms)
+    def _set_timer(self, work: FoldWork | OperatorWork, timer_values: Any) -> None:
+        """One timer for a bucket, for the next time that something is due; not before the next batch, because Spark
+        deletes a timer that has fired. A stage that goes by the wall clock has no timers of stream time: a bucket that
+        waits for some looks with every batch whether it has come."""
+        if self.time_mode == "EventTime":
+            due_ms, now_ms = work.due_ms, timer_values.getCurrentWatermarkInMs()
+        elif self.time_mode == "ProcessingTime":
+            now_ms = timer_values.getCurrentProcessingTimeInMs()
+            due_ms = work.wall_due_ms if work.due_ms is None else now_ms
+        else:
+            return
+        if due_ms is not None:
+            self.handle.registerTimer(max(due_ms, now_ms + 1))
 
     def _time_mode(self) -> str:
         nodes = [node for operators in self.operators.values() for node in operators]
