@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import ClassVar
 
 import pytest
 
@@ -53,3 +54,33 @@ def test_a_signal_ends_the_run_and_not_the_process(number: signal.Signals) -> No
 
 def test_a_stop_of_what_does_not_run_is_no_mistake() -> None:
     App("orders").stop()
+
+
+def test_queries_that_began_are_stopped_where_a_later_one_cannot_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, first = App("orders"), Query()
+
+    def begin(stage: str) -> Query:
+        if stage == "second":
+            raise RuntimeError("no such folder")
+        return first
+
+    monkeypatch.setattr(app, "_compiled", lambda spark: ["first", "second"])
+    monkeypatch.setattr(app, "_begin", begin)
+
+    with pytest.raises(RuntimeError, match="no such folder"):
+        app.start()
+
+    assert not first.isActive
+
+
+class Query:
+    """One that rests between batches."""
+
+    isActive = True
+    lastProgress = None
+    status: ClassVar[dict[str, object]] = {"isTriggerActive": False, "message": "Waiting for data to arrive"}
+
+    def stop(self) -> None:
+        self.isActive = False
