@@ -11,6 +11,7 @@ nearest one. Settings never change once they are made.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,6 +25,7 @@ from penstock.config.tables.topic import SETTINGS as TOPIC_SETTINGS
 
 TOPIC: Final = {setting.name for setting in TOPIC_SETTINGS}
 CLIENTS: Final = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PREFIXES: Final = {
     "main.consumer.": "consumer",
     "restore.consumer.": "consumer",
@@ -173,8 +175,8 @@ def _handler(name: str, value: Any) -> Any:
 
 
 def _check_name(name: str) -> None:
-    """It begins the names of topics."""
-    if len(name) > 200 or not all(letter.isalnum() or letter in "._-" for letter in name):
+    """It begins the names of topics, and names a folder of its own in `state.dir`."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
         raise BadSetting(
             "application.id", name, "must be letters, digits, `.`, `_` and `-`, for it begins names of topics"
         )

@@ -53,7 +53,7 @@ def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], words: str) -
         AppSettings.of("a", None, given)
 
 
-@pytest.mark.parametrize("name", [None, "", "with space", "x" * 201])
+@pytest.mark.parametrize("name", [None, "", "with space", "größe", "日本", ".", "..", "x" * 201])
 def test_an_application_needs_a_name_that_topics_can_begin_with(name: str | None) -> None:
     with pytest.raises(BadConfiguration, match=r"application\.id"):
         AppSettings.of(name)
