@@ -143,12 +143,16 @@ class App(Builder):
         return self._started(compiled.writer.trigger(processingTime=f"{interval_ms} milliseconds"))
 
     def _begin_once(self, compiled: Compiled) -> StreamingQuery:
-        return self._started(compiled.writer.trigger(availableNow=True))
+        settings = {}
+        if compiled.domains is not None and compiled.domains.time_mode == "ProcessingTime":
+            # Where there may be timers of the wall clock Spark adds one empty batch after another, without end.
+            settings["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
+        return self._started(compiled.writer.trigger(availableNow=True), settings)
 
     def _feeds(self, one: Compiled, other: Compiled) -> bool:
         return feeds(one.stage, other.stage, self.name)
 
-    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+    def _started(self, writer: DataStreamWriter, settings: Mapping[str, str] | None = None) -> StreamingQuery:
         """A query takes a copy of its session's settings when it starts; the session keeps its own."""
         from penstock.spark.settings import ROCKSDB
 
@@ -156,6 +160,7 @@ class App(Builder):
         wanted = {
             "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # the only one for transformWithState
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+            **(settings or {}),
         }
         if threads := self.settings.get("num.stream.threads"):
             wanted["spark.sql.shuffle.partitions"] = str(threads)

@@ -100,6 +100,24 @@ class Reminding(Processor[str, str, str, str]):
             self.context.forward(Record(key, value, now_ms))
 
 
+def test_a_run_until_the_end_comes_to_one_though_timers_go_by_the_wall_clock(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    with broker.admin() as admin:
+        for topic in ("loans", "reminded"):
+            admin.create_topic(topic, 1)
+    app = App("reminding-once", broker.bootstrap_servers, state_dir=str(tmp_path))
+    store = key_value_store("seen", key=str, value=str)
+    loans = app.stream("loans", key=str, value=str)
+    loans.process(Reminding, stores=[store], key=str, value=str).to("reminded")
+    with broker.producer() as producer:
+        producer.send("loans", "ten", key="ada")
+
+    app.run(spark, until="end")
+
+    assert app.state("seen").get("ada") == "ten"
+
+
 def test_timers_of_the_wall_clock_fire_though_no_record_comes(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
