@@ -172,7 +172,12 @@ def _warn(run: SinkRun, reason: str) -> None:
     )
 
 
-# Whoever calls `end` at the program's end has to come before the finalizers, which end the thread.
-weakref.finalize(Caretaker, int).atexit = False
+def _let_finalizers_come_last() -> None:
+    """When the program ends, the finalizers of clients end their threads, and whoever calls `end` has to come before
+    that. Python calls last what was registered first, and registers all finalizers when the first one is made."""
+    weakref.finalize(Caretaker, lambda: None).detach()
+
+
+_let_finalizers_come_last()
 
 CARETAKER = Caretaker()
