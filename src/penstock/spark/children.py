@@ -66,9 +66,8 @@ class Child:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
             return ""
-        telling = [
-            line for line in lines if not line.startswith("\tat ")
-        ]  # the frames of a Java stack tell least
+        # The frames of a Java stack tell least.
+        telling = [line for line in lines if not line.startswith("\tat ")]
         return "\n".join(telling[-TAIL_LINES:])
 
 

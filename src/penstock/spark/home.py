@@ -27,9 +27,8 @@ def use_installed_python() -> None:
     import pyspark
 
     installed = Path(pyspark.__path__[0])
-    if (
-        installed / "jars"
-    ).is_dir():  # pip's; another one is found by the variable, or by Spark's own scripts
+    # Pip's has its jars beside it; another one is found by the variable, or by Spark's own scripts.
+    if (installed / "jars").is_dir():
         folder = tempfile.mkdtemp(prefix="penstock-spark-home-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # links alone: what they lead to stays
         link_home(installed, Path(folder))

@@ -161,9 +161,8 @@ class ProgressListener(StreamingQueryListener):
             for query in self._spark.streams.active:
                 if str(query.runId) in CARETAKER.runs and time.monotonic() < until_s:
                     query.stop()
-        except (
-            Exception
-        ) as error:  # the JVM is gone, or a task takes its time: both are a matter for the protocol
+        except Exception as error:
+            # The JVM is gone, or a task takes its time: both are a matter for the protocol.
             logger.debug("queries were not stopped at the end of the program: %s", error)
 
 

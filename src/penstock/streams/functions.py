@@ -105,9 +105,8 @@ def result_type(call: Callable[..., Any]) -> Any:
         subject = type(subject).__call__
     try:
         found = typing.get_type_hints(subject).get("return")
-    except (
-        Exception
-    ):  # an annotation that cannot be evaluated here (a local name, a missing import) tells nothing
+    except Exception:
+        # An annotation that cannot be evaluated here (a local name, a missing import) tells nothing.
         return None
     return found if _is_concrete(found) else None
 

@@ -34,12 +34,8 @@ from penstock.spark.decoding.framing import Framed, RegistryAt
 from penstock.spark.errors import BadOption
 
 PARSED_MAX = 256  # schemas that a process keeps
-UNTOLD = (
-    EOFError,
-    IndexError,
-    OverflowError,
-    struct.error,
-)  # of the library, with words for its authors only
+# Of the library, with words for its authors only.
+UNTOLD = (EOFError, IndexError, OverflowError, struct.error)
 
 
 @dataclasses.dataclass(frozen=True)

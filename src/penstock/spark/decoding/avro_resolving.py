@@ -72,9 +72,8 @@ class _Resolving:
         if _meaning(writer) == _meaning(reader):
             return lambda values: values
         if isinstance(writer, str) and isinstance(reader, str) and read in PROMOTIONS.get(written, ()):
-            return lambda values: values.cast(
-                kind, safe=False
-            )  # large numbers are rounded, as the library does it
+            # Large numbers are rounded, as the library does it.
+            return lambda values: values.cast(kind, safe=False)
         raise Odd
 
     def _record(self, writer: Any, reader: Any, kind: pa.StructType) -> Resolve:

@@ -178,9 +178,8 @@ class DeadLetters:
             found: set[Place] = set()
             for batch in consumer.read({target: end}, headers=True):
                 found |= places_in(batch, self._query)
-            consumer.assign(
-                []
-            )  # or the client, which is kept, would wait for more letters on behalf of nobody
+            # Or the client, which is kept, would wait for more letters on behalf of nobody.
+            consumer.assign([])
             return found
 
 

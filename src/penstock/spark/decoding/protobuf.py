@@ -139,11 +139,8 @@ def split_indexes(bodies: pa.Array) -> tuple[list[tuple[int, ...] | None], pa.Ar
     """The path of indexes that each row begins with (None where it has none), and what stands behind it."""
     data, offsets = bytes_of(bodies)
     if len(bodies) and (numpy.diff(offsets) > 0).all() and (data[offsets[:-1]] == 0).all():
-        return (
-            [(0,)] * len(bodies),
-            without_first(bodies, 1),
-            [],
-        )  # the first message, which is nearly always meant
+        # The first message, which is nearly always meant.
+        return [(0,)] * len(bodies), without_first(bodies, 1), []
     paths: list[tuple[int, ...] | None] = []
     rest: list[bytes] = []
     bad: list[Bad] = []

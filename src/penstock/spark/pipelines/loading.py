@@ -179,9 +179,8 @@ def _import(file: Path) -> ModuleType:
 
 def _told(error: BaseException, file: Path) -> str:
     """What it was, and the lines that led there."""
-    if (
-        isinstance(error, SyntaxError) and error.lineno is not None
-    ):  # the only one that knows its place itself
+    # The only one that knows its place itself.
+    if isinstance(error, SyntaxError) and error.lineno is not None:
         line = (error.text or "").strip()
         place = f"\n  {_shown(error.filename or str(file))}, line {error.lineno}" + (
             f": {line}" if line else ""

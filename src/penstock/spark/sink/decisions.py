@@ -47,11 +47,8 @@ CONFIG = {
     "max.message.bytes": str(SEGMENT_BYTES),
 }
 FETCH_BYTES = 8 * 2**20
-TAILS = (
-    1_000,
-    10_000,
-    100_000,
-)  # how many records at the log's end are looked at, one after the other, before it is all
+# How many records at the log's end are looked at, one after the other, before it is all.
+TAILS = (1_000, 10_000, 100_000)
 ALL_REPLICAS = -1
 PATIENCE_S = 180.0  # a broker that goes away for a minute comes back within it
 LOOK_AGAIN_S = 0.01
@@ -90,9 +87,8 @@ class DecisionsAdmin(AdminCalls):
             ledger = replace(ledger.after_all(found), position=position)
             if ledger.position >= end:
                 return ledger
-            if (
-                ledger.position == before
-            ):  # acknowledged, but a leader that has just begun may not tell of it yet
+            if ledger.position == before:
+                # Acknowledged, but a leader that has just begun may not tell of it yet.
                 if call.left_ms() == 0:
                     raise errors.TimedOut(f"{PARTITION} does not come to offset {end}")
                 await asyncio.sleep(LOOK_AGAIN_S)
