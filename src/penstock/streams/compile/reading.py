@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.streams.compile.columns import Column, Columns, Rows, as_list
 from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.interpret.engine import source_reads
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde
 from penstock.streams.topology import Node, Source
@@ -40,7 +41,7 @@ def records_of(
     records = Columns(keys, values, rows, numpy.asarray(times), _headers(batch.column("headers")))
     if not kept.all():
         records = records.take(numpy.flatnonzero(kept))
-    if isinstance(node, Source) and node.timestamp is not None and topic in node.topics:
+    if isinstance(node, Source) and node.timestamp is not None and source_reads(node, topic):
         records = _timed(records, node, failing)
     if len(records) and int(records.times.min()) < 0:
         records = records.take(numpy.flatnonzero(records.times >= 0))

@@ -7,7 +7,6 @@ hands on what leaves: cells of output for a stage without state, packs of record
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.outputs import Output, cell_of
 from penstock.streams.compile.reading import records_of
 from penstock.streams.compile.tables import WorkerTables
+from penstock.streams.interpret.engine import source_reads
 from penstock.streams.nouns import Headers
 from penstock.streams.topology import Sink, Source
 
@@ -159,9 +159,7 @@ def reads(place: Place, topic: str, application_id: str) -> bool:
     """Whether records of a topic belong to a reading place."""
     root = place.root
     if isinstance(root, Source) and place.crossing is None:
-        if root.pattern is not None:
-            return re.fullmatch(root.pattern, topic) is not None
-        return topic in root.topics
+        return source_reads(root, topic)
     return names.internal(application_id, place.name) == topic
 
 

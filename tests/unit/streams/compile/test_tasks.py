@@ -52,6 +52,16 @@ def test_time_may_come_from_the_value_and_records_without_any_are_dropped() -> N
     assert sorted(record.timestamp_ms for record in stages.written("out")) == [5, 7]
 
 
+def test_time_comes_from_the_value_also_of_topics_by_pattern() -> None:
+    app = Builder()
+    app.stream(re.compile(r"logs-.*"), value=str, timestamp=int).to("out")
+    stages = Stages(app.topology)
+    stages.send("logs-a", text("5", 99))
+    stages.run()
+
+    assert [record.timestamp_ms for record in stages.written("out")] == [5]
+
+
 def test_a_sink_may_choose_topic_and_partition_of_each_record() -> None:
     app = Builder()
     stream = app.stream("in", value=str)
