@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
-from tests.harness.stages import Stages, Written
 
+from harness.stages import Stages, Written
 from penstock.streams import Builder, Context, KeyValueState, Processor, Record, key_value_store, within
 from penstock.streams.compile.shuffle import SHIFT_MS
 
