@@ -36,14 +36,16 @@ class _Held:
         self.rows: dict[Any, Any] = {}
 
 
-_HELD: dict[tuple[int, str, str], _Held] = {}
+_HELD: dict[tuple[int, str, str, str, str], _Held] = {}
+"""By process, cluster, topic, and what its keys and values were read as: of several programs in one session each may
+have types of its own for a topic."""
 
 
 def _held(node: GlobalTable, settings: Mapping[str, object]) -> dict[Any, Any]:
-    place = os.getpid(), str(settings.get("bootstrap.servers")), f"{node.topic}/{node.name}"
-    held = _HELD.setdefault(place, _Held())
     assert node.key is not None
     assert node.value is not None
+    servers = str(settings.get("bootstrap.servers"))
+    held = _HELD.setdefault((os.getpid(), servers, node.topic, node.key.name, node.value.name), _Held())
     key_serde = node.key.for_topic(node.topic, is_key=True)
     value_serde = node.value.for_topic(node.topic, is_key=False)
     own = {**settings, "isolation.level": "read_committed"}
