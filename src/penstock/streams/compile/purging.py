@@ -4,8 +4,8 @@ A record may go when no batch can ask for it again. After a crash Spark does the
 down as done, so nothing is deleted that the last finished batch has read: only what lies before its start. An internal
 topic has one stage that reads it, so one query tells all of it.
 
-Whatever goes wrong here is a warning: a topic that is longer than it need be harms nobody, and the next batch
-tries again.
+Whatever goes wrong here is a warning: a topic that is longer than it need be harms nobody, and it is
+tried again after the interval.
 """
 
 from __future__ import annotations
