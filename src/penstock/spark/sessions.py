@@ -111,9 +111,10 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         if SparkContext._gateway is None:
             with open(log, "ab") if log is not None else nullcontext() as stream:
                 # In a group of its own: a SIGTERM to all of ours, such as timeout's, would tear it from its batch. It
-                # ends with us all the same, when its stdin does.
+                # ends with us all the same, when its stdin does, which it reads once it has told us its port.
                 how = {"start_new_session": True, **({"stderr": stream} if stream else {})}
-                launched = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+                with signals_held_back():
+                    launched = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
             with _own_interrupts():
                 SparkContext(conf=conf, gateway=launched)
         else:  # a JVM that an earlier session of this process left behind
@@ -124,6 +125,36 @@ def _start(name: str, master: str, said: dict[str, str], log: str | os.PathLike[
         if key.startswith("spark.sql."):
             builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def signals_held_back() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until it is left; the second one does not. PySpark that is interrupted while it starts a
+    JVM takes away the folder in which that tells its port, and the JVM stays for ever."""
+    if threading.current_thread() is not threading.main_thread():  # others are never interrupted
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard: list[int] = []
+
+    def let_go() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def hear(number: int, _: object) -> None:
+        heard.append(number)
+        if len(heard) > 1:
+            let_go()
+            signal.raise_signal(number)
+
+    for number in before:
+        signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        let_go()
+        if len(heard) == 1:
+            signal.raise_signal(heard[0])
 
 
 @contextmanager

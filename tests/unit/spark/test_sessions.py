@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 
 import pytest
 
 from penstock.spark import sessions
-from penstock.spark.sessions import SparkUnavailable, session
+from penstock.spark.sessions import SparkUnavailable, session, signals_held_back
 
 
 @pytest.mark.parametrize("scheme", ["spark", "sc"])
@@ -32,3 +33,28 @@ def test_a_spark_that_does_not_start_is_told_with_where_it_spoke(monkeypatch: py
 
     with pytest.raises(SparkUnavailable, match=r"did not start at local\[2\].*what it said is in /log"):
         session(master="local[2]", log="/log")
+
+
+def test_an_interrupt_while_a_jvm_starts_is_heard_when_it_is_there() -> None:
+    seen = []
+
+    def start() -> None:
+        with signals_held_back():
+            signal.raise_signal(signal.SIGINT)
+            seen.append("the JVM is there")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert seen == ["the JVM is there"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    def start() -> None:
+        with signals_held_back():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("the second one was held back too")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
