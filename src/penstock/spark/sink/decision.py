@@ -251,6 +251,8 @@ class Done:
     """What transactional ids of these begin with, and of its own."""
     copy: int
     """The `copy` of the last decision of its run."""
+    last: Decision | None
+    """The last one that counted, of whichever run."""
     decided: Decision | None
     """What was decided for this batch before."""
     wrote: TaskWrote | None
@@ -340,15 +342,8 @@ def decide(done: Sequence[Done], batch: int) -> Decision:
 
 
 def left_behind(
-    open_ids: Iterable[str],
-    *,
-    prefixes: Collection[str],
-    sink: str,
-    runs: Collection[str],
-    decision: Decision | None = None,
+    open_ids: Iterable[str], *, prefixes: Collection[str], sink: str, runs: Collection[str]
 ) -> list[str]:
-    """Which open transactions nobody will ever end: those of these runs, without what was decided. Others may belong to
-    a run that has taken over meanwhile."""
-    decided = set() if decision is None else {each.transactional_id for each in decision.transactions}
+    """Which open transactions belong to these runs. Others may be of a run that has taken over meanwhile."""
     begins = {f"{ids_of(prefix, sink)}{run}" for prefix in prefixes for run in runs}
-    return sorted(each for each in open_ids if each.rpartition("-")[0] in begins and each not in decided)
+    return sorted(each for each in open_ids if each.rpartition("-")[0] in begins)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
 from penstock.spark.sink import EXACTLY_ONCE
+from penstock.spark.sink.decision import SinkStopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,11 @@ RUN_ID = "spark.jobGroup.id"  # of a stream's jobs, the id of the run
 
 _own_run = uuid.uuid4().hex
 """Of queries on Spark Connect, whose batches are written by a process of their own that lives as long as they run."""
+
+
+_failed: set[tuple[str, str]] = set()
+"""Sinks and runs of which a batch has failed. A function that passes over the error would let Spark take the batch for
+written, and nobody would look after what was decided of it: such a run has to end, and the next one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,14 @@ class EachBatch:
         if self._is_once:
             place = self._place(batch, batch_id)
             self._note(place)
+            _check_not_failed(place)
             writer = writer.option(OPTION, place.pack())
-        writer.save()
+        try:
+            writer.save()
+        except BaseException:
+            if self._is_once:
+                _failed.add((place.sink, place.run))
+            raise
 
     def _note(self, place: StreamBatch) -> None:
         """So that the driver ends what is left open when the query is over. Through Spark Connect this is no driver."""
@@ -93,6 +105,14 @@ class EachBatch:
                 " one afterwards"
             )
         return StreamBatch(self._name or query, run, batch_id)
+
+
+def _check_not_failed(place: StreamBatch) -> None:
+    if (place.sink, place.run) in _failed:
+        raise SinkStopped(
+            f"a batch of query {place.sink} failed before, and the function of foreachBatch passed over it: let the"
+            " error out, and start the query again"
+        )
 
 
 def _is_run(group: str | None) -> TypeGuard[str]:

@@ -92,6 +92,7 @@ class Assignment:
             past_runs=self.ledger.past_holders,
             prefixes=self.ledger.prefixes,
             copy=0 if own is None else own.copy,
+            last=last,
             decided=self.decided,
             wrote=wrote,
         )
@@ -137,6 +138,11 @@ async def hand_over(
 async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -> Decision:
     """Decide the batch and end its transactions. Raises `Superseded` where it was not decided."""
     decision = decide(done, batch)
+    if any(each.is_first_batch for each in done):
+        # Spark may take a batch for written whose commit failed: a function of `foreachBatch` can pass over the error.
+        # So what was decided before is ended for certain, before another decision takes its place.
+        for last in {each.last for each in done if each.last is not None}:
+            await port.complete(last.transactions, commit=True)
     start = max(each.position for each in done)
     offset = await port.append(decision)
     ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start), through=offset)
@@ -181,7 +187,7 @@ async def abort(
             return  # by this run after all, or by one that took over and looks after what was left
     wrote = [each.wrote.transaction for each in done if each.wrote is not None]
     await port.complete([each for each in wrote if each is not None], commit=False)
-    await _tidy(port, place.sink, {place.run}, {prefix})
+    await _tidy(port, place.sink, {place.run}, {prefix}, ledger.decision)
 
 
 async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
@@ -194,13 +200,7 @@ async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
     if not ledger.has_lost(run):
         return  # it has never held the sink, so it has nothing open, and what it opens from here on it may decide
     # Nothing is decided in its name any more, and no task of it begins; one that writes already ends what it opens.
-    open_ids = left_behind(await port.open_ids(sink, {prefix}), prefixes={prefix}, sink=sink, runs={run})
-    decided = [] if ledger.decision is None else ledger.decision.transactions
-    if ending := [each for each in decided if each.transactional_id in open_ids]:
-        # Under the same id another one may be open by now, of the next batch, so look again.
-        await port.complete(ending, commit=True)
-    if open_ids:
-        await _tidy(port, sink, {run}, {prefix})
+    await _tidy(port, sink, {run}, {prefix}, ledger.decision)
 
 
 async def _give_up(port: Port, ledger: Ledger, prefix: str) -> Ledger:
@@ -210,13 +210,14 @@ async def _give_up(port: Port, ledger: Ledger, prefix: str) -> Ledger:
 
 
 async def _tidy(
-    port: Port,
-    sink: str,
-    runs: Collection[str],
-    prefixes: Collection[str],
-    decision: Decision | None = None,
+    port: Port, sink: str, runs: Collection[str], prefixes: Collection[str], decision: Decision | None
 ) -> None:
-    """Abort what killed tasks have left open, which would hide all later records from readers of committed ones."""
-    open_ids = await port.open_ids(sink, prefixes)
-    orphans = left_behind(open_ids, prefixes=prefixes, sink=sink, runs=runs, decision=decision)
+    """Abort what killed tasks have left open, which would hide all later records from readers of committed ones. What
+    was decided last is committed first."""
+    orphans = left_behind(await port.open_ids(sink, prefixes), prefixes=prefixes, sink=sink, runs=runs)
+    decided = [] if decision is None else decision.transactions
+    if ending := [each for each in decided if each.transactional_id in orphans]:
+        await port.complete(ending, commit=True)
+        # Under the same id another one may be open by now, of a later batch, so look again.
+        orphans = left_behind(await port.open_ids(sink, prefixes), prefixes=prefixes, sink=sink, runs=runs)
     await asyncio.gather(*(port.fence(each) for each in orphans))

@@ -48,6 +48,7 @@ def done(partition: int, *, decided: Decision | None = None, task: TaskWrote | N
         past_runs=frozenset({"a"}),
         prefixes=frozenset({"penstock"}),
         copy=0,
+        last=decided,
         decided=decided,
         wrote=task,
     )
@@ -231,8 +232,7 @@ def test_attempts_do_not_share_a_transactional_id() -> None:
     assert ids == ["penstock-q-run-1-2", "penstock-q-run-1-2.1", "penstock-q-run-1-2.2"]
 
 
-def test_left_behind_is_what_own_and_earlier_runs_have_open_and_did_not_decide() -> None:
-    decision = Decision("q", "b", 4, (wrote(0, run="b"),))
+def test_left_behind_is_what_own_and_earlier_runs_have_open() -> None:
     open_ids = [
         "penstock-q-b-0",
         "penstock-q-b-1.0.1",
@@ -245,6 +245,6 @@ def test_left_behind_is_what_own_and_earlier_runs_have_open_and_did_not_decide()
         "x",
     ]
 
-    found = left_behind(open_ids, prefixes={"penstock", "ours"}, sink="q", runs={"a", "b"}, decision=decision)
+    found = left_behind(open_ids, prefixes={"penstock", "ours"}, sink="q", runs={"a", "b"})
 
-    assert found == ["ours-q-a-5", "penstock-q-a-5", "penstock-q-b-1.0.1"]
+    assert found == ["ours-q-a-5", "penstock-q-a-5", "penstock-q-b-0", "penstock-q-b-1.0.1"]

@@ -8,6 +8,7 @@ from typing import Any, Self
 import pytest
 
 from penstock.spark.errors import BadOption
+from penstock.spark.sink.decision import SinkStopped
 from penstock.spark.sink.each_batch import OPTION, StreamBatch, to_topics
 from penstock.spark.sink.retiring import Caretaker
 
@@ -27,6 +28,7 @@ class Batch:
 
     def __init__(self, query: str | None = "query", group: str | None = RUN) -> None:
         self.options_told: dict[str, str] = {}
+        self.error: Exception | None = None
         properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": group}
         self.sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
 
@@ -49,7 +51,8 @@ class Batch:
         return self
 
     def save(self) -> None:
-        pass
+        if self.error is not None:
+            raise self.error
 
 
 def told(**given: str) -> dict[str, str]:
@@ -100,3 +103,18 @@ def test_a_job_group_of_the_users_own_is_not_taken_for_the_run(query: str | None
         to_topics(GIVEN)(batch, 7)
     with pytest.raises(BadOption, match="the run of the query"):
         to_topics(GIVEN, name="counts")(batch, 7)
+
+
+def test_a_function_that_passes_over_a_failed_batch_gets_no_further() -> None:
+    """What was decided of that batch was aborted with the next one that failed."""
+    failing: Any = Batch("swallowing")
+    failing.error = ConnectionError("no answer")
+    with pytest.raises(ConnectionError):
+        to_topics(GIVEN)(failing, 7)
+
+    later: Any = Batch("swallowing")
+    with pytest.raises(SinkStopped, match="passed over it: let the error out"):
+        to_topics(GIVEN)(later, 8)
+
+    other_run: Any = Batch("swallowing", "7a1e3c0a-0000-4000-8000-000000000000")
+    to_topics(GIVEN)(other_run, 8)
