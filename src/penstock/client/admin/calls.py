@@ -35,6 +35,7 @@ V = TypeVar("V")
 LOST = (errors.Disconnected, errors.BrokerNotAvailable)
 GONE = object()
 """In place of the answer of a broker that is no longer there."""
+FRESH_MS = 10_000  # brokers hear of a topic within a second or so
 
 
 class Newest(NamedTuple):
@@ -44,13 +45,32 @@ class Newest(NamedTuple):
     version: int
 
 
+class FreshTopics:
+    """Topics made here that not every broker may have heard of yet, though one has told of them."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._until_ms: dict[object, int] = {}
+
+    def add(self, names: Iterable[str]) -> None:
+        self._until_ms |= dict.fromkeys(names, self._client.now_ms() + FRESH_MS)
+
+    def discard(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._until_ms.pop(name, None)
+
+    def has(self, name: object) -> bool:
+        if name in self._until_ms and self._until_ms[name] < self._client.now_ms():
+            del self._until_ms[name]
+        return name in self._until_ms
+
+
 class AdminCalls:
     """What the families have in common; each of them is a mixin over this."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._fresh_topics: set[str] = set()
-        """Topics made here that not every broker may have heard of yet."""
+        self._fresh_topics = FreshTopics(client)
 
     async def connect(self, *, timeout: float | None = None) -> None:
         """Reach the cluster now rather than with the first call; `NoBrokersAvailable` if nobody answers in time."""
@@ -63,7 +83,7 @@ class AdminCalls:
 
 class Call:
     def __init__(
-        self, client: ClusterClient, what: str, timeout: float | None, fresh_topics: set[str]
+        self, client: ClusterClient, what: str, timeout: float | None, fresh_topics: FreshTopics
     ) -> None:
         self._client = client
         self._what = what
@@ -181,7 +201,7 @@ class Call:
     async def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of topics, as they are now; the first topic that there is not raises."""
         names = list(dict.fromkeys(topics))
-        patience_ms = None if self._fresh_topics.issuperset(names) else 0
+        patience_ms = None if all(map(self._fresh_topics.has, names)) else 0
         await self._client.topics(names, deadline_ms=self._deadline_ms, patience_ms=patience_ms)
         cluster = await self._client.refresh(deadline_ms=self._deadline_ms)
         return [partition for name in names for partition in cluster.partitions_of(name)]
@@ -248,7 +268,7 @@ class Call:
     def _may_pass(self, item: object, error: PenstockError) -> bool:
         if isinstance(error, errors.UnknownTopicOrPartition | errors.UnknownTopicId):
             topic = item.topic if isinstance(item, TopicPartition) else item
-            return topic in self._fresh_topics
+            return self._fresh_topics.has(topic)
         return error.retriable
 
     def _overdue(self, error: PenstockError) -> PenstockError:
@@ -287,7 +307,7 @@ class Call:
     async def find_leaders(self, partitions: list[TopicPartition]) -> Answers[TopicPartition, int | None]:
         """Which node leads each partition, or why nobody does."""
         names = {partition.topic for partition in partitions}
-        patience_ms = None if names <= self._fresh_topics else 0
+        patience_ms = None if all(map(self._fresh_topics.has, names)) else 0
         try:
             cluster = await self._client.topics(names, deadline_ms=self._deadline_ms, patience_ms=patience_ms)
         except errors.BrokerError:

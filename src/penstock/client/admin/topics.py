@@ -129,7 +129,7 @@ class TopicsAdmin(AdminCalls):
 
         created = await call.each(wanted, attempt, is_repeatable=False)
         if not validate_only:
-            self._fresh_topics.update(created)
+            self._fresh_topics.add(created)
         return created
 
     async def delete_topic(self, name: str, *, timeout: float | None = None) -> None:
@@ -150,7 +150,7 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_deleted(await call.ask_controller(request), by_id=by_id)
 
-        self._fresh_topics.difference_update(by_name)
+        self._fresh_topics.discard(by_name)
         return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
 
     async def list_topics(
@@ -192,9 +192,7 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topic_descriptions.read_described(await call.ask(request))
 
-        described = await call.each(names, attempt)
-        self._fresh_topics.difference_update(described)
-        return described
+        return await call.each(names, attempt)
 
     async def _describe_pages(self, call: Call, names: list[str]) -> Answers[str, TopicDescription]:
         described = wire.topic_descriptions.PagedDescriptions()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from harness.admins import asked, run_admin
@@ -75,6 +77,31 @@ def lists_offsets(world: ScriptedCluster) -> None:
         )
 
     world.answer(ListOffsetsRequest, script)
+
+
+def test_a_leader_that_has_not_heard_yet_of_a_topic_made_here_is_asked_again() -> None:
+    """Though another node has told of it already."""
+    world = ScriptedCluster()
+    world.topics["orders"] = {0: Led(1)}
+
+    def offsets(error: ErrorCode) -> ListOffsetsResponse:
+        told = ListOffsetsPartitionResponse(partition_index=0, offset=7, timestamp=-1, error_code=error)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[told])])
+
+    unknown = offsets(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    world.answer_in_turn(ListOffsetsRequest, unknown, offsets(ErrorCode.NONE), unknown)
+    world.versions.pop(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+
+    async def test(admin: Admin) -> None:
+        admin._fresh_topics.add(["orders"])
+        await admin.describe_topic("orders")
+        assert (await admin.list_offsets({A: LATEST}))[A].offset == 7
+
+        await asyncio.sleep(60)
+        with pytest.raises(errors.ItemsFailed, match="knows no such topic"):
+            await admin.list_offsets({A: LATEST})
+
+    run_admin(world, test)
 
 
 def test_each_leader_is_asked_about_its_own_partitions() -> None:
