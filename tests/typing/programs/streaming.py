@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.serializers import AvroDeserializer, AvroSerializer
@@ -27,6 +27,7 @@ from penstock.streams import (
     Stream,
     Table,
     TopologyError,
+    Transformer,
     Windowed,
     WindowedStream,
     WindowState,
@@ -37,6 +38,7 @@ from penstock.streams import (
     session_store,
     sliding,
     tumbling,
+    unlimited,
     until_time_limit,
     until_window_closes,
     window_store,
@@ -124,6 +126,7 @@ def folds(stream: Stream[str, Order], clicks: Stream[str, str]) -> None:
         lambda key, count: key.start_ms
     )
     often: Table[Windowed[str], int] = grouped.windowed_by(hopping(60, every=10), emit="close").count()
+    ever: Table[Windowed[str], int] = grouped.windowed_by(unlimited(start=datetime.now(UTC))).count()
     near = grouped.windowed_by(sliding(5)).count().suppress(until_time_limit(5, full="stop"))
     visits = (
         clicks.group_by_key()
@@ -134,7 +137,7 @@ def folds(stream: Stream[str, Order], clicks: Stream[str, str]) -> None:
     together: Table[str, float] = both.cogroup(clicks.group_by_key(), lambda sum, click: sum + 1).aggregate(
         float
     )
-    print(counts, largest, total, final, often, near, visits, together, stream.to_table(name="last"))
+    print(counts, largest, total, final, often, ever, near, visits, together, stream.to_table(name="last"))
     print(stream.group_by_value())
 
 
@@ -181,6 +184,24 @@ def tables(customers: Table[str, Customer], countries: Table[str, str], counts: 
     some: Iterator[tuple[str, Customer]] = customers.range("alice", "bob")
     print(swiss, foreign, names, changes, by_country, longest, joined, left, outer, abroad, found, rows, some)
     print(customers.to_dataframe(), customers.suppress(until_time_limit(1)))
+
+
+class Renamed(Transformer[str, Customer, int]):
+    def init(self, context: Context[str, Customer]) -> None:
+        self.names: KeyValueState[str, str] = context.store("names")
+
+    def transform(self, key: str, value: Customer | None) -> int | None:
+        if value is None:
+            return None
+        before = self.names.get(key)
+        self.names.put(key, value.name)
+        return int(before is not None and before != value.name)
+
+
+def transformers(customers: Table[str, Customer]) -> None:
+    names = key_value_store("names", key=str, value=str)
+    renamed: Table[str, int] = customers.transform_values(Renamed, stores=[names], value=int, name="renamed")
+    print(renamed)
 
 
 class Dedup(Processor[str, Order, str, Order]):

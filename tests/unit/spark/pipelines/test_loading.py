@@ -140,7 +140,11 @@ def test_what_has_the_name_and_is_something_else_is_told_what_it_is(
         load(write(tmp_path, f"{text}\n"))
 
 
-def test_a_file_that_wants_a_session_is_loaded_when_there_is_one(tmp_path: Path) -> None:
+def test_a_file_that_wants_a_session_is_loaded_when_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests of the same process may have left one.
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     file = write(
         tmp_path, "from pyspark.sql import functions as F\nkey = F.col('key')\ndef pipeline(spark): ...\n"
     )
