@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -35,6 +36,15 @@ def test_a_spark_that_does_not_start_is_told_with_where_it_spoke(monkeypatch: py
         session(master="local[2]", log="/log")
 
 
+@pytest.fixture
+def own_interrupts() -> Iterator[None]:
+    """Python's own way with Ctrl-C: a Spark of another test in the same process has put its own in place."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("own_interrupts")
 def test_an_interrupt_while_a_jvm_starts_is_heard_when_it_is_there() -> None:
     seen = []
 
@@ -49,6 +59,7 @@ def test_an_interrupt_while_a_jvm_starts_is_heard_when_it_is_there() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("own_interrupts")
 def test_a_second_interrupt_does_not_wait() -> None:
     def start() -> None:
         with signals_held_back():
