@@ -214,10 +214,14 @@ async def _tidy(
 ) -> None:
     """Abort what killed tasks have left open, which would hide all later records from readers of committed ones. What
     was decided last is committed first."""
-    orphans = left_behind(await port.open_ids(sink, prefixes), prefixes=prefixes, sink=sink, runs=runs)
+
+    async def find() -> list[str]:
+        return left_behind(await port.open_ids(sink, prefixes), prefixes=prefixes, sink=sink, runs=runs)
+
+    orphans = await find()
     decided = [] if decision is None else decision.transactions
     if ending := [each for each in decided if each.transactional_id in orphans]:
         await port.complete(ending, commit=True)
         # Under the same id another one may be open by now, of a later batch, so look again.
-        orphans = left_behind(await port.open_ids(sink, prefixes), prefixes=prefixes, sink=sink, runs=runs)
+        orphans = await find()
     await asyncio.gather(*(port.fence(each) for each in orphans))
