@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ class Pipeline:
         finally:
             query.stop()
         return self.seen[known:]
+
+    def words_of_failure_after(self, change: Callable[[], object]) -> str:
+        """Of a query that has read all there is, and runs on, when something changes."""
+        query = self.start()
+        try:
+            query.processAllAvailable()
+            change()
+            with pytest.raises(StreamingQueryException) as failed:
+                query.awaitTermination(120)
+        finally:
+            query.stop()
+        return str(failed.value)
 
     def words_of_failure(self) -> str:
         with pytest.raises(StreamingQueryException) as failed:
@@ -131,16 +144,10 @@ def test_a_topic_that_goes_away_in_mid_query_is_named(
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, "a", "b")
     pipeline = Pipeline(spark, penstock, tmp_path)
-    query = pipeline.start()
-    try:
-        query.processAllAvailable()
-        penstock.admin().delete_topic("orders")
 
-        with pytest.raises(StreamingQueryException) as failed:
-            query.awaitTermination(120)
-    finally:
-        query.stop()
-    assert "topic orders is gone; it was read up to offset 2 of orders-0" in str(failed.value)
+    words = pipeline.words_of_failure_after(lambda: penstock.admin().delete_topic("orders"))
+
+    assert "topic orders is gone; it was read up to offset 2 of orders-0" in words
     assert pipeline.seen == ["a", "b"]
 
 
@@ -150,18 +157,14 @@ def test_a_topic_that_is_made_anew_in_mid_query_is_named(
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, "a", "b")
     pipeline = Pipeline(spark, penstock, tmp_path)
-    query = pipeline.start()
-    try:
-        query.processAllAvailable()
+
+    def make_anew() -> None:
         penstock.admin().delete_topic("orders")
         penstock.admin().create_topic("orders", partitions=1)
         send(penstock, "x", "y", "z")
 
-        with pytest.raises(StreamingQueryException) as failed:
-            query.awaitTermination(120)
-    finally:
-        query.stop()
-    words = str(failed.value)
+    words = pipeline.words_of_failure_after(make_anew)
+
     # The driver may have looked while there was none.
     assert "topic orders was deleted and made anew" in words or "topic orders is gone" in words
     assert "offset 2 of orders-0" in words
