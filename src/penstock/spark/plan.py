@@ -8,17 +8,22 @@ Invariant: the ranges of a batch together are `[begin, end)` of every partition,
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.client.cluster import TopicPartition
 from penstock.spark.offsets import Offsets
 
-RANGES_PER_CORE = 4  # so that cores which were given little do not wait long for the others
-ROWS_PER_TASK_MIN = 100_000  # a task costs about what reading some ten thousand rows does
+RANGES_PER_CORE_MAX = 4
+ROWS_PER_TASK_MIN = 100_000
+# What a task costs beside its rows, as so many of 100 bytes: Spark's own 15 ms for one in Python, and ours.
+TASK_ROWS = 40_000
+# By how much one core may be slower than another, which waits for it at the end: `spark-read` of the benchmark.
+UNEVENNESS = 0.1
 
 
 class Range(NamedTuple):
@@ -57,17 +62,30 @@ class Cutting:
     size_max: int | None = None
 
     def cut(self, ranges: Iterable[Range]) -> list[Range]:
-        """Pieces for tasks: the larger ranges are cut into equal parts."""
+        """Pieces for tasks: the larger ranges are cut into equal parts, few enough that tasks cost little and many
+        enough that no core waits long for another."""
         whole = [each for each in ranges if each.size > 0]
         total = sum(each.size for each in whole)
         if not total:
             return []
-        piece = max(math.ceil(total / (self.cores * RANGES_PER_CORE)), ROWS_PER_TASK_MIN)
+        limit = total if self.size_max is None else self.size_max
         if self.ranges_min is not None and len(whole) < self.ranges_min:
-            piece = min(piece, max(total // self.ranges_min, 1))
-        if self.size_max is not None:
-            piece = min(piece, self.size_max)
-        return [part for each in whole for part in _parts(each, math.ceil(each.size / piece))]
+            limit = min(limit, max(total // self.ranges_min, 1))
+
+        def cut_into(pieces: int) -> list[Range]:
+            about = max(total / pieces, ROWS_PER_TASK_MIN)
+            counts = (max(round(each.size / about), math.ceil(each.size / limit)) for each in whole)
+            return [part for each, count in zip(whole, counts, strict=True) for part in _parts(each, count)]
+
+        ways = (cut_into(self.cores * count) for count in range(1, RANGES_PER_CORE_MAX + 1))
+        return min(ways, key=self._duration)
+
+    def _duration(self, pieces: Sequence[Range]) -> float:
+        """How long the cores will take, in rows: each piece goes to the one that is free first."""
+        busy = [0] * min(self.cores, len(pieces))
+        for piece in pieces:
+            heapq.heapreplace(busy, busy[0] + piece.size + TASK_ROWS)
+        return max(busy) + UNEVENNESS * max(piece.size for piece in pieces)
 
 
 def _parts(whole: Range, count: int) -> list[Range]:

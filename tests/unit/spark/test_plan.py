@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from penstock.client.cluster import TopicPartition
 from penstock.spark.offsets import Offsets
 from penstock.spark.plan import (
-    RANGES_PER_CORE,
     ROWS_PER_TASK_MIN,
     Cutting,
     Limits,
@@ -19,7 +18,7 @@ from penstock.spark.plan import (
     waiting,
 )
 
-A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
+A0, A1, A2, A3 = (TopicPartition("a", index) for index in range(4))
 
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5))
 spans = st.dictionaries(partitions, st.tuples(st.integers(0, 10**7), st.integers(0, 10**7)), max_size=6)
@@ -28,6 +27,14 @@ spans = st.dictionaries(partitions, st.tuples(st.integers(0, 10**7), st.integers
 def between(spans: dict[TopicPartition, tuple[int, int]]) -> tuple[Offsets, Offsets]:
     begin = {partition: start for partition, (start, _) in spans.items()}
     return begin, {partition: start + size for partition, (start, size) in spans.items()}
+
+
+def loads(pieces: list[Range], *, cores: int) -> list[int]:
+    """What each core reads, where each piece goes to the one that has read least."""
+    busy = [0] * cores
+    for piece in pieces:
+        busy[busy.index(min(busy))] += piece.size
+    return busy
 
 
 @given(
@@ -57,10 +64,27 @@ def test_pieces_are_all_offsets_once_and_in_order(
         assert len(pieces) >= ranges_min
 
 
-def test_a_large_partition_is_cut_for_all_cores() -> None:
+def test_a_large_partition_is_cut_for_all_cores_into_few_pieces_of_one_size() -> None:
     pieces = Cutting(cores=2).cut([Range(A0, 0, 8_000_000)])
 
-    assert len(pieces) == 2 * RANGES_PER_CORE
+    assert len(pieces) in (4, 6)
+    assert max(piece.size for piece in pieces) - min(piece.size for piece in pieces) <= 1
+
+
+def test_partitions_of_about_one_size_stay_of_about_one_size() -> None:
+    sizes = {A0: 998_000, A1: 991_000, A2: 1_012_600, A3: 998_400}
+
+    pieces = Cutting(cores=2).cut(Range(partition, 0, size) for partition, size in sizes.items())
+
+    assert [piece.size for piece in pieces] == list(sizes.values())
+
+
+def test_more_partitions_than_cores_are_cut_so_that_all_cores_end_together() -> None:
+    partitions = [TopicPartition("a", index) for index in range(5)]
+
+    pieces = Cutting(cores=4).cut(Range(partition, 0, 3_000_000) for partition in partitions)
+
+    assert {piece.size for piece in pieces} == {1_000_000}
 
 
 def test_a_small_one_is_not() -> None:
@@ -72,7 +96,7 @@ def test_a_small_one_is_not() -> None:
 def test_a_large_partition_beside_small_ones_does_not_hold_up_the_others() -> None:
     pieces = Cutting(cores=2).cut([Range(A0, 0, 7_000_000), Range(A1, 0, 500_000), Range(A2, 0, 500_000)])
 
-    assert max(piece.size for piece in pieces) <= 1_000_000
+    assert max(loads(pieces, cores=2)) <= 1.1 * 4_000_000
 
 
 @given(spans, st.integers(1, 10**7))
