@@ -1,7 +1,7 @@
 """One job on Spark, in a process of its own: `python -m bench.spark_runs read penstock PORT TOPIC`.
 
-Prints one line of JSON. A session starts and the job runs once before it is measured, so that the JVM is warm; every
-job is the same program for both formats, `penstock` and Spark's own `kafka`.
+Prints one line of JSON. A session starts and the job runs some times before it is measured, so that the JVM is warm;
+every job is the same program for both formats, `penstock` and Spark's own `kafka`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 from bench.peers import JARS
 
 CONNECTOR = JARS.parent / "spark"
+WARMING_RUNS = 4
 WRITE_ROWS = 2_000_000
 BATCHES, BATCH_ROWS = 40, 100
 STREAM_LIMIT_S = 300
@@ -38,13 +39,13 @@ def session(data_format: str, cores: int = 2) -> SparkSession:
 
 
 def best_of(runs: int, job: Callable[[], None]) -> float:
-    """The shortest time of a few runs after one that warms, in seconds."""
+    """The shortest time of a few runs, in seconds, after as many that warm: the JVM compiles for as long."""
     times = []
-    for _ in range(runs + 1):
+    for _ in range(WARMING_RUNS + runs):
         began = time.perf_counter()
         job()
         times.append(time.perf_counter() - began)
-    return min(times[1:])
+    return min(times[WARMING_RUNS:])
 
 
 def rows_of(port: int, topic: str) -> int:
@@ -67,7 +68,7 @@ def read(data_format: str, port: int, topic: str, cores: str = "2") -> float:
     def job() -> None:
         source(spark, data_format, port, topic).write.format("noop").mode("overwrite").save()
 
-    return rows_of(port, topic) / best_of(3, job)
+    return rows_of(port, topic) / best_of(4, job)
 
 
 def stream(data_format: str, port: int, topic: str) -> float:
@@ -81,7 +82,7 @@ def stream(data_format: str, port: int, topic: str) -> float:
             writer = frame.writeStream.format("noop").option("checkpointLocation", folder)
             writer.trigger(availableNow=True).start().awaitTermination(STREAM_LIMIT_S)
 
-    return rows_of(port, topic) / best_of(3, job)
+    return rows_of(port, topic) / best_of(4, job)
 
 
 def write(data_format: str, port: int, topic: str, guarantee: str = "at-least-once") -> float:
@@ -99,7 +100,7 @@ def write(data_format: str, port: int, topic: str, guarantee: str = "at-least-on
             writer = writer.option("guarantee", guarantee)
         writer.option("topic", topic).mode("append").save()
 
-    return WRITE_ROWS / best_of(3, job)
+    return WRITE_ROWS / best_of(4, job)
 
 
 def small_batches(data_format: str, port: int, topic: str) -> float:
