@@ -11,7 +11,6 @@ nearest one. Settings never change once they are made.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,10 +21,10 @@ from penstock.config.errors import BadSetting, unknown_setting
 from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
 from penstock.config.tables.streams import EXACTLY_ONCE, STREAMS
 from penstock.config.tables.topic import SETTINGS as TOPIC_SETTINGS
+from penstock.streams.topic_names import ALLOWED, PART_ALLOWED, is_part, is_topic_name
 
 TOPIC: Final = {setting.name for setting in TOPIC_SETTINGS}
 CLIENTS: Final = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PREFIXES: Final = {
     "main.consumer.": "consumer",
     "restore.consumer.": "consumer",
@@ -100,6 +99,8 @@ class AppSettings:
         if own.get("application.id") is None:
             raise BadSetting("application.id", None, "an application has a name")
         _check_name(own["application.id"])
+        dead_letters = "errors.dead.letter.queue.topic.name"
+        _check_topic(dead_letters, own.get(dead_letters))
         return cls(own, clients, topics)
 
     def get(self, name: str, /) -> Any:
@@ -176,7 +177,10 @@ def _handler(name: str, value: Any) -> Any:
 
 def _check_name(name: str) -> None:
     """It begins the names of topics, and names a folder of its own in `state.dir`."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise BadSetting(
-            "application.id", name, "must be letters, digits, `.`, `_` and `-`, for it begins names of topics"
-        )
+    if not is_part(name):
+        raise BadSetting("application.id", name, f"begins names of topics, so it must be {PART_ALLOWED}")
+
+
+def _check_topic(name: str, topic: Any) -> None:
+    if topic is not None and not is_topic_name(topic):
+        raise BadSetting(name, topic, f"is no name of a topic: {ALLOWED}")

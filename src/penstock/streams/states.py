@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.streams.compile import names
-from penstock.streams.compile.topics import is_own_changelog
 from penstock.streams.nouns import TopologyError
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
 from penstock.streams.settings import AppSettings
 from penstock.streams.stores import Store
-from penstock.streams.topology import GlobalTable, Node, Source, Topology, history_of
+from penstock.streams.topology import GlobalTable, Node, Source, Topology, history_of, is_own_changelog
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Serde, Spec, serde_of
+from penstock.streams.topic_names import PART_ALLOWED, is_part, shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,6 +62,6 @@ def session_store(
 
 
 def _named(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise TopologyError(f"a store has a name, and {name!r} is none")
-    return name
+    if not is_part(name):
+        raise TopologyError(f"{shown(name)} is no name for a store: {PART_ALLOWED}")
+    return str(name)

@@ -369,6 +369,14 @@ def history_of(node: Node) -> int | None:
     return node.history_ms if isinstance(node, ToTable) else None
 
 
+def is_own_changelog(node: Node) -> bool:
+    """A table of one topic has its changelog already."""
+    if not isinstance(node, ToTable):
+        return False
+    parent = node.parents[0]
+    return isinstance(parent, Source) and len(parent.topics) == 1 and parent.timestamp is None
+
+
 STATEFUL = (
     Aggregate,
     ForeignKeyJoin,

@@ -16,13 +16,8 @@ from penstock.streams.compile import names
 from penstock.streams.compile.cut import Cut
 from penstock.streams.nouns import TopologyError
 from penstock.streams.settings import AppSettings
-from penstock.streams.topology import (
-    Aggregate,
-    Node,
-    Source,
-    Topology,
-    ToTable,
-)
+from penstock.streams.topic_names import check_own_topic
+from penstock.streams.topology import Aggregate, Node, Topology, is_own_changelog
 from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 
@@ -55,6 +50,8 @@ def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnT
     ]
     for name, node in logged_stores(topology):
         found.append(OwnTopic(names.changelog(application_id, name), _changelog_config(node, settings)))
+    for topic in found:
+        check_own_topic(topic.name, application_id)
     return found
 
 
@@ -67,14 +64,6 @@ def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
                 yield name, node
         elif not is_own_changelog(node) and node not in topology.global_tables:
             yield name, node
-
-
-def is_own_changelog(node: Node) -> bool:
-    """A table of one topic has its changelog already."""
-    if not isinstance(node, ToTable):
-        return False
-    parent = node.parents[0]
-    return isinstance(parent, Source) and len(parent.topics) == 1 and parent.timestamp is None
 
 
 def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
@@ -100,6 +89,7 @@ def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
 def prepare(topology: Topology, cut: Cut, settings: AppSettings) -> dict[str, int]:
     """Make what is missing; the number of partitions of every topic that the application knows by name."""
     wanted = read_topics(topology)
+    own = own_topics(topology, cut, settings)
     with clients.admin(settings.client) as admin:
         counts = _counts(admin, wanted)
         if missing := [topic for topic in wanted if topic not in counts]:
@@ -107,7 +97,6 @@ def prepare(topology: Topology, cut: Cut, settings: AppSettings) -> dict[str, in
                 f"topics that {settings.application_id} reads are not there: {', '.join(missing)}"
             )
         width = max(counts.values(), default=1)
-        own = own_topics(topology, cut, settings)
         counts |= _counts(admin, [topic.name for topic in own])
         replicas = settings.get("replication.factor")
         new = [

@@ -15,6 +15,7 @@ from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.functions import function_of
 from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Spec, serde_of
+from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import GlobalTable as GlobalNode
 from penstock.streams.topology import Source, Topology, ToTable
 
@@ -30,6 +31,11 @@ class Builder:
 
     def __init__(self) -> None:
         self._graph = Graph(self)
+
+    @property
+    def name(self) -> str | None:
+        """What names of its own topics begin with; only an app that runs has any."""
+        return None
 
     @property
     def topology(self) -> Topology:
@@ -129,6 +135,7 @@ class Builder:
                 f"there is no table called {topic} (there are: {known}); "
                 "to read a topic as one say of what types it is: key=..., value=..."
             )
+        checked_topic(topic)
         store = self._graph.name("table", topic if name is None else name)
         source = self._source(topic, key, value, timestamp, reset, None)
         node = ToTable(
@@ -145,10 +152,9 @@ class Builder:
         self, topic: str, *, key: Spec[K], value: Spec[V], name: str | None = None
     ) -> GlobalTable[K, V]:
         """A topic as a table that is whole at every worker: for streams to ask by any key, without moving records."""
+        checked_topic(topic)
         made = self._graph.name("global-table", topic if name is None else name)
-        node = GlobalNode(
-            name=made, key=serde_of(key), value=serde_of(value), topic=_topic(topic), store=made
-        )
+        node = GlobalNode(name=made, key=serde_of(key), value=serde_of(value), topic=topic, store=made)
         return GlobalTable(self._graph, self._graph.add(node))
 
     def state(self, name: str) -> State[Any, Any]:
@@ -190,7 +196,7 @@ class Builder:
         if pattern is None and not names:
             raise TopologyError("a stream reads at least one topic")
         for topic in names:
-            _topic(topic)
+            checked_topic(topic)
         return self._graph.add(
             Source(
                 name=self._graph.name("source", name),
@@ -202,9 +208,3 @@ class Builder:
                 reset=reset,
             )
         )
-
-
-def _topic(topic: Any) -> str:
-    if not isinstance(topic, str) or not topic:
-        raise TopologyError(f"a topic has a name, and {topic!r} is none")
-    return topic

@@ -6,15 +6,16 @@ So putting a filter into a program leaves the names of its tables, and with them
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from penstock.streams.compile import names
 from penstock.streams.nouns import TopologyError
 from penstock.streams.serdes import Serde, serde_of
 from penstock.streams.stores import Store
-from penstock.streams.topology import Node, Topology
+from penstock.streams.topic_names import PART_ALLOWED, check_own_topic, is_part, shown
+from penstock.streams.topology import GlobalTable, Node, Topology, is_own_changelog
 
 if TYPE_CHECKING:
     from penstock.streams.dsl.table import Table
@@ -23,8 +24,6 @@ N = TypeVar("N", bound=Node)
 K = TypeVar("K")
 V_co = TypeVar("V_co", covariant=True)
 K_contra = TypeVar("K_contra", contravariant=True)
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # a part of topics' names, which must leave room for the rest
 
 
 class State(Protocol[K, V_co]):
@@ -41,6 +40,9 @@ class State(Protocol[K, V_co]):
 
 class Running(Protocol):
     """Who runs a topology, and knows the state of its stores."""
+
+    @property
+    def name(self) -> str | None: ...
 
     def state(self, name: str) -> State[Any, Any]: ...
 
@@ -63,10 +65,8 @@ class Graph:
                 pass
         else:
             name = given
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise TopologyError(
-                f"{name!r} is no name for {operator}: letters, digits, `.`, `_` and `-`, at most 200 of them"
-            )
+        if not is_part(name):
+            raise TopologyError(f"{shown(name)} is no name for {operator}: {PART_ALLOWED}")
         if name in self._names:
             raise TopologyError(f"there is a {name} already: names are unique within an app")
         self._names.add(name)
@@ -76,6 +76,7 @@ class Graph:
         for parent in node.parents:
             if not any(known is parent for known in self.topology.nodes):
                 raise TopologyError(f"{parent.name} belongs to another app than {node.name}")
+        self._check_changelog(node)
         self.topology.nodes.append(node)
         return node
 
@@ -89,6 +90,16 @@ class Graph:
                 raise TopologyError(f"there are two stores called {store.name}")
             if store.name in self.tables:
                 raise TopologyError(f"there is a table called {store.name} already")
+            if store.logged and self.owner.name is not None:
+                check_own_topic(names.changelog(self.owner.name, store.name), f"the store {store.name}")
+
+    def _check_changelog(self, node: Node) -> None:
+        """A table of a topic has that for its changelog; all others get one, with a name made of two."""
+        store = getattr(node, "store", None)
+        if store is None or self.owner.name is None or isinstance(node, GlobalTable):
+            return
+        if not is_own_changelog(node):
+            check_own_topic(names.changelog(self.owner.name, store), f"the table {store}")
 
     def _next(self, operator: str) -> str:
         self._counts[operator] += 1

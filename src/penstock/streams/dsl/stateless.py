@@ -9,6 +9,7 @@ from penstock.streams.dsl.graph import Graph, inferred, known, need_key, need_va
 from penstock.streams.functions import element_type, function_of, pair_types, result_type
 from penstock.streams.nouns import Record, TopologyError
 from penstock.streams.serdes import Serde, Spec
+from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import (
     Branch,
     Filter,
@@ -272,6 +273,7 @@ class Stateless(Generic[K, V]):
 
     def through(self, topic: str, *, name: str | None = None) -> Stream[K, V]:
         """The same stream, by way of a topic of yours, which others can read too."""
+        checked_topic(topic)
         keys, values = need_key(self._node, f"through {topic}"), need_value(self._node, f"through {topic}")
         self.to(topic, name=name)
         source = Source(name=self._graph.name("source", None), key=keys, value=values, topics=(topic,))
@@ -288,8 +290,8 @@ class Stateless(Generic[K, V]):
     ) -> None:
         """Into a topic; a function of the record says into which. `partition` is told how many partitions there
         are."""
-        if isinstance(topic, str) and not topic:
-            raise TopologyError("a topic has a name")
+        if not callable(topic):
+            checked_topic(topic)
         self._graph.add(
             Sink(
                 name=self._graph.name("sink", name),

@@ -134,7 +134,7 @@ class Nothing(Processor[Any, Any, Any, Any]):
 
 SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     "no topic": (lambda app: app.stream([]), "at least one topic"),
-    "an empty name": (lambda app: app.stream(""), "has a name"),
+    "an empty name": (lambda app: app.stream(""), "is no name of a topic"),
     "a time for topics that are not known": (
         lambda app: app.stream(re.compile("a.*"), reset=timedelta(hours=1)),
         "not known yet",
