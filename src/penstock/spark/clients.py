@@ -114,13 +114,6 @@ def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.Abstract
     return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 
 
-def check_consumer(settings: Settings) -> None:
-    """Raise BadConfiguration where a consumer would, and connect to nothing."""
-    from penstock.client.settings import ConsumerSettings
-
-    ConsumerSettings.of(settings=_of_consumer(settings))
-
-
 def _of_consumer(settings: Settings) -> dict[str, object]:
     own = WAITS | _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     own.pop("group.id", None)
@@ -139,6 +132,47 @@ def admin(settings: Settings) -> contextlib.AbstractContextManager[Admin]:
 
     own = _of_table(settings, ADMIN)
     return POOL.lend("admin", own, lambda: Admin(settings=own))
+
+
+def check_consumer(settings: Settings) -> None:
+    """Raise BadConfiguration where a consumer would. Like the others it reads no files, which may be with the tasks
+    alone, and connects to nothing."""
+    from penstock.client.settings import ConsumerSettings
+
+    _check_login(ConsumerSettings.of(settings=_of_consumer(settings)))
+
+
+def check_producer(settings: Settings, *, is_transactional: bool = False) -> None:
+    from penstock.client.errors import BadConfiguration
+    from penstock.client.settings import ProducerSettings
+
+    checked = ProducerSettings.of(settings=_of_table(settings, PRODUCER))
+    _check_login(checked)
+    if is_transactional and not checked.get("enable.idempotence"):
+        raise BadConfiguration(
+            "enable.idempotence: exactly-once needs it, and with it acks=all and retries of at least 1"
+        )
+    partitioner = checked.get("partitioner.class")
+    if isinstance(partitioner, str) and not {".", ":"}.intersection(partitioner):  # else tasks import it
+        from penstock.client.producer.partitioners import partitioner_of
+
+        try:
+            partitioner_of(partitioner)
+        except BadConfiguration as error:
+            raise BadConfiguration(f"partitioner.class: {error}") from None
+
+
+def check_admin(settings: Settings) -> None:
+    from penstock.client.settings import AdminSettings
+
+    _check_login(AdminSettings.of(settings=_of_table(settings, ADMIN)))
+
+
+def _check_login(settings: ClientSettings) -> None:
+    if settings.get("security.protocol").startswith("SASL"):
+        from penstock.client.security.protocol import Security
+
+        Security(settings)
 
 
 def known(settings: Settings, kind: type[ClientSettings]) -> dict[str, object]:

@@ -63,7 +63,6 @@ class Lookup:
         self._options = options
         self._found: Found | None = None
         self._found_until_s = 0.0
-        self._is_committed_only = options.settings.get("isolation.level", "").lower() == "read_committed"
         chosen = [name for name in ("subscribe", "subscribePattern", "assign") if options.is_set(name)]
         if len(chosen) != 1:
             said = " and ".join(chosen) or "none of them"
@@ -134,7 +133,7 @@ class Lookup:
 
     def _list(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         with clients.admin(self._options.settings) as admin:
-            listed = admin.list_offsets(wanted, read_committed=self._is_committed_only)
+            listed = admin.list_offsets(wanted, read_committed=self._options.is_committed_only)
         return {partition: told.offset for partition, told in listed.items()}
 
     def _find(self) -> Found:

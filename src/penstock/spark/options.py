@@ -7,6 +7,8 @@
 Names are those of Spark's own Kafka connector where it has one, in small or large letters as there. What is unknown is
 refused with the nearest name: a misspelt option that is ignored costs a night. Options of the other direction are let
 pass, since one mapping often serves both. What options mean together stands where it is decided: `offsets`, `plan`.
+
+Settings of clients are refused here too, in the words of the client: a task would find the same, and be tried again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, Self
 
+from penstock.client.errors import BadConfiguration
+from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.option_values import (
     boolean,
@@ -79,8 +83,9 @@ class Options:
                 values[option.name] = _taken(option, value)
             elif name.lower() not in OF_SPARK:
                 raise BadOption(_unknown(name))
-        _check_settings(settings, use)
-        return cls(values, settings)
+        options = cls(values, settings)
+        _check_settings(options, use)
+        return options
 
     def get(self, name: str) -> Any:
         """The value, of the declared type; the default where nothing was said."""
@@ -89,6 +94,11 @@ class Options:
 
     def is_set(self, name: str) -> bool:
         return BY_NAME[name.lower()].name in self._values
+
+    @property
+    def is_committed_only(self) -> bool:
+        """Whether records of open and aborted transactions are left out."""
+        return self.settings.get("isolation.level", "").strip() == "read_committed"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Options):
@@ -201,16 +211,34 @@ REFUSED_READING = _OF_BOTH | {
 REFUSED_WRITING = _OF_BOTH | {
     "key.serializer": "keys are written as the bytes or the text that they are",
     "value.serializer": "values are written as the bytes or the text that they are",
+    "transactional.id": "every task has a transaction of its own; say transactionalIdPrefix",
+    "transaction.two.phase.commit.enable": "transactions are prepared wherever the broker grants it",
 }
 
 
-def _check_settings(settings: Mapping[str, str], use: Use) -> None:
+def _check_settings(options: Options, use: Use) -> None:
+    settings = options.settings
     refused = REFUSED_READING if use & Use.READ else REFUSED_WRITING
     for name, reason in refused.items():
         if name in settings:
             raise BadOption(f"option {KAFKA}{name} cannot be set here: {reason}")
     if not settings.get("bootstrap.servers", "").strip():
         raise BadOption(f"option {KAFKA}bootstrap.servers is missing: say where brokers are, as host:port")
+    try:
+        if use & Use.READ:
+            clients.check_consumer(settings)
+        if use & Use.WRITE:
+            clients.check_producer(settings, is_transactional=_is_exactly_once(options, use))
+        elif options.is_set("deadLetterTopic"):
+            clients.check_producer(settings)
+        clients.check_admin(settings)
+    except BadConfiguration as error:
+        raise BadOption(f"option {KAFKA}{error}") from error
+
+
+def _is_exactly_once(options: Options, use: Use) -> bool:
+    said: str | None = options.get("guarantee")
+    return said == "exactly-once" or (said is None and Use.STREAM_WRITE in use)
 
 
 def _taken(option: Option, given: str) -> Any:

@@ -19,7 +19,7 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients, losses
 from penstock.spark.columns import ArrowColumns
-from penstock.spark.errors import BadOption, CannotRead, DataLost
+from penstock.spark.errors import CannotRead, DataLost
 from penstock.spark.options import Options
 from penstock.spark.plan import Range
 from penstock.spark.transforms import Transform
@@ -48,10 +48,6 @@ class RangeReader:
 
     def __init__(self, options: Options, names: tuple[str, ...], *transforms: Transform) -> None:
         """The transforms are applied one after another to the columns `names`."""
-        try:
-            clients.check_consumer(options.settings)  # here, since a task would be tried again and again
-        except errors.BadConfiguration as error:
-            raise BadOption(f"option kafka.{error}") from error
         self._options = options
         self._names = names
         self._transforms = transforms
@@ -144,11 +140,12 @@ class RangeReader:
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int] | None:
         """The first offset of the log and the one behind its last; None where there is no such partition."""
-        committed_only = self._options.settings.get("isolation.level", "").lower() == "read_committed"
         with clients.admin(self._options.settings) as admin:
             try:
                 first = admin.list_offsets({partition: "earliest"})[partition]
-                end = admin.list_offsets({partition: "latest"}, read_committed=committed_only)[partition]
+                end = admin.list_offsets(
+                    {partition: "latest"}, read_committed=self._options.is_committed_only
+                )[partition]
             except errors.ItemsFailed as failed:
                 cause = failed.failures[partition]
                 if isinstance(cause, errors.UnknownTopicOrPartition):

@@ -10,9 +10,6 @@ import pytest
 from penstock.client.settings import AdminSettings
 from penstock.spark import clients
 from penstock.spark.clients import IDLE_MAX, Pool
-from penstock.spark.errors import BadOption
-from penstock.spark.options import Options, Use
-from penstock.spark.reading import RangeReader
 
 SETTINGS = {"bootstrap.servers": "localhost:1"}
 
@@ -96,28 +93,3 @@ def test_one_set_of_settings_serves_clients_of_all_kinds() -> None:
     with clients.producer(settings) as producer:
         assert producer.settings.get("linger.ms") == 5
     clients.POOL.clear()
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ({"kafka.fetch.min.bytes": "odd"}, "option kafka.fetch.min.bytes=odd: must be an integer"),
-        ({"kafka.fetch.min.byte": "1"}, r"option kafka.fetch.min.byte: .* did you mean fetch.min.bytes\?"),
-        ({"kafka.bootstrap.servers": "localhost"}, "the port is missing, as in localhost:9092"),
-    ],
-)
-def test_settings_that_no_consumer_takes_are_refused_before_there_are_tasks(
-    said: dict[str, str], words: str
-) -> None:
-    options = Options.read(
-        {"kafka.bootstrap.servers": "localhost:1", "subscribe": "orders", **said}, Use.READ
-    )
-
-    with pytest.raises(BadOption, match=words):
-        RangeReader(options, ("value",))
-
-
-def test_settings_of_other_clients_are_no_concern_of_consumers() -> None:
-    said = {"kafka.bootstrap.servers": "localhost:1", "kafka.linger.ms": "5", "kafka.group.id": "pipeline"}
-
-    RangeReader(Options.read({**said, "subscribe": "orders"}, Use.READ), ("value",))

@@ -86,6 +86,72 @@ def test_a_reader_refuses_settings_that_would_cross_its_plans(name: str) -> None
         Options.read({**SERVERS, f"kafka.{name}": "x"}, Use.BATCH_READ)
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"isolation.level": "read_comitted"}, "isolation.level=read_comitted: .*read_committed, read_uncommitted"),
+        ({"fetch.min.bytes": "odd"}, "fetch.min.bytes=odd: must be an integer"),
+        ({"fetch.min.byte": "1"}, r"fetch.min.byte: .* did you mean fetch.min.bytes\?"),
+        ({"bootstrap.servers": "localhost"}, "bootstrap.servers: .*the port is missing, as in localhost:9092"),
+        ({"security.protocol": "SLS"}, "security.protocol=SLS: .*PLAINTEXT, SSL"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAN"}, "sasl.mechanism: PLAN is not spoken here"),
+        ({"request.timeout.ms": "9", "default.api.timeout.ms": "8"}, "default.api.timeout.ms=8: must be at least"),
+    ],
+)  # fmt: skip
+def test_settings_that_no_consumer_takes_are_refused_before_there_are_tasks(
+    said: dict[str, str], words: str
+) -> None:
+    with pytest.raises(BadOption, match=rf"^option kafka\.{words}"):
+        Options.read({**SERVERS, **{f"kafka.{name}": value for name, value in said.items()}}, Use.READ)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"compression.type": "zip"}, "compression.type=zip: .*gzip"),
+        ({"acks": "2"}, "acks=2: "),
+        ({"linger.msec": "5"}, r"linger.msec: .* did you mean linger.ms\?"),
+        ({"partitioner.class": "robin"}, "partitioner.class: there is no partitioner called robin; there are "),
+        ({"delivery.timeout.ms": "5"}, "delivery.timeout.ms=5: must be at least "),
+        ({"enable.idempotence": "false"}, "enable.idempotence: exactly-once needs it"),
+        ({"acks": "1"}, "enable.idempotence: .*acks=all"),
+        ({"transactional.id": "mine"}, "transactional.id cannot be set here: .*transactionalIdPrefix"),
+        ({"sasl.jaas.config": "secret", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+         "sasl.jaas.config must name a login module"),
+    ],
+)  # fmt: skip
+def test_settings_that_no_producer_takes_are_refused_before_there_are_tasks(
+    said: dict[str, str], words: str
+) -> None:
+    with pytest.raises(BadOption, match=rf"^option kafka\.{words}"):
+        Options.read(
+            {**SERVERS, **{f"kafka.{name}": value for name, value in said.items()}}, Use.STREAM_WRITE
+        )
+
+
+def test_a_sink_that_may_write_twice_needs_no_idempotence() -> None:
+    assert read(Use.BATCH_WRITE, kafka__acks="1").settings["acks"] == "1"
+    assert read(Use.STREAM_WRITE, kafka__acks="1", guarantee="at-least-once").settings["acks"] == "1"
+    with pytest.raises(BadOption, match="exactly-once needs it"):
+        read(Use.BATCH_WRITE, kafka__acks="1", guarantee="exactly-once")
+
+
+def test_settings_of_clients_that_a_query_does_not_have_are_let_pass() -> None:
+    assert read(kafka__linger__ms="soon", kafka__group__id="g").settings["linger.ms"] == "soon"
+    assert read(Use.STREAM_WRITE, kafka__isolation__level="odd").settings["isolation.level"] == "odd"
+
+
+def test_a_source_that_sends_dead_letters_has_a_producer() -> None:
+    with pytest.raises(BadOption, match=r"option kafka\.linger\.ms=soon: must be an integer"):
+        read(kafka__linger__ms="soon", deadLetterTopic="dead")
+
+
+def test_readers_of_committed_records_are_told_from_others() -> None:
+    assert read(kafka__isolation__level=" read_committed").is_committed_only
+    assert not read(kafka__isolation__level="read_uncommitted").is_committed_only
+    assert not read().is_committed_only
+
+
 def test_a_group_id_is_let_pass() -> None:
     assert read(kafka__group__id="g").settings["group.id"] == "g"
 

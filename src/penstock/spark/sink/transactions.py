@@ -31,8 +31,9 @@ T = TypeVar("T")
 
 Settings = Mapping[str, object]
 
-PATIENCE = {"max.block.ms": "180000", "delivery.timeout.ms": "180000"}
-"""What the producers of a sink have in place of a minute, so that a broker may be away for that long."""
+PATIENCE_MS = (
+    180_000  # what a sink's producers have in place of a minute, so that a broker may be away for that long
+)
 TIMEOUT = "transaction.timeout.ms"
 TWO_PHASE = "transaction.two.phase.commit.enable"
 
@@ -120,7 +121,7 @@ class SinkConnection:
         return self._begin(transactional_id, {TIMEOUT: self._longest_ms})
 
     def _begin(self, transactional_id: str, settings: Settings) -> Producer:
-        own = PATIENCE | known(self._settings, ProducerSettings) | {"transactional.id": transactional_id}
+        own = patient(self._settings) | {"transactional.id": transactional_id}
         producer = Producer(settings=own | dict(settings))
         try:
             producer.begin()
@@ -138,6 +139,14 @@ class SinkConnection:
 def connection_of(settings: Settings) -> contextlib.AbstractContextManager[SinkConnection]:
     """That of this process to a cluster, kept between tasks as clients are."""
     return POOL.lend("sink", settings, lambda: SinkConnection(settings))
+
+
+def patient(settings: Settings) -> dict[str, object]:
+    """Those of a sink's producer. What was said stays; what follows from it may need even longer."""
+    own = known(settings, ProducerSettings)
+    least_ms = ProducerSettings.of(settings=own).get("delivery.timeout.ms")
+    delivery_ms = max(PATIENCE_MS, least_ms)
+    return {"max.block.ms": str(PATIENCE_MS), "delivery.timeout.ms": str(delivery_ms), **own}
 
 
 def admin_settings(settings: Settings) -> AdminSettings:

@@ -33,7 +33,7 @@ from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE, PREFIX, each_batch,
 from penstock.spark.sink.decision import Done, Place
 from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
-from penstock.spark.sink.transactions import PATIENCE, SinkAdmin, SinkConnection, connection_of
+from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, connection_of, patient
 
 FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
 
@@ -113,7 +113,7 @@ class RowWriter:
         """At least once; how many rows there were."""
         _spare_collector()
         rows = 0
-        with clients.producer(PATIENCE | self.settings) as producer:
+        with clients.producer(patient(self.settings)) as producer:
             for batch in self.taken(iterator):
                 self.send(producer, batch)
                 rows += batch.num_rows

@@ -14,6 +14,7 @@ def test_a_cluster_is_where_a_source_reads_and_has_the_patience_of_its_options()
         "subscribe": "orders",
         "kafka.bootstrap.servers": "b:2",
         "kafka.default.api.timeout.ms": "5000",
+        "kafka.request.timeout.ms": "5000",
         "fetchOffset.numRetries": "1",
         "fetchOffset.retryIntervalMs": "500",
     }

@@ -1,0 +1,29 @@
+"""What the producers of a sink are told besides what the user said."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.settings import ProducerSettings
+from penstock.spark.sink.transactions import patient
+
+SERVERS = {"bootstrap.servers": "localhost:1"}
+
+
+@pytest.mark.parametrize(
+    ("said", "block_ms", "delivery_ms"),
+    [
+        ({}, 180_000, 180_000),
+        ({"max.block.ms": "9", "delivery.timeout.ms": "40000"}, 9, 40_000),
+        ({"request.timeout.ms": "200000", "linger.ms": "7"}, 180_000, 200_007),
+        ({"isolation.level": "read_committed"}, 180_000, 180_000),
+    ],
+    ids=["nothing", "both", "a longer request", "of a consumer"],
+)
+def test_a_broker_may_be_away_for_three_minutes_unless_something_else_was_said(
+    said: dict[str, str], block_ms: int, delivery_ms: int
+) -> None:
+    settings = ProducerSettings.of(settings=patient(SERVERS | said))
+
+    assert settings.get("max.block.ms") == block_ms
+    assert settings.get("delivery.timeout.ms") == delivery_ms
