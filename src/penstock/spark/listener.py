@@ -60,37 +60,45 @@ class Source:
 
 class Run:
     """One run of a query. What its last batch ended with is committed when the query rests, or is over: while it goes
-    on its source is ahead of every event, and an old offset must not take the place of a newer one."""
+    on its source is ahead of every event, and an old offset must not take the place of a newer one.
+
+    All queries share the thread that tells of their batches, so `note` and `rest` wait for no broker. Who commits has
+    the turn: another one waits for it, as the end of a query does, and comes with what is newer, or with nothing."""
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._ends: list[StreamOffset] = []
         self._timer: threading.Timer | None = None
 
     def note(self, ends: list[StreamOffset]) -> None:
-        self.rest()
+        timer = threading.Timer(QUIET_S, self.commit)
+        timer.daemon = True
         with self._lock:
             self._ends = ends
-            self._timer = threading.Timer(QUIET_S, self.commit)
-            self._timer.daemon = True
-            self._timer.start()
+            self._replace_timer(timer)
+        timer.start()
 
     def rest(self) -> None:
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None
+            self._replace_timer(None)
 
     def commit(self) -> None:
-        with self._lock:
-            ends, self._ends = self._ends, []
+        with self._turn:
+            with self._lock:
+                ends, self._ends = self._ends, []
             try:
                 for end in ends:
                     for source in self._sources:
                         source.commit(end)
             except Exception as error:
                 logger.warning("offsets of a query were not committed to its group: %s", error)
+
+    def _replace_timer(self, timer: threading.Timer | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
 
 
 class ProgressListener(StreamingQueryListener):

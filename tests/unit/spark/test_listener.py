@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from penstock.client.cluster import TopicPartition
@@ -12,6 +15,7 @@ from penstock.spark.options import Options, Use
 from penstock.spark.progress import GroupProgress
 
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a", "groupId": "g"}
+PATIENCE_S = 30.0
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
@@ -36,9 +40,14 @@ class Progress(GroupProgress):
     def __init__(self) -> None:
         super().__init__(Options.read(OPTIONS, Use.STREAM_READ))
         self.told: list[Offsets] = []
+        self.is_asked = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     def commit(self, offsets: Offsets, *, is_late: bool = False) -> None:
         assert is_late
+        self.is_asked.set()
+        assert self.may_answer.wait(PATIENCE_S)
         self.told.append(offsets)
 
 
@@ -72,6 +81,36 @@ def test_a_query_that_rests_has_its_last_end_committed_once(run: Run, progress: 
     assert Timer.last.is_started
     assert Timer.last.daemon
     assert progress.told == [{A0: 2}]
+
+
+def beside(call: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_slow_broker_holds_up_nobody_who_tells_of_more_and_the_order_stays(
+    run: Run, progress: Progress
+) -> None:
+    progress.may_answer.clear()
+    run.note([StreamOffset({A0: 1})])
+    slow = beside(run.commit)
+    assert progress.is_asked.wait(PATIENCE_S)
+
+    def tell() -> None:
+        run.note([StreamOffset({A0: 2})])
+        run.rest()
+
+    telling = beside(tell)
+    telling.join(PATIENCE_S)
+    assert not telling.is_alive()
+    last = beside(run.commit)  # the query is over, and whoever stops it waits for this
+    assert progress.told == []
+
+    progress.may_answer.set()
+    last.join(PATIENCE_S)
+    assert progress.told == [{A0: 1}, {A0: 2}]
+    slow.join(PATIENCE_S)
 
 
 def test_what_another_source_of_the_query_read_is_not_this_groups_business(
