@@ -33,7 +33,7 @@ from penstock.spark.offsets import StreamOffset
 from penstock.spark.options import Options, Use
 from penstock.spark.progress import GroupProgress
 from penstock.spark.sink import EXACTLY_ONCE
-from penstock.spark.sink.retiring import CARETAKER, SinkRun
+from penstock.spark.sink.retiring import CARETAKER, SinkRun, stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,13 +107,15 @@ class ProgressListener(StreamingQueryListener):
         self._runs: dict[str, Run] = {}
         self._queries: dict[str, Any] = {}
         """What the JVM holds of each, also when it is over."""
-        atexit.register(self._end)
+        self.is_over = stopped(spark.sparkContext)
+        LISTENERS[:] = [each for each in LISTENERS if not each.is_over()]
+        LISTENERS.append(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         try:
             self._queries[str(event.runId)] = _running(self._spark, str(event.id))
             if (sink := sink_of(self._spark, str(event.id), str(event.runId))) is not None:
-                CARETAKER.note(sink)
+                CARETAKER.note(sink, is_over=self.is_over)
         except Exception as error:
             logger.warning(
                 "what query %s leaves open when it ends, the driver will not know: %s", event.id, error
@@ -147,25 +149,20 @@ class ProgressListener(StreamingQueryListener):
             if not self._runs:
                 clients.POOL.clear()
 
-    def _end(self) -> None:
+    def rest(self) -> None:
         """Events may still come while the program ends, when clients are gone."""
         runs, self._runs = list(self._runs.values()), {}
         for run in runs:
             run.rest()
-        if CARETAKER.runs and _ends_with_us():
-            self._stop_queries()
-            for each in CARETAKER.runs:
-                CARETAKER.retire(each)
-        CARETAKER.end()
-        clients.POOL.clear()
 
-    def _stop_queries(self) -> None:
+    def stop_queries(self, until_s: float) -> None:
         """Those that write exactly once and would be torn from their batch in a moment: what they have open can only be
         ended when they do not go on."""
+        if self.is_over():
+            return
         try:
             self._spark.streams.removeListener(self)
             self._spark.conf.set(STOP_TIMEOUT, str(round(STOP_S * 1000)))
-            until_s = time.monotonic() + STOP_S
             for query in self._spark.streams.active:
                 if str(query.runId) in CARETAKER.runs and time.monotonic() < until_s:
                     query.stop()
@@ -174,8 +171,31 @@ class ProgressListener(StreamingQueryListener):
             logger.debug("queries were not stopped at the end of the program: %s", error)
 
 
+LISTENERS: list[ProgressListener] = []
+"""Of the sessions of this process: each hears of its own queries alone."""
+
+
+def end() -> None:
+    """The program is over, and with it all sessions. The caretaker is theirs in common, and goes last."""
+    for each in LISTENERS:
+        each.rest()
+    if CARETAKER.runs and _ends_with_us():
+        until_s = time.monotonic() + STOP_S
+        for each in LISTENERS:
+            each.stop_queries(until_s)
+        for run in sorted(CARETAKER.runs):
+            CARETAKER.retire(run)
+    CARETAKER.end()
+    clients.POOL.clear()
+
+
+atexit.register(end)
+
+
 def _ends_with_us() -> bool:
     """Whether Spark's JVM was started by this process. Another one may outlive it, and its queries go on."""
+    if CARETAKER.is_left_behind:  # as they do when a child of the driver ends
+        return False
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None) is not None

@@ -145,17 +145,20 @@ def test_a_query_that_ends_in_mid_batch_leaves_nothing_open(
     assert not open_ids(penstock)
 
 
-def test_a_program_that_ends_in_mid_batch_leaves_nothing_open(penstock: Broker, tmp_path: Path) -> None:
+def test_sessions_that_end_in_mid_batch_with_their_program_or_before_leave_nothing_open(
+    penstock: Broker, tmp_path: Path
+) -> None:
     fill(penstock)
 
     ended = subprocess.run(
-        [sys.executable, str(LEAVING), penstock.bootstrap_servers, str(tmp_path / "checkpoint")],
+        [sys.executable, str(LEAVING), penstock.bootstrap_servers, str(tmp_path)],
         env={**penstock_environment(), "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA},
         capture_output=True,
         text=True,
         timeout=PROGRAM_ENDS_S,
     )
 
-    assert (ended.returncode, ended.stdout) == (0, "in mid batch\n"), ended.stderr
+    told = "stopped in mid batch\ntwo in mid batch\n"
+    assert (ended.returncode, ended.stdout) == (0, told), ended.stderr
     assert not open_ids(penstock), ended.stderr
     assert not committed(penstock)

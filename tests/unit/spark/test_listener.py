@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.client.cluster import TopicPartition
-from penstock.spark.listener import Run, Source, sources_of
+from penstock.spark import listener
+from penstock.spark.listener import ProgressListener, Run, Source, sources_of
 from penstock.spark.lookup import Lookup
 from penstock.spark.offsets import Offsets, StreamOffset
 from penstock.spark.options import Options, Use
@@ -127,3 +130,56 @@ def test_only_sources_with_a_group_are_watched() -> None:
     without = {name: value for name, value in OPTIONS.items() if name != "groupId"}
 
     assert len(sources_of([OPTIONS, without, {"subscribe": "a"}])) == 1
+
+
+class Session:
+    """Of a session what is asked of it when the program ends."""
+
+    def __init__(self, run: str, told: list[str]) -> None:
+        query = SimpleNamespace(runId=run, stop=lambda: told.append(f"stop {run}"))
+        self.streams = SimpleNamespace(active=[query], removeListener=lambda listener: None)
+        self.conf = SimpleNamespace(set=lambda name, value: None)
+        self.sparkContext: Any = SimpleNamespace(_jsc=object())
+
+
+class Caretaker:
+    def __init__(self, runs: set[str], told: list[str]) -> None:
+        self.runs = runs
+        self._told = told
+
+    def retire(self, run: str) -> None:
+        self.runs = self.runs - {run}
+        self._told.append(f"retire {run}")
+
+    def end(self) -> None:
+        self._told.append("end")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    told: list[str] = []
+    monkeypatch.setattr(listener, "LISTENERS", [])
+    monkeypatch.setattr(listener, "_ends_with_us", lambda: True)
+    monkeypatch.setattr(listener, "CARETAKER", Caretaker({"one", "two"}, told))
+    return told
+
+
+def test_queries_of_all_sessions_are_stopped_before_any_run_is_retired(told: list[str]) -> None:
+    one, two = (ProgressListener(Session(run, told)) for run in ("one", "two"))  # type: ignore[arg-type]
+
+    listener.end()
+
+    assert [one, two] == listener.LISTENERS
+    assert told == ["stop one", "stop two", "retire one", "retire two", "end"]
+
+
+def test_a_session_that_was_stopped_does_not_keep_another_from_its_end(told: list[str]) -> None:
+    first = Session("one", told)
+    ProgressListener(first)  # type: ignore[arg-type]
+    first.streams, first.sparkContext._jsc = None, None
+    second = ProgressListener(Session("two", told))  # type: ignore[arg-type]
+
+    listener.end()
+
+    assert [second] == listener.LISTENERS
+    assert told == ["stop two", "retire one", "retire two", "end"]

@@ -68,7 +68,7 @@ class EachBatch:
         writer = batch.write.format("penstock").mode("append").options(**self._options)
         if self._is_once:
             place = self._place(batch, batch_id)
-            self._note(place)
+            self._note(batch, place)
             _check_not_failed(place)
             writer = writer.option(OPTION, place.pack())
         try:
@@ -78,14 +78,15 @@ class EachBatch:
                 _failed.add((place.sink, place.run))
             raise
 
-    def _note(self, place: StreamBatch) -> None:
+    def _note(self, batch: DataFrame, place: StreamBatch) -> None:
         """So that the driver ends what is left open when the query is over. Through Spark Connect this is no driver."""
         from pyspark.sql.utils import is_remote
 
         if not is_remote():
-            from penstock.spark.sink.retiring import CARETAKER, SinkRun
+            from penstock.spark.sink.retiring import CARETAKER, SinkRun, stopped
 
-            CARETAKER.note(SinkRun.of(self._read, sink=place.sink, run=place.run))
+            run = SinkRun.of(self._read, sink=place.sink, run=place.run)
+            CARETAKER.note(run, is_over=stopped(batch.sparkSession.sparkContext))
 
     def _place(self, batch: DataFrame, batch_id: int) -> StreamBatch:
         from pyspark.sql.utils import is_remote

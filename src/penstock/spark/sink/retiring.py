@@ -1,8 +1,11 @@
 """Ends what a run of a query has left open, when the run is over: Spark kills its tasks and tells the sink nothing.
 
-    CARETAKER.note(SinkRun(...))      # a run has begun to write exactly once
-    CARETAKER.retire(run)             # it is over, whatever way
-    CARETAKER.end()                   # the program is
+    CARETAKER.note(SinkRun(...), is_over=...)      # a run has begun to write exactly once
+    CARETAKER.retire(run)                          # it is over, whatever way
+    CARETAKER.end()                                # the program is
+
+There is one of a process, for the queries of all its sessions, and it ends with the process. A session that is stopped
+tells nobody of the end of its queries; that is looked for.
 
 All of it happens on the driver, by `protocol.retire`, on a thread that is there before it is needed: when a program
 ends none can be started any more. Nobody waits for it but the end of the program, and that for a moment.
@@ -21,6 +24,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.client import errors
 from penstock.client.background import Background
@@ -31,8 +35,12 @@ from penstock.spark.sink.decisions import PATIENCE_S
 from penstock.spark.sink.protocol import retire
 from penstock.spark.sink.transactions import SinkAdmin, admin_settings
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 logger = logging.getLogger("penstock.spark")
 
+WATCH_S = 1.0  # how often is looked whether the session of a run is there
 # Spark lets a Python task that it kills go on for two seconds (spark.python.task.killTimeout), in which it may still
 # begin to write.
 TASKS_END_S = 3.0
@@ -67,6 +75,9 @@ class Caretaker:
         self._lock = threading.Lock()
         self._background = Background("penstock-caretaker")
         self._running: dict[str, set[SinkRun]] = {}
+        self._is_over: dict[str, Callable[[], bool]] = {}
+        """Of those that run."""
+        self._watch: asyncio.Task[None] | None = None
         self._ending: set[SinkRun] = set()
         self._harmless: set[SinkRun] = set()
         """Of those that are ending, which were looked at once, or ended when they had nothing open."""
@@ -82,19 +93,22 @@ class Caretaker:
         with self._lock:
             return set(self._running)
 
-    def note(self, run: SinkRun) -> None:
+    def note(self, run: SinkRun, *, is_over: Callable[[], bool] = bool) -> None:
+        """A run has begun. `is_over` says, without waiting, whether it is over though nobody has told."""
         with self._lock:
             known = self._running.setdefault(run.run, set())
             if run in known:
                 return
             known.add(run)
-        self._post(int)  # so that its thread is there
+            self._is_over[run.run] = is_over
+        self._post(self._begin_watch)  # also so that its thread is there
 
     def retire(self, run: str, *, is_whole: bool = False) -> None:
         """A run is over. Others than those that were noted do not matter. `is_whole` where it was not in the middle of
         a batch, so that nothing is likely to be open."""
         with self._lock:
             over = self._running.pop(run, set())
+            self._is_over.pop(run, None)
             self._ending |= over
             if is_whole:
                 self._harmless |= over
@@ -103,9 +117,14 @@ class Caretaker:
         for each in over:
             self._post(self._begin, each, is_whole)
 
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether this is a child that a driver has forked, whose queries are no business of it."""
+        return os.getpid() != self._process
+
     def end(self) -> None:
         """The program is over: what is still to be done is done now, or said."""
-        if os.getpid() != self._process:
+        if self.is_left_behind:
             return
         if not self._is_empty.is_set():
             if self._deadline_s is None:
@@ -122,6 +141,19 @@ class Caretaker:
     def _post(self, callback: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(errors.ClientClosed):  # Spark may still call while the program ends
             self._background.post(callback, *arguments)
+
+    def _begin_watch(self) -> None:
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_runs())
+
+    async def _watch_runs(self) -> None:
+        while self.runs:
+            with self._lock:
+                over = [run for run, is_over in self._is_over.items() if is_over()]
+            for run in over:
+                self.retire(run)
+            await asyncio.sleep(WATCH_S)
+        self._watch = None  # on the thread on which it is begun, so that none is missed
 
     def _begin(self, run: SinkRun, is_whole: bool) -> None:
         task = asyncio.get_running_loop().create_task(self._see_to(run, is_whole))
@@ -148,6 +180,11 @@ class Caretaker:
                 self._harmless.discard(run)
                 if not self._ending:
                     self._is_empty.set()
+
+
+def stopped(context: SparkContext) -> Callable[[], bool]:
+    """Whether a program has stopped the context of its sessions, which then forgets its JVM."""
+    return lambda: getattr(context, "_jsc", None) is None
 
 
 async def _retire(run: SinkRun, patience_s: float) -> None:

@@ -76,6 +76,32 @@ def test_runs_that_do_not_write_exactly_once_are_left_alone(caretaker: Caretaker
     assert looks.seen == []
 
 
+def test_a_run_whose_session_was_stopped_is_looked_at_though_nobody_tells(
+    caretaker: Caretaker, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retiring, "WATCH_S", 0.01)
+    other = SinkRun.of(OPTIONS, sink="p", run="s")
+    is_stopped = threading.Event()
+    caretaker.note(RUN, is_over=is_stopped.is_set)
+    caretaker.note(other, is_over=lambda: False)
+
+    is_stopped.set()
+
+    assert looks.has_looked.wait(10)
+    assert caretaker.runs == {"s"}
+    assert set(looks.seen) == {RUN}
+
+
+def test_a_run_is_watched_also_when_there_was_none_for_a_while(
+    caretaker: Caretaker, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retiring, "WATCH_S", 0.01)
+    for _ in range(2):
+        looks.has_looked.clear()
+        caretaker.note(RUN, is_over=lambda: True)
+        assert looks.has_looked.wait(10)
+
+
 def test_what_cannot_be_ended_is_said_with_what_ends_it(
     caretaker: Caretaker, looks: Looks, caplog: pytest.LogCaptureFixture
 ) -> None:
