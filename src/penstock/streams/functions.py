@@ -17,7 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import TopologyError, shown
+
+KEY_LETTERS_MAX = 200  # of a key that is shown with an error
+_KEY_NOTE = "of a record with the key "
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -59,7 +62,12 @@ class Function:
     takes_key: bool
 
     def __call__(self, key: Any, *values: Any) -> Any:
-        return self.call(key, *values) if self.takes_key else self.call(*values)
+        try:
+            return self.call(key, *values) if self.takes_key else self.call(*values)
+        except Exception as error:
+            if key_told(error) is None:
+                error.add_note(f"{_KEY_NOTE}{shown(key, KEY_LETTERS_MAX)}")
+            raise
 
     @property
     def label(self) -> str:
@@ -148,6 +156,14 @@ def _arguments(call: Callable[..., Any], values: int) -> tuple[int, int]:
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return required, max(values, required)
     return required, len(positional)
+
+
+def key_told(error: BaseException) -> str | None:
+    """The key of the record for which a function failed, as it is shown; None where nobody has noted it."""
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, str) and note.startswith(_KEY_NOTE):
+            return note.removeprefix(_KEY_NOTE)
+    return None
 
 
 def itself(value: Any) -> Any:

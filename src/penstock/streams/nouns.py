@@ -94,6 +94,15 @@ def headers_of(
     return tuple((name, value) for name, value in pairs)
 
 
+def shown(value: Any, letters_max: int = 60) -> str:
+    """As it is told to people, not longer than they want to read."""
+    try:
+        told = repr(value)
+    except Exception:  # of a class of the user's; what is said of it matters more
+        told = f"<{type(value).__name__}>"
+    return told if len(told) <= letters_max else f"{told[: letters_max - 1]}…"
+
+
 def milliseconds(duration: Duration, what: str, *, at_least: int = 0) -> int:
     """Whole milliseconds of what a user gave, or an error that names it."""
     seconds: Any = duration.total_seconds() if isinstance(duration, timedelta) else duration

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from penstock.streams.nouns import Duration, TopologyError, milliseconds
+from penstock.streams.nouns import Duration, TopologyError, milliseconds, shown
 from penstock.streams.serdes import Serde, Spec, serde_of
-from penstock.streams.topic_names import PART_ALLOWED, is_part, shown
+from penstock.streams.topic_names import PART_ALLOWED, is_part
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import TopologyError, shown
 
 LENGTH_MAX = 249  # with a partition number and a suffix it still fits a file name of 255 bytes
 ALLOWED = (
@@ -19,7 +19,6 @@ ALLOWED = (
 _VALID = re.compile(rf"[a-zA-Z0-9._-]{{1,{LENGTH_MAX}}}")
 _PART = re.compile(r"[a-zA-Z0-9._-]{1,200}")  # leaves room for the rest of a topic's name
 PART_ALLOWED = "1 to 200 ASCII letters, digits, `.`, `_` and `-`, and not `.` or `..`"
-_SHOWN_MAX = 60
 
 
 def checked_topic(name: Any) -> str:
@@ -50,9 +49,3 @@ def check_own_topic(topic: str, what: str) -> None:
             f"{what} would have the topic {shown(topic)}, whose name has {len(topic)} characters where {LENGTH_MAX} "
             "are allowed: choose a shorter name for it, or for the app"
         )
-
-
-def shown(name: Any) -> str:
-    """As it is told to people, not longer than they want to read."""
-    told = repr(name)
-    return told if len(told) <= _SHOWN_MAX else f"{told[: _SHOWN_MAX - 1]}…"

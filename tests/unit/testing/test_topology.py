@@ -61,9 +61,13 @@ def test_what_a_function_raises_says_where() -> None:
     test.input("in").send(1)
 
     with pytest.raises(ZeroDivisionError) as failure:
-        test.input("in").send(0)
+        test.input("in").send(0, key=b"k")
 
-    assert failure.value.__notes__ == ["in the node invert", "while processing in-0 at offset 1"]
+    assert failure.value.__notes__ == [
+        "of a record with the key b'k'",
+        "in the node invert",
+        "while processing in-0 at offset 1",
+    ]
 
 
 def test_topics_that_a_function_chooses_can_be_read() -> None:

@@ -18,6 +18,7 @@ from penstock.streams.compile.cut import Crossing, Entry, Place
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.kernels import flattening_kernel, mapping_kernel
 from penstock.streams.functions import Function, itself
+from penstock.streams.interpret.stateless import pair, record_made
 from penstock.streams.nouns import Record
 from penstock.streams.topology import (
     Branch,
@@ -107,7 +108,11 @@ class Chain:
         else:
             kept, results = self._called(node, node.function, records)
             records = _kept(records, kept)
-            wanted = numpy.fromiter(map(bool, results), bool, len(results))
+            try:
+                wanted = numpy.fromiter(map(bool, results), bool, len(results))
+            except Exception:
+                records, results = self._checked(node, records, results, bool)
+                wanted = numpy.array(results, bool)
         return records.take(numpy.flatnonzero(wanted != node.negated))
 
     def _map(self, node: Map, records: Columns) -> Columns:
@@ -126,12 +131,16 @@ class Chain:
             return records.with_keys(results)
         if node.result == "value":
             return records.with_values(results)
-        keys, values = _pairs(node, results)
-        return records.with_keys(keys).with_values(values)
+        if not _are_pairs(results):
+            records, results = self._checked(node, records, results, lambda made: pair(made, node))
+        return records.with_keys([key for key, _ in results]).with_values([value for _, value in results])
 
     def _map_records(self, node: Map, records: Columns) -> Columns:
         kept, results = self._called_with_records(node, records)
-        return _of_records(_kept(records, kept), numpy.arange(len(results)), results)
+        records, results = self._checked(
+            node, _kept(records, kept), results, lambda made: record_made(made, node)
+        )
+        return _of_records(records, results)
 
     def _flat_map(self, node: FlatMap, records: Columns) -> Columns:
         if node.result == "value" and not node.function.takes_key and _is_plain(records.values):
@@ -142,12 +151,16 @@ class Chain:
                 return records.take(flattened.rows, values=flattened.values)
         kept, lists = self._called(node, node.function, records, wrap=list)
         records = _kept(records, kept)
-        places = numpy.repeat(numpy.arange(len(lists)), [len(items) for items in lists])
         items = [item for found in lists for item in found]
+        if node.result == "pair" and not _are_pairs(items):
+            records, lists = self._checked(
+                node, records, lists, lambda found: [pair(made, node) for made in found]
+            )
+            items = [item for found in lists for item in found]
+        places = numpy.repeat(numpy.arange(len(lists)), [len(items) for items in lists])
         if node.result == "value":
             return records.take(places, values=items)
-        keys, values = _pairs(node, items)
-        return records.take(places, keys=keys, values=values)
+        return records.take(places, keys=[key for key, _ in items], values=[value for _, value in items])
 
     def _split(self, node: Split, records: Columns) -> None:
         keys, values = as_list(records.keys), as_list(records.values)
@@ -204,6 +217,8 @@ class Chain:
         try:
             if wrap is None:
                 results.extend(map(call, values))
+                if len(results) < len(values):  # what `map` was told is not that there are no more of them
+                    raise StopIteration
             else:
                 results.extend(wrap(call(value)) for value in values)
             return None, results
@@ -247,6 +262,22 @@ class Chain:
                 self._failing(OperatorFailed(node.name, error), int(records.rows[at]))
         return (None if len(places) == len(records) else numpy.array(places, numpy.int64)), results
 
+    def _checked(
+        self, node: Node, records: Columns, results: Sequence[Any], check: Callable[[Any], Any]
+    ) -> tuple[Columns, list[Any]]:
+        """What `check` makes of the result for each record; those of which it raises have failed."""
+        made: list[Any] = []
+        places: list[int] = []
+        for at, result in enumerate(results):
+            try:
+                made.append(check(result))
+                places.append(at)
+            except Exception as error:
+                self._failing(OperatorFailed(node.name, error), int(records.rows[at]))
+        return (
+            records if len(made) == len(records) else records.take(numpy.array(places, numpy.int64))
+        ), made
+
 
 def _kept(records: Columns, places: Rows | None) -> Columns:
     return records if places is None else records.take(places)
@@ -264,20 +295,18 @@ def _kernel(function: Function, column: Column) -> Callable[[Any], Any] | None:
     return mapping_kernel(function.call, column.type)
 
 
-def _pairs(node: Node, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    try:
-        return [key for key, _ in results], [value for _, value in results]
-    except (TypeError, ValueError) as error:
-        raise OperatorFailed(node.name, TypeError("its function must give (key, value)")) from error
+def _are_pairs(results: Sequence[Any]) -> bool:
+    """Whether all are pairs beyond doubt; without a call of Python for each."""
+    return set(map(type, results)) <= {tuple} and set(map(len, results)) <= {2}
 
 
-def _of_records(records: Columns, places: Rows, made: Sequence[Record[Any, Any]]) -> Columns:
-    """Records that a user made out of those at `places`."""
+def _of_records(records: Columns, made: Sequence[Record[Any, Any]]) -> Columns:
+    """Records that a user made, one out of each of these."""
     has_headers = any(record.headers for record in made)
     return Columns(
         [record.key for record in made],
         [record.value for record in made],
-        records.rows[places],
+        records.rows,
         numpy.fromiter((record.timestamp_ms for record in made), numpy.int64, len(made)),
         [record.headers for record in made] if has_headers else None,
     )

@@ -7,12 +7,13 @@ changes of tables are also written to their changelogs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from penstock.streams import topology as t
 from penstock.streams.compile import memory, names
-from penstock.streams.compile.cut import RIGHT_CHANGED, SUBSCRIBED, Place
+from penstock.streams.compile.cut import RIGHT_CHANGED, SUBSCRIBED, Crossing, Place
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.outputs import Output, encoded_one
 from penstock.streams.compile.references import (
@@ -25,7 +26,7 @@ from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.compile.tasks import Program
 from penstock.streams.interpret.aggregates import AggregateRecords
 from penstock.streams.interpret.engine import operator_for
-from penstock.streams.interpret.operators import Operator, TableOperator, Tables
+from penstock.streams.interpret.operators import Operator, TableOperator
 from penstock.streams.interpret.processing import KeyValues, ProcessRecords, TransformTable, store_for
 from penstock.streams.interpret.state import State
 from penstock.streams.interpret.tables import AggregateTable
@@ -35,6 +36,9 @@ from penstock.streams.stores import Store
 At: TypeAlias = "tuple[str | None, int | None, int | None]"
 """Topic, partition and offset."""
 NOWHERE: At = (None, None, None)
+Failing: TypeAlias = Callable[[OperatorFailed, At, int], None]
+"""What is done about a change that failed: (the failure, where it came from, its time in ms). It raises, or the change
+is left out."""
 
 
 class OperatorPage:
@@ -62,10 +66,12 @@ class OperatorPage:
         self._global_tables = tables
         self._logged = logged
         self._stores: dict[str, Any] = {}
-        self._cached: dict[t.Node, dict[bytes, Record[Any, Change[Any]]]] = {}
+        self._cached: dict[t.Node, dict[bytes, tuple[Record[Any, Change[Any]], At]]] = {}
+        """By the bytes of a key: its last change, and where that came from."""
         self._operators: dict[t.Node, Operator[Any]] = {}
         for node in operators:
-            self._operators[node] = self._made(node)
+            with _telling(node, "while it began"):
+                self._operators[node] = self._made(node)
         self._has_processors = any(isinstance(node, t.Process) for node in operators)
 
     # What comes in.
@@ -93,14 +99,26 @@ class OperatorPage:
         """The wall clock's timers."""
         self._fire("wall", self.wall_time_ms)
 
-    def finish(self) -> None:
-        """Pass on what has been held back in the batch."""
+    def finish(self, failing: Failing) -> None:
+        """Pass on what has been held back in the batch, each as of the record that it came of last: as Kafka Streams
+        does it with what its caches held back."""
         for node, operator in self._operators.items():
             if isinstance(operator, CachedFold):
-                for record in self._told(node, operator.changes()):
-                    self._send_on(node, record)
-            for record in self._cached.pop(node, {}).values():
+                for held in operator.changes():
+                    self._pass_on(node, *held, failing)
+            for record, at in self._cached.pop(node, {}).values():
+                self._pass_on(node, record.key, record.timestamp_ms, at, iter((record,)), failing)
+        self.at = NOWHERE
+
+    def _pass_on(
+        self, node: t.Node, key: Any, time_ms: int, at: At, changes: Iterator[Any], failing: Failing
+    ) -> None:
+        self.at = at
+        try:
+            for record in self._told(node, changes):
                 self._send_on(node, record)
+        except OperatorFailed as failure:
+            failing(failure.of(key).at(*at), at, time_ms)
 
     def waits_until_ms(self) -> int | None:
         """The stream time beyond which something happens without a record."""
@@ -128,7 +146,8 @@ class OperatorPage:
     def close(self) -> None:
         for operator in self._operators.values():
             if isinstance(operator, ProcessRecords):
-                operator.close()
+                with _telling(operator.node, "when it was closed"):
+                    operator.close()
 
     # What is kept between batches.
 
@@ -184,10 +203,12 @@ class OperatorPage:
         try:
             for made in operator.receive(record, position):
                 send(node, made)
-        except OperatorFailed:
+        except OperatorFailed as failure:
+            if failure.key is None:
+                raise failure.of(record.key) from failure.reason
             raise
         except Exception as error:
-            raise OperatorFailed(node.name, error) from error
+            raise OperatorFailed(node.name, error).of(record.key) from error
 
     def _told(self, node: t.Node, made: Iterator[Any]) -> Iterator[Any]:
         """Errors of users' functions, with the name of the operator."""
@@ -209,11 +230,11 @@ class OperatorPage:
             assert isinstance(operator, TableOperator)
             place = operator.state.place(record.key)
             if place in held:
-                first = held.pop(place).value.old
+                first = held.pop(place)[0].value.old
                 if first is None and record.value.new is None:
                     return
                 record = record.with_value(Change(record.value.new, first))
-            held[place] = record
+            held[place] = record, self.at
             return
         self._send_on(node, record)
 
@@ -223,34 +244,40 @@ class OperatorPage:
         return isinstance(node, t.TableAggregate) or (isinstance(node, t.Aggregate) and node.emit == "update")
 
     def _send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
-        self._log(node, record)
-        for crossing in self._domain.crossings.get(node, ()):
-            topic = names.internal(self.application_id, crossing.topic)
-            child = crossing.child
-            if crossing.kind == "group":
-                assert isinstance(child, t.TableAggregate)
-                sender = AggregateTable(child, self)
-                messages = list(self._told(child, group_messages(sender, record)))
-            elif crossing.kind == "subscribe":
-                assert isinstance(child, t.ForeignKeyJoin)
-                messages = list(self._told(child, subscription_messages(child, record)))
-            elif crossing.kind == "stream":
-                key = encoded_one(node.key, record.key, node.name)
-                messages = [(key, encoded_one(node.value, record.value, node.name))]
-            else:
-                continue
-            partition = self._output.partition_of(
-                crossing.partition, node.name, topic, record.key, record.value
-            )
-            for key, value in messages:
-                self._output.add(topic, key, value, record.timestamp_ms, record.headers, partition)
-        for child, position in self._domain.children.get(node, ()):
-            if isinstance(child, t.Sink):
-                self._output.add_sink_record(
-                    child, record.key, record.value, record.timestamp_ms, record.headers
-                )
-            else:
-                self._run(child, position, record)
+        try:
+            self._log(node, record)
+            for crossing in self._domain.crossings.get(node, ()):
+                self._cross(crossing, node, record)
+            for child, position in self._domain.children.get(node, ()):
+                if isinstance(child, t.Sink):
+                    self._output.add_sink_record(
+                        child, record.key, record.value, record.timestamp_ms, record.headers
+                    )
+                else:
+                    self._run(child, position, record)
+        except OperatorFailed as failure:
+            if failure.key is None:
+                raise failure.of(record.key) from failure.reason
+            raise
+
+    def _cross(self, crossing: Crossing, node: t.Node, record: Record[Any, Any]) -> None:
+        topic = names.internal(self.application_id, crossing.topic)
+        child = crossing.child
+        if crossing.kind == "group":
+            assert isinstance(child, t.TableAggregate)
+            sender = AggregateTable(child, self)
+            messages = list(self._told(child, group_messages(sender, record)))
+        elif crossing.kind == "subscribe":
+            assert isinstance(child, t.ForeignKeyJoin)
+            messages = list(self._told(child, subscription_messages(child, record)))
+        elif crossing.kind == "stream":
+            key = encoded_one(node.key, record.key, node.name)
+            messages = [(key, encoded_one(node.value, record.value, node.name))]
+        else:
+            return
+        partition = self._output.partition_of(crossing.partition, node.name, topic, record.key, record.value)
+        for key, value in messages:
+            self._output.add(topic, key, value, record.timestamp_ms, record.headers, partition)
 
     def _answer(self, node: t.Node, record: Record[Any, Any]) -> None:
         for crossing in self._domain.crossings.get(node, ()):
@@ -287,12 +314,8 @@ class OperatorPage:
         for node, operator in self._operators.items():
             if isinstance(operator, ProcessRecords) and operator.timers:
                 before, self.at = self.at, NOWHERE
-                try:
+                with _telling(node, f"in a timer of {clock} time at {now_ms} ms"):
                     operator.fire(clock, now_ms)
-                except OperatorFailed:
-                    raise
-                except Exception as error:
-                    raise OperatorFailed(node.name, error) from error
                 self.at = before
 
     def _made(self, node: t.Node) -> Operator[Any]:
@@ -311,12 +334,25 @@ class OperatorPage:
         return operator
 
 
+@contextmanager
+def _telling(node: t.Node, when: str) -> Iterator[None]:
+    """What is raised there is of the node, and of no record; what it forwards may have failed elsewhere."""
+    try:
+        yield
+    except OperatorFailed as failure:
+        raise failure.during(f"{when} of {node.name}") from failure.reason
+    except Exception as error:
+        raise OperatorFailed(node.name, error, when) from error
+
+
 class CachedFold(AggregateRecords):
     """A fold of which only the last update in a batch is passed on: an aggregate is read and written once in a batch,
     not with every record, which makes 130,000 records a second of 50,000 on a core."""
 
-    def __init__(self, node: t.Aggregate, tables: Tables) -> None:
-        super().__init__(node, tables)
+    tables: OperatorPage
+
+    def __init__(self, node: t.Aggregate, page: OperatorPage) -> None:
+        super().__init__(node, page)
         self._open: dict[bytes, list[Any]] = {}
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
@@ -327,18 +363,19 @@ class CachedFold(AggregateRecords):
         held = self._open.get(place)
         if held is None:
             aggregate, timestamp_ms = self.state.with_timestamp(key)
-            held = self._open[place] = [key, aggregate, timestamp_ms, ()]
+            held = self._open[place] = [key, aggregate, timestamp_ms, (), NOWHERE]
         held[1] = self._fold(record, parent, held[1])
         if record.timestamp_ms > held[2]:
             held[2] = record.timestamp_ms
         held[3] = record.headers
+        held[4] = self.tables.at
         return iter(())
 
-    def changes(self) -> Iterator[Record[Any, Any]]:
-        """What the batch has changed."""
+    def changes(self) -> Iterator[tuple[Any, int, At, Iterator[Record[Any, Any]]]]:
+        """What the batch has changed: key, time, where the last record of it was read, and the change."""
         held, self._open = self._open, {}
-        for key, aggregate, timestamp_ms, headers in held.values():
-            yield from self.state.change(key, aggregate, timestamp_ms, headers)
+        for key, aggregate, timestamp_ms, headers, at in held.values():
+            yield key, timestamp_ms, at, self.state.change(key, aggregate, timestamp_ms, headers)
 
 
 class _Placed:

@@ -19,6 +19,7 @@ from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.functions import Function
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde, natural_bytes
+from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import Sink
 
 if TYPE_CHECKING:
@@ -138,7 +139,11 @@ class Output:
         if function is None:
             return None
         try:
-            return int(function(key, value, self._partition_count(topic)))
+            count = self._partition_count(topic)
+            partition = int(function(key, value, count))
+            if not 0 <= partition < count:
+                raise ValueError(f"{topic} has {count} partitions, and none with the number {partition}")
+            return partition
         except Exception as error:
             raise OperatorFailed(operator, error) from error
 
@@ -182,7 +187,7 @@ class Output:
 def sink_topic(node: Sink, key: Any, value: Any) -> str:
     assert not isinstance(node.topic, str)
     try:
-        return str(node.topic(key, value))
+        return checked_topic(node.topic(key, value))
     except Exception as error:
         raise OperatorFailed(node.name, error) from error
 

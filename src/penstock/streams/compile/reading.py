@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.streams.compile.columns import Column, Columns, Rows, as_list
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.interpret.engine import source_reads
+from penstock.streams.interpret.stateless import TIME_MAX_MS
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde
 from penstock.streams.topology import Node, Source
@@ -82,7 +83,10 @@ def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
     places: list[int] = []
     for at, (key, value) in enumerate(zip(as_list(records.keys), as_list(records.values), strict=True)):
         try:
-            times.append(int(node.timestamp(key, value)))
+            time_ms = int(node.timestamp(key, value))
+            if time_ms > TIME_MAX_MS:
+                raise ValueError(f"a timestamp is at most {TIME_MAX_MS} ms, and not {time_ms}")
+            times.append(max(time_ms, -1))  # before all time is before all time
             places.append(at)
         except Exception as error:
             failing(OperatorFailed(node.name, error), int(records.rows[at]))

@@ -33,7 +33,7 @@ from penstock.streams.compile.folds import (
 from penstock.streams.compile.memory import dumped
 from penstock.streams.compile.outputs import cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, places_of
-from penstock.streams.compile.tasks import Program, ReadingTask
+from penstock.streams.compile.tasks import Program, ReadingTask, written
 from penstock.streams.nouns import Headers, Record
 from penstock.streams.serdes import Serde, SessionWindowed, TimeWindowed
 from penstock.streams.topology import Aggregate, Node
@@ -106,7 +106,7 @@ class ShufflingTask(ReadingTask):
         return super().__call__(batches)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
-        self._each_if_one_fails(lambda some: self._to_domain(entry, some), records)
+        written(lambda some: self._to_domain(entry, some), records, self._failed)
 
     def _to_domain(self, entry: Entry, records: Columns) -> None:
         serde = None if self._is_raw(entry) else entry.parent.key
@@ -117,7 +117,10 @@ class ShufflingTask(ReadingTask):
             return
         windows = fold[0].windows
         assert windows is None or isinstance(windows, TimeWindows)
-        rows = fold_records(fold[1], keys, records, windows)
+        try:
+            rows = fold_records(fold[1], keys, records, windows)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise OperatorFailed(entry.child.name, error) from error  # a value that is no number
         self._rows[entry.domain].append(rows)
         self._folded += rows.num_rows
 

@@ -28,7 +28,7 @@ from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
-from penstock.streams.compile.operators import NOWHERE, OperatorPage
+from penstock.streams.compile.operators import NOWHERE, At, OperatorPage
 from penstock.streams.compile.outputs import Output, cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
 from penstock.streams.compile.shuffle import (
@@ -42,8 +42,7 @@ from penstock.streams.compile.shuffle import (
     unpacked,
 )
 from penstock.streams.compile.tables import WorkerTables
-from penstock.streams.compile.tasks import Program, dead_letter_headers
-from penstock.streams.nouns import Record
+from penstock.streams.compile.tasks import Program, dead_letter_headers, written
 from penstock.streams.windows import TimeWindows
 
 if TYPE_CHECKING:
@@ -168,6 +167,8 @@ class FoldWork:
         self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms, adopt=self._adopted)
         self.logged = domains.logged
         self.output = Output(self.program.partition_count)
+        self.rows: pyarrow.RecordBatch
+        """What has changed, as it is passed on."""
 
     @property
     def due_ms(self) -> int | None:
@@ -176,12 +177,13 @@ class FoldWork:
     def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
         node = self.node
         assert node.key is not None
-        chain = Chain(self.domain, self, WorkerTables(self.program.client), _raised)
+        chain = Chain(self.domain, self, WorkerTables(self.program.client), self._failed)
         for rows in self.bucket.update(batch for cell in cells for batch in rows_of_cell(cell)):
             keys, values, times = rows.columns
             if self.logged.get(node.store):
                 topic = names.changelog(self.program.application_id, node.store)
                 self.output.add_columns(topic, keys, encoded(node.value, values, node.name), times)
+            self.rows = rows
             records = Columns(
                 node.key.decode_column(keys),
                 values,
@@ -205,14 +207,24 @@ class FoldWork:
     # Where records leave: see `chain.Outlet`.
 
     def to_sink(self, node: t.Sink, records: Columns) -> None:
-        self.output.add_sink(node, records)
+        written(lambda some: self.output.add_sink(node, some), records, self._failed)
 
     def to_internal(self, crossing: Crossing, records: Columns) -> None:
         topic = names.internal(self.program.application_id, crossing.topic)
-        self.output.add_crossing(crossing, topic, records)
+        written(lambda some: self.output.add_crossing(crossing, topic, some), records, self._failed)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         raise AssertionError(f"{entry} cannot begin behind state")
+
+    def _failed(self, failure: OperatorFailed, row: int) -> None:
+        """A row of the fold is what became of any number of records: its key is known, and no place."""
+        key, time_ms = (self.rows.column(name)[row].as_py() for name in ("key", "at"))
+        assert self.node.key is not None
+        if not self.program.skips_failed:
+            raise failure.of(self.node.key.decode(key)) from failure.reason
+        if self.program.dead_letters is not None:
+            headers = dead_letter_headers(failure, *NOWHERE)
+            self.output.add(self.program.dead_letters, key, None, time_ms, headers)
 
 
 class OperatorWork:
@@ -291,19 +303,26 @@ class OperatorWork:
         data = self.pages.read(number)
         if data is not None:
             page.remember(data)
-        self._guarded(page, lambda: page.advance(self.stream_time_ms))
+        page.advance(self.stream_time_ms)
         entries, decoders = self.domains.entries, self.decoders
         for pack, packed in records:
             page.at = pack.topic, pack.partition, packed[2]
             entry = entries[packed[1]]
-            record = record_of(packed, *decoders[packed[1]])
+            try:
+                record = record_of(packed, *decoders[packed[1]])
+            except Exception as error:
+                self._failed(OperatorFailed(entry.child.name, error).at(*page.at), page.at, packed[5])
+                continue
             try:
                 page.receive(entry.child, entry.position, record)
             except OperatorFailed as failure:
-                self._failed(failure, page, record)
+                self._failed(failure.at(*page.at), page.at, record.timestamp_ms)
         page.at = NOWHERE
-        self._guarded(page, page.tick)
-        self._guarded(page, page.finish)
+        try:
+            page.tick()
+        except OperatorFailed as failure:
+            self._failed(failure, NOWHERE, max(0, page.stream_time_ms))
+        page.finish(self._failed)
         page.close()
         kept = page.remembered()
         if kept != data:
@@ -317,26 +336,13 @@ class OperatorWork:
                 NEVER_MS if wall_ms is None else wall_ms,
             )
 
-    def _guarded(self, page: OperatorPage, act: Any) -> None:
-        try:
-            act()
-        except OperatorFailed as failure:
-            raise failure.at(*page.at) from failure.reason
-
-    def _failed(self, failure: OperatorFailed, page: OperatorPage, record: Record[Any, Any]) -> None:
-        told = failure.at(*page.at)
+    def _failed(self, failure: OperatorFailed, at: At, time_ms: int) -> None:
         if not self.program.skips_failed:
-            raise told from failure.reason
-        topic, partition, offset = page.at
-        if self.program.dead_letters is not None and topic is not None:
-            assert partition is not None
-            assert offset is not None
-            headers = dead_letter_headers(told, topic, partition, offset)
-            self.output.add(self.program.dead_letters, None, None, record.timestamp_ms, headers)
-
-
-def _raised(failure: OperatorFailed, row: int) -> None:
-    raise failure from failure.reason
+            raise failure from failure.reason
+        if self.program.dead_letters is not None:
+            # Its bytes are not here any more; headers say where they are.
+            headers = dead_letter_headers(failure, *at)
+            self.output.add(self.program.dead_letters, None, None, time_ms, headers)
 
 
 def _operators(domain: Place, entries: list[Entry], order: list[t.Node]) -> list[t.Node]:

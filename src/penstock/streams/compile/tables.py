@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
+from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.topology import GlobalTable, Node
 
 
@@ -60,12 +61,17 @@ def _held(node: GlobalTable, settings: Mapping[str, object]) -> dict[Any, Any]:
         ends = consumer.end_offsets(partitions)
         for batch in consumer.read(ends):
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-            for key, value in zip(keys, values, strict=True):
-                if key is None:
+            for at, (data, value) in enumerate(zip(keys, values, strict=True)):
+                if data is None:
                     continue
-                if value is None:
-                    held.rows.pop(key_serde.decode(key), None)
-                else:
-                    held.rows[key_serde.decode(key)] = value_serde.decode(value)
+                try:
+                    key = key_serde.decode(data)
+                    if value is None:
+                        held.rows.pop(key, None)
+                    else:
+                        held.rows[key] = value_serde.decode(value)
+                except Exception as error:
+                    place = (batch.column(name)[at].as_py() for name in ("topic", "partition", "offset"))
+                    raise OperatorFailed(node.name, error).at(*place) from error
         held.positions = {partition: ends[partition] for partition in partitions}
     return held.rows

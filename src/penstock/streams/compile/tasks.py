@@ -17,7 +17,7 @@ import pyarrow
 
 from penstock.spark import clients
 from penstock.streams.compile import names
-from penstock.streams.compile.chain import Chain
+from penstock.streams.compile.chain import Chain, Failing
 from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
@@ -60,6 +60,11 @@ class Origin:
         self.topic: str = batch.column("topic")[0].as_py()
         self.partition: int = batch.column("partition")[0].as_py()
 
+    @property
+    def span(self) -> tuple[str, int, int, int]:
+        """Topic, partition, first and last offset."""
+        return self.topic, self.partition, self.offset(0), self.offset(self.batch.num_rows - 1)
+
     def offset(self, row: int) -> int:
         offset: int = self.batch.column("offset")[row].as_py()
         return offset
@@ -86,7 +91,7 @@ class ReadingTask(ABC):
                 try:
                     Chain(place, self, tables, self._failed).feed(place.root, records)
                 except OperatorFailed as failure:
-                    raise failure.at(self.origin.topic, self.origin.partition, None) from failure
+                    raise failure.among(*self.origin.span) from failure.reason
             yield from self.results()
         yield from self.finish()
 
@@ -101,29 +106,14 @@ class ReadingTask(ABC):
     # Where records leave the place: see `chain.Outlet`.
 
     def to_sink(self, node: Sink, records: Columns) -> None:
-        self._each_if_one_fails(lambda some: self.output.add_sink(node, some), records)
+        written(lambda some: self.output.add_sink(node, some), records, self._failed)
 
     def to_internal(self, crossing: Crossing, records: Columns) -> None:
-        self._each_if_one_fails(lambda some: self._to_internal(crossing, some), records)
-
-    def _to_internal(self, crossing: Crossing, records: Columns) -> None:
         topic = names.internal(self.program.application_id, crossing.topic)
-        self.output.add_crossing(crossing, topic, records)
+        written(lambda some: self.output.add_crossing(crossing, topic, some), records, self._failed)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         raise AssertionError(f"{entry} leads to state, and this stage has none")
-
-    def _each_if_one_fails(self, write: Callable[[Columns], None], records: Columns) -> None:
-        """What cannot be written as columns is tried record by record, to tell which one it was. `write` does all or
-        nothing."""
-        try:
-            write(records)
-        except OperatorFailed:
-            for at in range(len(records)):
-                try:
-                    write(records.take(numpy.array([at])))
-                except OperatorFailed as failure:
-                    self._failed(failure, int(records.rows[at]))
 
     def _places(self, topic: str) -> list[Place]:
         return [place for place in self.stage.reading if reads(place, topic, self.program.application_id)]
@@ -146,6 +136,21 @@ class ReadingTask(ABC):
             self.output.add(self.program.dead_letters, found["key"], found["value"], time_ms, headers)
 
 
+def written(write: Callable[[Columns], None], records: Columns, failing: Failing) -> None:
+    """What cannot be written as columns is halved until it is known which records it was. `write` does all or
+    nothing."""
+    try:
+        write(records)
+    except OperatorFailed as failure:
+        count = len(records)
+        if count == 1:
+            failing(failure, int(records.rows[0]))
+            return
+        places = numpy.arange(count)
+        written(write, records.take(places[: count // 2]), failing)
+        written(write, records.take(places[count // 2 :]), failing)
+
+
 class StatelessTask(ReadingTask):
     """All that is read is written somewhere, or nowhere; nothing is remembered."""
 
@@ -163,8 +168,10 @@ def reads(place: Place, topic: str, application_id: str) -> bool:
     return names.internal(application_id, place.name) == topic
 
 
-def dead_letter_headers(failure: OperatorFailed, topic: str, partition: int, offset: int) -> Headers:
-    """Kafka Streams' names (KIP-1034)."""
+def dead_letter_headers(
+    failure: OperatorFailed, topic: str | None, partition: int | None, offset: int | None
+) -> Headers:
+    """Kafka Streams' names (KIP-1034), as far as it is known what they say."""
     told: dict[str, Any] = {
         "__streams.errors.exception": type(failure.reason).__name__,
         "__streams.errors.message": str(failure.reason),
@@ -173,4 +180,4 @@ def dead_letter_headers(failure: OperatorFailed, topic: str, partition: int, off
         "__streams.errors.offset": offset,
         "__streams.errors.operator": failure.operator,
     }
-    return tuple((name, str(value).encode()) for name, value in told.items())
+    return tuple((name, str(value).encode()) for name, value in told.items() if value is not None)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.streams.compile import names
-from penstock.streams.nouns import TopologyError
+from penstock.streams.nouns import TopologyError, shown
 from penstock.streams.serdes import Serde, serde_of
 from penstock.streams.stores import Store
-from penstock.streams.topic_names import PART_ALLOWED, check_own_topic, is_part, shown
+from penstock.streams.topic_names import PART_ALLOWED, check_own_topic, is_part
 from penstock.streams.topology import GlobalTable, Node, Topology, is_own_changelog
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from penstock.streams.interpret.state import State
 from penstock.streams.nouns import Headers, Record, TopologyError
 from penstock.streams.serdes import natural_bytes
 from penstock.streams.stores import Store
+from penstock.streams.topic_names import checked_topic
 
 _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
     t.Filter: stateless.FilterRecords,
@@ -95,9 +96,11 @@ class Interpreter:
         self._operators: dict[t.Node, Operator[Any]] = {}
         for node in topology.nodes:
             if isinstance(node, t.TableTransform):
-                self._operators[node] = TransformTable(node, self)
+                with _told(node):
+                    self._operators[node] = TransformTable(node, self)
             elif isinstance(node, t.Process):
-                self._operators[node] = ProcessRecords(node, self)
+                with _told(node):
+                    self._operators[node] = ProcessRecords(node, self)
             elif (operator := operator_for(node, self)) is not None:
                 self._operators[node] = operator
 
@@ -124,9 +127,10 @@ class Interpreter:
             self._later.popleft()()
 
     def close(self) -> None:
-        for operator in self._operators.values():
+        for node, operator in self._operators.items():
             if isinstance(operator, ProcessRecords):
-                operator.close()
+                with _told(node):
+                    operator.close()
 
     @property
     def topics(self) -> list[str]:
@@ -209,9 +213,9 @@ class Interpreter:
         assert source.key is not None
         assert source.value is not None
         keys, values = source.key.for_topic(topic, is_key=True), source.value.for_topic(topic, is_key=False)
-        record = Record(keys.decode(key), values.decode(value), timestamp_ms, headers)
-        if source.timestamp is not None:
-            with _told(source):
+        with _told(source):
+            record = Record(keys.decode(key), values.decode(value), timestamp_ms, headers)
+            if source.timestamp is not None:
                 record = record.with_timestamp(source.timestamp(record.key, record.value))
         if record.timestamp_ms < 0:
             return
@@ -245,7 +249,9 @@ class Interpreter:
 
     def _write(self, sink: t.Sink, record: Record[Any, Any]) -> None:
         with _told(sink):
-            topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record.key, record.value)
+            topic = sink.topic
+            if not isinstance(topic, str):
+                topic = checked_topic(topic(record.key, record.value))
             key = (
                 natural_bytes(record.key)
                 if sink.key is None

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator, TableOperator, Tables
 from penstock.streams.interpret.state import State
+from penstock.streams.interpret.stateless import record_made
 from penstock.streams.nouns import Change, Duration, Record, TopologyError, Windowed, milliseconds
 from penstock.streams.processors import Clock
 from penstock.streams.serdes import SessionWindowed, TimeWindowed
@@ -193,8 +194,7 @@ class ProcessRecords(Operator[P]):
     # What follows is the processor's `Context`.
 
     def forward(self, record: Record[Any, Any]) -> None:
-        if not isinstance(record, Record):
-            raise TypeError(f"{self.node.name}: a processor forwards a Record, not {record!r}")
+        record_made(record, self.node, "a processor forwards")
         if self.node.keeps_key and self._record is not None and record.key != self._record.key:
             raise TopologyError(f"{self.node.name} must leave keys as they are: use process to change them")
         self._around.send_on(self.node, record)

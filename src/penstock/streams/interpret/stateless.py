@@ -7,7 +7,9 @@ from typing import Any
 
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator
-from penstock.streams.nouns import Record
+from penstock.streams.nouns import Record, shown
+
+TIME_MAX_MS = 9_223_372_036_854_775  # in microseconds it still fits into 64 bits, which is how Spark has it
 
 
 class FilterRecords(Operator[t.Filter]):
@@ -27,10 +29,7 @@ class MapRecords(Operator[t.Map]):
                 key, value = pair(self.node.function(record.key, record.value), self.node)
                 yield record.with_key(key).with_value(value)
             case "record":
-                made = self.node.function.call(record)
-                if not isinstance(made, Record):
-                    raise TypeError(f"{self.node.name}: the function must return a Record, not {made!r}")
-                yield made
+                yield record_made(self.node.function.call(record), self.node)
 
 
 class FlatMapRecords(Operator[t.FlatMap]):
@@ -79,7 +78,33 @@ def pair(made: Any, node: t.Node) -> tuple[Any, Any]:
     """What a function must give that changes the key."""
     if not isinstance(made, tuple) or len(made) != 2:
         raise TypeError(
-            f"{node.name}: a function of key and value returns pairs (key, value), and not {made!r}; "
+            f"{node.name}: a function of key and value returns pairs (key, value), and not {shown(made)}; "
             "to change values alone use map_values or flat_map_values"
         )
     return made
+
+
+def record_made(made: Any, node: t.Node, how: str = "the function must return") -> Record[Any, Any]:
+    """A record that a user has made, if it can be written to a topic."""
+    if not isinstance(made, Record):
+        raise TypeError(f"{node.name}: {how} a Record, not {shown(made)}")
+    time_ms: Any = made.timestamp_ms
+    if not hasattr(time_ms, "__index__"):
+        raise TypeError(f"{node.name}: the timestamp of a Record is in whole ms, not {shown(time_ms)}")
+    if not 0 <= time_ms <= TIME_MAX_MS:
+        raise ValueError(f"{node.name}: a Record has a timestamp of 0 to {TIME_MAX_MS} ms, not {time_ms}")
+    for header in made.headers:
+        if not _is_header(header):
+            raise TypeError(
+                f"{node.name}: a header is a pair of its name and its bytes or None, not {shown(header)}"
+            )
+    return made
+
+
+def _is_header(header: Any) -> bool:
+    return (
+        isinstance(header, tuple)
+        and len(header) == 2
+        and isinstance(header[0], str)
+        and (header[1] is None or isinstance(header[1], bytes))
+    )

@@ -12,6 +12,7 @@ import pytest
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.streams import Builder
+from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.tables import WorkerTables
 
 ONLY = TopicPartition("prices", 0)
@@ -39,7 +40,8 @@ class Consumer:
 
     def read(self, ends: dict[TopicPartition, int]) -> Iterator[pyarrow.RecordBatch]:
         if self.at < ends[ONLY]:
-            yield pyarrow.RecordBatch.from_pydict({"key": [b"tea"], "value": [bytes(7) + b"0"]})
+            columns = {"topic": ["prices"], "partition": [0], "offset": [0]}
+            yield pyarrow.RecordBatch.from_pydict({**columns, "key": [b"tea"], "value": [bytes(7) + b"0"]})
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +64,8 @@ def test_two_programs_of_one_session_may_read_a_topic_as_different_types() -> No
     assert rows(int) == {"tea": 48}
     assert rows(bytes) == {"tea": bytes(7) + b"0"}
     assert rows(int) == {"tea": 48}
+
+
+def test_a_row_that_cannot_be_read_is_told_by_its_place() -> None:
+    with pytest.raises(OperatorFailed, match=r"^prices failed at prices-0 offset 0: "):
+        rows(dict)
