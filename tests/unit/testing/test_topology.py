@@ -118,3 +118,51 @@ def test_tables_drop_deleted_keys_from_the_topic() -> None:
 
     assert test.output("out").to_dict() == {"b": "2"}
     assert test.output("out").read_key_values() == [("a", "1"), ("b", "2"), ("a", None)]
+
+
+@pytest.mark.parametrize("kind", ["stream", "table"])
+def test_a_record_without_a_time_is_refused_and_not_dropped(kind: str) -> None:
+    app = Builder()
+    if kind == "stream":
+        app.stream("in", key=str, value=str).to("out")
+    else:
+        app.table("in", key=str, value=str).to("out")
+    test = TopologyTest(app)
+
+    with pytest.raises(ValueError, match=r"timestamp of -1 ms.*timestamp=") as failure:
+        test.input("in").send("x", key="k", timestamp_ms=-1)
+
+    assert "while processing in-0 at offset 0" in failure.value.__notes__
+
+
+def test_a_record_that_has_no_time_by_the_programs_own_function_is_left_out() -> None:
+    app = Builder()
+    app.stream("in", value=str, timestamp=int).to("out")
+    test = TopologyTest(app)
+    for value in ("5", "-1", "7"):
+        test.input("in").send(value, timestamp_ms=-1)
+
+    assert [record.timestamp_ms for record in test.output("out").read()] == [5, 7]
+
+
+def test_a_topology_that_feeds_itself_may_come_to_an_end() -> None:
+    app = Builder()
+    app.stream("numbers", value=int).map_values(lambda n: n - 1).filter(bool).to("numbers")
+    test = TopologyTest(app)
+    test.input("numbers").send(1000)
+
+    assert len(test.output("numbers").read()) == 999
+
+
+def test_a_topology_that_feeds_itself_without_end_is_told() -> None:
+    app = Builder()
+    app.stream("a", value=str).to("b")
+    app.stream("b", value=str).to("a")
+    app.stream("c", value=str).to("d")
+    test = TopologyTest(app)
+
+    with pytest.raises(IllegalState, match=r"feeds itself.*more than 100,000 .*(a, b|b, a)\b"):
+        test.input("a").send("x")
+
+    test.input("c").send("x")
+    assert test.output("d").read_values() == ["x"]

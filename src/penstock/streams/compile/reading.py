@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.streams.compile.columns import Column, Columns, Rows, as_list
 from penstock.streams.compile.failures import OperatorFailed
-from penstock.streams.interpret.engine import source_reads
+from penstock.streams.interpret.engine import source_reads, without_time
 from penstock.streams.interpret.stateless import TIME_MAX_MS
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde
@@ -44,7 +44,9 @@ def records_of(
         records = records.take(numpy.flatnonzero(kept))
     if isinstance(node, Source) and node.timestamp is not None and source_reads(node, topic):
         records = _timed(records, node, failing)
-    if len(records) and int(records.times.min()) < 0:
+    elif len(records) and int(records.times.min()) < 0:
+        for at in numpy.flatnonzero(records.times < 0).tolist():
+            failing(OperatorFailed(node.name, without_time(int(records.times[at]))), int(records.rows[at]))
         records = records.take(numpy.flatnonzero(records.times >= 0))
     return records
 
@@ -78,6 +80,7 @@ def _decoded(
 
 
 def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
+    """By the user's function; a negative time leaves the record out, as in Kafka Streams."""
     assert node.timestamp is not None
     times: list[int] = []
     places: list[int] = []
@@ -86,8 +89,9 @@ def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
             time_ms = int(node.timestamp(key, value))
             if time_ms > TIME_MAX_MS:
                 raise ValueError(f"a timestamp is at most {TIME_MAX_MS} ms, and not {time_ms}")
-            times.append(max(time_ms, -1))  # before all time is before all time
-            places.append(at)
+            if time_ms >= 0:
+                times.append(time_ms)
+                places.append(at)
         except Exception as error:
             failing(OperatorFailed(node.name, error), int(records.rows[at]))
     taken = records.take(numpy.array(places, numpy.int64))

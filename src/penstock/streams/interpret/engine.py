@@ -7,12 +7,13 @@ hand has been seen through, as they would in a log. There is one partition of ev
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.client.errors import IllegalState
 from penstock.streams import topology as t
 from penstock.streams.describe import connected
 from penstock.streams.interpret import aggregates, joins, stateless, suppression, tables
@@ -23,6 +24,8 @@ from penstock.streams.nouns import Headers, Record, TopologyError
 from penstock.streams.serdes import natural_bytes
 from penstock.streams.stores import Store
 from penstock.streams.topic_names import checked_topic
+
+READ_AGAIN_MAX = 100_000  # of one record: far more than a test means, and reached in some seconds
 
 _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
     t.Filter: stateless.FilterRecords,
@@ -84,6 +87,8 @@ class Interpreter:
         self._stream_times: dict[int, int] = {}
         self._part_of = {node: number for number, nodes in enumerate(connected(topology)) for node in nodes}
         self._later: deque[Callable[[], None]] = deque()
+        self._read_again: Counter[str] = Counter()
+        """How many records of topics that are read were written since something came from outside."""
         self._children = {
             node: [
                 (child, index)
@@ -116,15 +121,13 @@ class Interpreter:
         if not self.reads(topic):
             raise TopologyError(f"this topology does not read {topic}; it reads {', '.join(self.topics)}")
         self._read(topic, key, value, timestamp_ms, headers)
-        while self._later:
-            self._later.popleft()()
+        self._see_through()
 
     def advance(self, milliseconds: int) -> None:
         """Let the wall clock go on, and timers fire."""
         self.wall_time_ms += milliseconds
         self._fire("wall", self.wall_time_ms, self._operators)
-        while self._later:
-            self._later.popleft()()
+        self._see_through()
 
     def close(self) -> None:
         for node, operator in self._operators.items():
@@ -217,7 +220,9 @@ class Interpreter:
             record = Record(keys.decode(key), values.decode(value), timestamp_ms, headers)
             if source.timestamp is not None:
                 record = record.with_timestamp(source.timestamp(record.key, record.value))
-        if record.timestamp_ms < 0:
+            elif timestamp_ms < 0:
+                raise without_time(timestamp_ms)
+        if record.timestamp_ms < 0:  # what the user's function gives for a record that is to be left out
             return
         part = self._part_of[source]
         self._stream_times[part] = max(self._stream_times.get(part, -1), record.timestamp_ms)
@@ -265,7 +270,22 @@ class Interpreter:
         output = Output(key, value, record.timestamp_ms, record.headers, sink, record)
         self.outputs.setdefault(topic, []).append(output)
         if self.reads(topic):
+            self._read_again[topic] += 1
             self._later.append(lambda: self._read(topic, key, value, record.timestamp_ms, record.headers))
+
+    def _see_through(self) -> None:
+        """All that waits, and what comes of it."""
+        while self._later:
+            if self._read_again.total() > READ_AGAIN_MAX:
+                self._later.clear()
+                topics = ", ".join(sorted(self._read_again))
+                self._read_again.clear()
+                raise IllegalState(
+                    f"this topology feeds itself, as it seems without end: of one record came more than "
+                    f"{READ_AGAIN_MAX:,} in topics that it both writes and reads: {topics}"
+                )
+            self._later.popleft()()
+        self._read_again.clear()
 
     def _fire(self, clock: Any, now_ms: int, nodes: Any) -> None:
         for node in nodes:
@@ -287,6 +307,14 @@ class Interpreter:
             raise
         finally:
             self.topic, self.offset = before
+
+
+def without_time(timestamp_ms: int) -> ValueError:
+    """What is said of a record whose own timestamp is none, as Kafka Streams does it unless told otherwise."""
+    return ValueError(
+        f"the record has a timestamp of {timestamp_ms} ms, which is none: "
+        "give its source timestamp=..., a function that says when it happened"
+    )
 
 
 def source_reads(source: t.Source, topic: str) -> bool:

@@ -177,3 +177,21 @@ def test_what_is_written_to_a_changelog_is_what_the_table_holds() -> None:
     stages.run()
 
     assert stages.written("app-counts-changelog") == [Written(b"k", (3).to_bytes(8, "big"), 1)]
+
+
+def test_a_record_without_a_time_is_told_and_not_dropped() -> None:
+    app = Builder()
+    app.stream("in", key=str, value=str, name="lines").to("out")
+
+    def run(**program: Any) -> Stages:
+        stages = Stages(app.topology, partitions=1, **program)
+        for time_ms in (5, -1, 7):
+            stages.send("in", text("v", time_ms, b"k"))
+        stages.run()
+        return stages
+
+    with pytest.raises(OperatorFailed, match=r"lines failed at in-0 offset 1: .*timestamp of -1 ms"):
+        run()
+    stages = run(skips_unreadable=True, dead_letters="dead")
+    assert [record.timestamp_ms for record in stages.written("out")] == [5, 7]
+    assert len(stages.written("dead")) == 1
