@@ -1,9 +1,9 @@
-"""The guides to the quick start and the command line show what really happens.
+"""The guides to the quick start, the command line and pipelines show what really happens.
 
 Blocks marked `sh` are typed line by line, in order, into one shell for each guide, against one broker; what a block
 shows under a line has to come, where figures, ids and the width of gaps do not matter, `...` stands for anything,
-and a block that is marked `status=1` has to end so. Addresses and folders are replaced by those of the test, and
-`penstock` is the one of this project.
+and a block that is marked `status=1` has to end so. Addresses and folders are replaced by those of the test,
+`penstock` is the one of this project, and Python that begins with the name of a file (`# sales.py`) lies there as that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.brokers import ROOT, PenstockBroker, penstock_command, penstock_env
 
 GUIDES = ROOT / "docs" / "guides"
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0  # a pipeline starts Spark
 
 pytestmark = pytest.mark.penstock_only("its own guides")
 
@@ -67,6 +67,14 @@ def pattern_of(shown: list[str]) -> str:
     return "".join(made)
 
 
+def files_of(guide: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for language, _, body in BLOCK.findall((GUIDES / guide).read_text()):
+        if language == "python" and (named := re.match(r"# (\w+\.py)\n", body)):
+            found[named[1]] = body
+    return found
+
+
 class Shell:
     """One shell that remembers variables from line to line."""
 
@@ -87,6 +95,7 @@ class Shell:
             "PATH": os.pathsep.join(path),
             "PENSTOCK_BOOTSTRAP_SERVERS": node.bootstrap,
             "DATA": str(node.log_directories[0]),
+            "XDG_STATE_HOME": str(folder / "state"),
         }
         self._variables = folder / "variables"
         self._variables.write_text("")
@@ -122,12 +131,15 @@ def node(tmp_path: Path) -> Iterator[PenstockBroker]:
     broker.check_output()
 
 
-@pytest.mark.parametrize("guide", ["quick-start.md", "command-line.md"])
+@pytest.mark.parametrize("guide", ["quick-start.md", "command-line.md", "pipelines.md"])
 def test_a_guide_shows_what_happens(guide: str, node: PenstockBroker, tmp_path: Path) -> None:
     steps = steps_of(guide)
-    (tmp_path / "shell").mkdir()
-    shell = Shell(node, tmp_path / "shell")
-    assert len(steps) > 5
+    folder = tmp_path / "shell"
+    folder.mkdir()
+    for name, program in files_of(guide).items():
+        (folder / name).write_text(program)
+    shell = Shell(node, folder)
+    assert len(steps) > 3
 
     for step in steps:
         told = shell.type(step).rstrip("\n")
