@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.cluster import TopicPartition
+from penstock.client.errors import BrokerError, GroupIdNotFound, IllegalState, UnknownTopicOrPartition
 from penstock.spark import clients
 from penstock.streams.compile import names
 from penstock.streams.nouns import TopologyError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock import Admin
+
 
 def table_state(topology: Topology, name: str, settings: AppSettings) -> TableState:
     """The state of a store by its name."""
@@ -31,6 +34,7 @@ def table_state(topology: Topology, name: str, settings: AppSettings) -> TableSt
         raise TopologyError(f"there is no table called {name}; there are: {', '.join(stores) or 'none'}")
     node = stores[name]
     topic = _topic_of(node, name, settings)
+    is_own = topic == names.changelog(settings.application_id, name)
     store = topology.store_of_processor(name)
     if store is not None:
         key, value = _of_processor(store)
@@ -43,6 +47,7 @@ def table_state(topology: Topology, name: str, settings: AppSettings) -> TableSt
         key.for_topic(topic, is_key=True),
         value.for_topic(topic, is_key=False),
         settings.client,
+        application_id=settings.application_id if is_own else None,
         is_versioned=history_of(node) is not None,
     )
 
@@ -57,9 +62,13 @@ class TableState:
         value: Serde[Any],
         client: Mapping[str, Any],
         *,
+        application_id: str | None = None,
         is_versioned: bool = False,
     ) -> None:
         self.topic = topic
+        self._application_id = application_id
+        """Of the program that makes the topic; None where it is one of somebody else's."""
+        self._topic_id: str | None = None
         self._is_versioned = is_versioned
         self._times: dict[bytes, int] = {}
         """Of the last value, where that is the one with the latest timestamp."""
@@ -93,16 +102,15 @@ class TableState:
         import penstock.spark
         from penstock.streams.compile.frames import latest_rows
 
+        self._partitions()
         session = penstock.spark.session() if spark is None else penstock.spark.register(spark)
         return latest_rows(
             session, self.topic, self._key, self._value, self._client, by_time=self._is_versioned
         )
 
     def _read_on(self) -> None:
+        partitions = self._partitions()
         with clients.consumer(self._client) as consumer:
-            partitions = [
-                TopicPartition(self.topic, info.index) for info in consumer.partitions_for(self.topic)
-            ]
             consumer.assign(partitions)
             begins = consumer.beginning_offsets(partitions)
             ends = consumer.end_offsets(partitions)
@@ -120,6 +128,45 @@ class TableState:
                     elif key is not None:
                         self._rows[key] = value
             self._positions = {partition: ends[partition] for partition in partitions}
+
+    def _partitions(self) -> list[TopicPartition]:
+        """As the cluster has them now: a client's own picture may still show a topic that is gone."""
+        with clients.admin(self._client) as admin:
+            try:
+                described = admin.describe_topic(self.topic)
+            except UnknownTopicOrPartition:
+                if self._application_id is None:
+                    raise
+                raise self._no_state(admin, self._application_id) from None
+        if described.topic_id != self._topic_id:  # made anew: what was read of the old one is gone
+            self._topic_id = described.topic_id
+            self._rows, self._times, self._positions = {}, {}, {}
+        return [TopicPartition(self.topic, partition.index) for partition in described.partitions]
+
+    def _no_state(self, admin: Admin, application_id: str) -> IllegalState:
+        """A program makes its topics when it starts, and commits offsets with its first batch."""
+        servers = self._client["bootstrap.servers"]
+        starting = (
+            "start it with app.run(), or by `penstock pipeline run FILE`; then any process can ask for it"
+        )
+        try:
+            has_run = bool(admin.list_group_offsets(application_id))
+        except GroupIdNotFound:
+            has_run = False
+        except BrokerError as error:
+            return IllegalState(
+                f"{servers} has no topic {self.topic}: {application_id} has not run yet, or somebody has deleted it, "
+                f"which cannot be told ({error}); {starting}"
+            )
+        if has_run:
+            return IllegalState(
+                f"{application_id} has run, but its topic {self.topic} is gone from {servers}, and with it what "
+                "others can see of this table: when the program starts again it makes the topic anew, for rows that "
+                "change from then on; under another application.id it computes all of them again"
+            )
+        return IllegalState(
+            f"{application_id} has not run yet on {servers}, so this table has no state there: {starting}"
+        )
 
     def _newer(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Without values of before the one that is known of their key."""
