@@ -19,8 +19,8 @@ GAP_X, GAP_Y = 60, 22
 MARGIN = 24
 LETTERS = 27  # as many as fit into a box
 
-_FILLS = {"topic": "#fde9c9", "stream": "#dcebfa", "table": "#dcf3e0", "global table": "#ece0f7"}
-_STROKES = {"topic": "#c98a1b", "stream": "#3f7fbf", "table": "#3d9155", "global table": "#7e57b5"}
+FILLS = {"topic": "#fde9c9", "stream": "#dcebfa", "table": "#dcf3e0", "global table": "#ece0f7"}
+STROKES = {"topic": "#c98a1b", "stream": "#3f7fbf", "table": "#3d9155", "global table": "#7e57b5"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,11 @@ def plot(topology: t.Topology) -> str:
             "",
         ]
     )
+
+
+def kind_of(node: t.Node) -> str:
+    """What a node is drawn as."""
+    return "topic" if isinstance(node, t.Source | t.Sink | t.Repartition) else node.gives
 
 
 def _layers(topology: t.Topology) -> dict[t.Node, int]:
@@ -121,7 +126,7 @@ def _mean(numbers: list[float], otherwise: float) -> float:
 
 
 def _box(node: t.Node, x: int, y: int) -> str:
-    kind = "topic" if isinstance(node, t.Source | t.Sink | t.Repartition) else node.gives
+    kind = kind_of(node)
     radius = 29 if kind == "topic" else 6
     middle = x + BOX_WIDTH // 2
     lines = [(18, "bold", node.name), (34, "normal", details(node)), (50, "normal", types(node))]
@@ -133,7 +138,7 @@ def _box(node: t.Node, x: int, y: int) -> str:
     return (
         f"<g><title>{escape(f'{node.name}: {details(node)} ({types(node)})')}</title>"
         f'<rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="{radius}" '
-        f'fill="{_FILLS[kind]}" stroke="{_STROKES[kind]}"/>{text}</g>'
+        f'fill="{FILLS[kind]}" stroke="{STROKES[kind]}"/>{text}</g>'
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from penstock.streams import (
     Builder,
     Processor,
+    TopologyError,
     key_value_store,
     session,
     tumbling,
@@ -119,3 +123,42 @@ def test_arrows_go_from_left_to_right() -> None:
         if path.get("marker-end"):
             start, end = path.get("d", "").removeprefix("M").split(",")[0], path.get("d", "").split(" ")[-1]
             assert int(start) < int(end.split(",")[0])
+
+
+@pytest.mark.parametrize("name", ["topology.png", "topology.PDF", "topology", "topology.svg.gz"])
+def test_a_file_of_another_kind_is_refused_with_those_that_there_are(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        TopologyError, match=r"drawn as \.svg, \.html, .*\.dot.* topology(\.svg)?\.svg, which"
+    ):
+        everything().plot(tmp_path / name)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("t.svg", "<svg "),
+        ("t.SVG", "<svg "),
+        ("t.html", "<!doctype html>"),
+        ("t.dot", "digraph topology {"),
+        ("t.gv", "digraph topology {"),
+        ("t.txt", "Topology: "),
+    ],
+)
+def test_a_file_is_what_its_ending_says(name: str, begins: str, tmp_path: Path) -> None:
+    drawing = everything().plot(str(tmp_path / name))
+
+    assert drawing.startswith(begins)
+    assert (tmp_path / name).read_text(encoding="utf-8") == drawing
+
+
+def test_a_graph_has_all_nodes_and_edges_and_its_quotes_are_escaped(tmp_path: Path) -> None:
+    app = everything()
+    odd = app.stream(re.compile('say "a\\d"'), value=str)
+    odd.to("heard")
+    graph = app.plot(tmp_path / "t.dot")
+
+    assert graph.count("[label=") == len(app.topology.nodes)
+    assert graph.count(" -> ") == sum(len(node.parents) for node in app.topology.nodes)
+    assert r"say \"a\\d\"" in graph

@@ -168,12 +168,17 @@ class Builder:
         return describe(self.topology)
 
     def plot(self, path: str | Path | None = None) -> str:
-        """The topology as a drawing, in SVG; written to `path` where one is given."""
-        from penstock.streams.plot import plot
+        """The topology as a drawing, in SVG. Where a path is given it is written there, as what the name's ending says:
+        `.svg`, `.html`, `.dot` or `.gv` (Graphviz), `.txt`."""
+        if path is None:
+            from penstock.streams.plot import plot
 
-        drawing = plot(self.topology)
-        if path is not None:
-            Path(path).write_text(drawing)
+            return plot(self.topology)
+        from penstock.streams.drawings import drawing_for
+
+        file = Path(path)
+        drawing = drawing_for(file, self.topology)
+        file.write_text(drawing, encoding="utf-8")
         return drawing
 
     def _source(
