@@ -10,8 +10,11 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 USE_ALL_DNS_IPS = "use_all_dns_ips"
 RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
@@ -76,8 +79,7 @@ async def resolve(host: str, port: int) -> list[str]:
     """Every address of the host, in the order of the system's preference; OSError where it has none."""
     if is_numeric(host):
         return [host]
-    # Not by the loop: uvloop would make libuv's pool of threads, which a forked child crashes of when it ends.
-    found = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await _asked(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -85,6 +87,15 @@ async def canonical(address: Address) -> list[Address]:
     """The full names of all addresses behind a name: what a server's Kerberos principal or certificate speaks of."""
     names = []
     for found in await resolve(address.host, address.port):
-        name, _ = await asyncio.to_thread(socket.getnameinfo, (found, address.port), socket.NI_NUMERICSERV)
+        name, _ = await _asked(partial(socket.getnameinfo, (found, address.port), socket.NI_NUMERICSERV))
         names.append(Address(name, address.port))
     return list(dict.fromkeys(names))
+
+
+async def _asked(question: Callable[[], T]) -> T:
+    """What the name service says, which may take a while."""
+    try:
+        # Not by the loop: uvloop would make libuv's pool of threads, which a forked child crashes of when it ends.
+        return await asyncio.to_thread(question)
+    except RuntimeError:  # the program ends, and there are no threads any more
+        return question()

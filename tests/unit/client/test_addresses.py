@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from harness.brokers import penstock_environment
 from penstock.client.addresses import Address, BadAddress, is_numeric, parse_addresses, resolve
 
 
@@ -69,3 +73,18 @@ async def test_every_address_of_a_name_is_found_once() -> None:
 
 async def test_a_numeric_host_is_its_own_address() -> None:
     assert await resolve("::1", 9092) == ["::1"]
+
+
+def test_a_name_is_found_while_the_program_ends() -> None:
+    """When Python gives out no threads any more, and what was left to the end still has to reach a broker."""
+    program = """
+import asyncio, atexit
+from penstock.client.addresses import resolve
+atexit.register(lambda: print(asyncio.run(resolve("localhost", 9092))))
+"""
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=penstock_environment()
+    )
+
+    assert "127.0.0.1" in ended.stdout, ended.stderr
