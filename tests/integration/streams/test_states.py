@@ -12,6 +12,8 @@ from penstock.client.errors import IllegalState
 from penstock.streams import App
 from penstock.testing import Broker
 
+pytestmark = pytest.mark.penstock_only("brokers of the testing package")
+
 CHANGELOG = "word-count-counts-changelog"
 
 
