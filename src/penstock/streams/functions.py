@@ -65,8 +65,7 @@ class Function:
         try:
             return self.call(key, *values) if self.takes_key else self.call(*values)
         except Exception as error:
-            if key_told(error) is None:
-                error.add_note(f"{_KEY_NOTE}{shown(key, KEY_LETTERS_MAX)}")
+            _note_key(error, key)
             raise
 
     @property
@@ -156,6 +155,12 @@ def _arguments(call: Callable[..., Any], values: int) -> tuple[int, int]:
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return required, max(values, required)
     return required, len(positional)
+
+
+def _note_key(error: Exception, key: Any) -> None:
+    """Instead of what was noted before: a program may raise one and the same error again and again."""
+    others = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_KEY_NOTE)]
+    error.__notes__ = [*others, f"{_KEY_NOTE}{shown(key, KEY_LETTERS_MAX)}"]
 
 
 def key_told(error: BaseException) -> str | None:

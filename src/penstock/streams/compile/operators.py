@@ -363,8 +363,9 @@ class CachedFold(AggregateRecords):
         held = self._open.get(place)
         if held is None:
             aggregate, timestamp_ms = self.state.with_timestamp(key)
-            held = self._open[place] = [key, aggregate, timestamp_ms, (), NOWHERE]
+            held = [key, aggregate, timestamp_ms, (), NOWHERE]
         held[1] = self._fold(record, parent, held[1])
+        self._open[place] = held  # not before: a key whose fold has failed has not changed
         if record.timestamp_ms > held[2]:
             held[2] = record.timestamp_ms
         held[3] = record.headers

@@ -165,10 +165,23 @@ class ShufflingTask(ReadingTask):
             records.sort(key=itemgetter(_OFFSET))
             latest_ms = max(map(itemgetter(_TIMESTAMP), records))
             rows.append(
-                (domain, bucket, dumped(tuple(Pack(origin.topic, origin.partition, records))), latest_ms)
+                (domain, bucket, self._cell(Pack(origin.topic, origin.partition, records)), latest_ms)
             )
         self._packs, self._packed = defaultdict(list), 0
         yield _batch(rows)
+
+    def _cell(self, pack: Pack) -> bytes:
+        try:
+            return dumped(tuple(pack))
+        except Exception:
+            for packed in pack.records:  # which of them cannot travel?
+                try:
+                    dumped(packed)
+                except Exception as error:
+                    _, entry, offset, key, *_ = packed
+                    failure = OperatorFailed(self.stage.entries[entry].child.name, error)
+                    raise failure.of(key).at(pack.topic, pack.partition, offset) from error
+            raise
 
     def _taken_rows(self) -> Iterator[pyarrow.RecordBatch]:
         found, self._rows, self._folded = self._rows, defaultdict(list), 0

@@ -23,6 +23,7 @@ from penstock.streams import (
     within,
 )
 from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.functions import function_of
 
 Build = Callable[[Stream[str, str]], object]
 
@@ -231,6 +232,56 @@ def test_a_record_that_fails_in_state_is_told_by_its_place_and_key(what: str, ca
         run()
     letters = run(skips_failed=True, dead_letters="dead").written("dead")
     assert {dict(letter.headers)["__streams.errors.offset"] for letter in letters} == {b"2"}
+
+
+@pytest.mark.parametrize("caches", [True, False])
+def test_a_fold_that_fails_for_a_record_tells_nobody_of_its_key(caches: bool) -> None:
+    def build(stream: Stream[str, str]) -> None:
+        folded = stream.group_by_key().aggregate(str, lambda a, v: a + checked(v), value=str, name="x")
+        folded.to_stream().to("out")
+
+    stages = sent(build, caches=caches, values=("x", BAD), skips_failed=True)
+    stages.run()
+    stages.send("in", Written(b"key-0", BAD.encode(), 3))
+    stages.run()
+
+    assert stages.written("out") == stages.written("app-x-changelog") == [Written(b"key-0", b"x", 0)]
+
+
+def test_a_value_that_cannot_travel_is_told_by_its_place() -> None:
+    class Stuck:
+        def __reduce__(self) -> str:
+            raise TypeError("it does not travel")
+
+    def build(stream: Stream[str, str]) -> None:
+        stuck = stream.map_values(lambda v: Stuck() if v == BAD else v, name="before")
+        stuck.process(Nothing, name="x")
+
+    with pytest.raises(
+        OperatorFailed, match=r"^x failed at in-0 offset 1: TypeError: it does not travel \(key 'key-1'\)"
+    ):
+        sent(build).run()
+
+
+class Nothing(Processor[str, Any, str, str]):
+    def process(self, record: Record[str, Any]) -> None:
+        pass
+
+
+def test_an_error_that_is_raised_again_and_again_tells_the_last_key() -> None:
+    error = ValueError("always this one")
+
+    def failing(value: str) -> str:
+        raise error
+
+    function = function_of(failing, "map_values")
+    told = []
+    for key in ("alice", "bob"):
+        with pytest.raises(ValueError, match="always this one"):
+            function(key, "x")
+        told.append(str(OperatorFailed("x", error)))
+
+    assert told == [f"x failed: ValueError: always this one (key '{key}')" for key in ("alice", "bob")]
 
 
 def test_the_key_is_told_beside_the_place() -> None:
