@@ -71,12 +71,12 @@ clean: ## remove what was installed, fetched and built
 # ---------------------------------------------------------------------------------------- the parts of it
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
-	@echo "installing into $(VENV) ..."
+	@echo "installing into $(VENV): PySpark and what else is needed, and the kernel is compiled; minutes, the first time ..."
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || .ci/need :python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Penstock needs Python 3.11 or later: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable '.[dev]' | .ci/progress
 	@touch $@
 
 # What Spark runs on. Where it cannot be installed, `penstock demo` says so and shows the rest.
@@ -100,12 +100,14 @@ $(KAFKA)/.jars: tests/compat/java/pom.xml
 
 $(KAFKA)/classes/.compiled: $(JAVA_SOURCES) $(KAFKA)/.jars
 	@.ci/need javac:default-jdk-headless
+	@echo "compiling classes over them ..."
 	@mkdir -p $(@D)
 	@javac -nowarn -d $(@D) -cp '$(KAFKA)/libs/*' $(JAVA_SOURCES)
 	@touch $@
 
 # With what it could use in its day: codecs, and `six` in place of its own copy, which Python 3.12 cannot import.
 $(CACHE)/kafka-python-1.4.7/.installed: Makefile
+	@echo "installing kafka-python 1.4.7 ..."
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check kafka-python==1.4.7 python-snappy lz4 xxhash six
 	@touch $@
@@ -115,6 +117,7 @@ $(PROGRAMS)/pyright/.installed: $(wildcard tests/typing/pyright/package*.json)
 
 $(PROGRAMS)/%/.installed:
 	@.ci/need node:nodejs npm:npm
+	@echo "installing $* ..."
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@cd $(@D) && npm ci --loglevel=error --no-audit --no-fund >/dev/null
