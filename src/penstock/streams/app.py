@@ -67,7 +67,8 @@ class App(Builder):
             raise IllegalState(f"{self.name} runs already")
         compiled = self._compiled(spark)
         if until is None:
-            self._running = self._begun(compiled)
+            self._running = Running(self.name, self._begin)
+            self._running.begin(*compiled)
         else:
             self._running = Draining(self.name, compiled, self._begin_once, self._feeds)
             self._running.go_on()
@@ -127,16 +128,6 @@ class App(Builder):
         check_topology(session, self.name, settings.state_folder, fingerprint)
         self._purging = listener_for(session, settings, parts.stages)
         return compiled
-
-    def _begun(self, compiled: list[Compiled]) -> Running:
-        running = Running(self.name, [])
-        try:
-            for each in compiled:
-                running.queries.append(self._begin(each))
-        except BaseException:
-            running.stop()  # nobody would know of those that have begun
-            raise
-        return running
 
     def _begin(self, compiled: Compiled) -> StreamingQuery:
         interval_ms = self.settings.get("commit.interval.ms")

@@ -1,7 +1,12 @@
-"""The queries of an application that runs: all stages at once, or one after another until nothing is left to do."""
+"""The queries of an application that runs: all stages at once, or one after another until nothing is left to do.
+
+A query that has lost a process of Spark's, killed for its memory perhaps, is begun again from its checkpoint; but not
+without end, since what kills it may be in it.
+"""
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -16,7 +21,10 @@ if TYPE_CHECKING:
 
     from penstock.streams.compile.queries import Compiled
 
+LOSSES_MAX, LOSSES_SECONDS = 3, 600.0  # of processes, in so long, after which an application has failed
 ROUNDS_MAX = 10_000  # of `until="end"`: what feeds itself for ever should not do so in silence
+
+logger = logging.getLogger("penstock.streams")
 
 Begin = Callable[["Compiled"], "StreamingQuery"]
 
@@ -28,9 +36,25 @@ class AppFailed(PenstockError):
 class Running:
     """The queries of an application that runs; iterating gives those at hand."""
 
-    def __init__(self, name: str, queries: Sequence[StreamingQuery]) -> None:
+    def __init__(self, name: str, begin: Begin, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
-        self.queries = list(queries)
+        self.queries: list[StreamingQuery] = []
+        self._stages: list[Compiled] = []
+        """What each query runs."""
+        self._begin = begin
+        self._clock = clock
+        self._losses: list[float] = []
+        self._is_stopped = False
+
+    def begin(self, *stages: Compiled) -> None:
+        """Begin a query for each; if one of them cannot begin, none stays."""
+        try:
+            for stage in stages:
+                self.queries.append(self._begin(stage))
+                self._stages.append(stage)
+        except BaseException:
+            self.stop()  # nobody would know of those that have begun
+            raise
 
     def __iter__(self) -> Iterator[StreamingQuery]:
         return iter(self.queries)
@@ -40,12 +64,39 @@ class Running:
         return any(query.isActive for query in self.queries)
 
     def check(self) -> None:
-        """Raise `AppFailed` if a query has failed; then the others are stopped too."""
-        for query in self.queries:
+        """Raise `AppFailed` if a query has failed that cannot be begun again; then the others are stopped too."""
+        for query, error in self.begin_again():
+            self.stop()
+            raise _failure(self.name, query, error) from error
+
+    def begin_again(self) -> list[tuple[StreamingQuery, Exception]]:
+        """Begin those again that have lost a process; what has failed for other reasons, or too often."""
+        failed: list[tuple[StreamingQuery, Exception]] = []
+        for index, query in enumerate(self.queries):
             error = query.exception()
-            if error is not None:
-                self.stop()
-                raise _failure(self.name, query, error) from error
+            if error is None:
+                continue
+            if not self._may_begin_again(str(error)):
+                failed.append((query, error))
+                continue
+            logger.warning(
+                "%s: the query %s has lost a process of Spark's and goes on", self.name, query.name
+            )
+            self._lose(query)
+            self.queries[index] = self._begin(self._stages[index])
+        return failed
+
+    def _lose(self, query: StreamingQuery) -> None:
+        """It is about to be replaced."""
+
+    def _may_begin_again(self, error: str) -> bool:
+        from penstock.spark.pipelines.causes import is_of_lost_process
+
+        if self._is_stopped or not is_of_lost_process(error):
+            return False
+        now = self._clock()
+        self._losses = [each for each in self._losses if now - each < LOSSES_SECONDS] + [now]
+        return len(self._losses) <= LOSSES_MAX
 
     def go_on(self) -> bool:
         """Begin what is due; whether anything is left to wait for. `AppFailed` where a query has failed."""
@@ -64,6 +115,7 @@ class Running:
 
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
         """End the queries after the batch that each is at, which may take so long."""
+        self._is_stopped = True
         stop_after_batches(self.queries, batch_seconds=batch_seconds)
 
 
@@ -78,44 +130,40 @@ class Draining(Running):
         begin: Begin,
         feeds: Callable[[Compiled, Compiled], bool],
     ) -> None:
-        super().__init__(name, [])
-        self._stages = stages
-        self._begin = begin
+        super().__init__(name, begin)
+        self._all = stages
         self._feeds = feeds
         self._waiting = list(stages)
-        self._at_hand: Compiled | None = None
+        self._has_read = False
+        """The stage at hand, in queries that were lost."""
         self._rounds = 0
 
     def go_on(self) -> bool:
+        self.check()
         if self.is_active:
             return True
-        self.check()
+        if self._is_stopped:
+            return False
         self._take_end()
         if not self._waiting:
             return False
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
             raise IllegalState(f"{self.name} feeds itself and comes to no end")
-        self._at_hand = self._waiting.pop(0)
-        self.queries = [self._begin(self._at_hand)]
+        self.begin(self._waiting.pop(0))
         return True
 
-    def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
-        self._waiting = []
-        super().stop(batch_seconds=batch_seconds)
-        self._at_hand = None
+    def _lose(self, query: StreamingQuery) -> None:
+        self._has_read = self._has_read or _has_read(query)
 
     def _take_end(self) -> None:
         """What the query at hand has written is input for others."""
-        ended, self._at_hand = self._at_hand, None
-        if ended is None:
-            return
-        (query,) = self.queries
-        has_read = any(progress["numInputRows"] for progress in query.recentProgress)
-        query.stop()
-        if has_read:
-            behind = (other for other in self._stages if self._feeds(ended, other))
-            self._waiting += [other for other in behind if other not in self._waiting]
+        for ended, query in zip(self._stages, self.queries, strict=True):
+            query.stop()
+            if self._has_read or _has_read(query):
+                behind = (other for other in self._all if self._feeds(ended, other))
+                self._waiting += [other for other in behind if other not in self._waiting]
+        self._stages, self.queries, self._has_read = [], [], False
 
 
 class heeding_signals:
@@ -138,3 +186,7 @@ def _failure(name: str, query: StreamingQuery, error: BaseException) -> AppFaile
     from penstock.spark.pipelines.causes import cause_of
 
     return AppFailed(f"{name}: the query {query.name} failed: {cause_of(str(error))}")
+
+
+def _has_read(query: StreamingQuery) -> bool:
+    return any(progress["numInputRows"] for progress in query.recentProgress)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -83,6 +85,24 @@ def test_an_application_runs_until_it_is_stopped(spark: SparkSession, broker: Br
 
     assert not running.is_active
     assert sorted(values(broker, "whispers")) == [b"hello 0", b"hello 1"]
+
+
+def test_an_application_goes_on_when_the_process_was_killed_that_asks_for_new_records(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("votes", 2)
+    app = App("ballot", broker.bootstrap_servers, state_dir=str(tmp_path), commit_interval_ms=0)
+    app.stream("votes", value=str).group_by_value().count(name="ballot").to("ballots")
+
+    running = app.start(spark)
+    send(broker, "votes", ["ann"])
+    await_count(broker, "ballots", 1, running.check)
+    kill_planners()
+    send(broker, "votes", ["ann"])
+    await_count(broker, "ballots", 2, running.check)
+    app.stop()
+
+    assert last(broker, "ballots") == {"ann": 2}
 
 
 class Reminding(Processor[str, str, str, str]):
@@ -217,6 +237,17 @@ def send(broker: Broker, topic: str, lines: list[str]) -> None:
     with broker.producer() as producer:
         for line in lines:
             producer.send(topic, line)
+
+
+def kill_planners() -> None:
+    """The processes in which the sources of this program's Spark say what there is."""
+    killed = 0
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # some end while they are looked at
+            if any("python_streaming_source_runner" in word for word in child.cmdline()):
+                child.kill()
+                killed += 1
+    assert killed
 
 
 def values(broker: Broker, topic: str) -> list[bytes | None]:

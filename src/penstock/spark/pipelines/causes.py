@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.spark.pipelines.figures import Offsets, read_offsets
 
+BEGIN_OF_OFFSETS = "=== Streaming Query ==="
 # The last line of a traceback: `penstock.spark.errors.DataLost: orders-0: ...`, or a name alone.
 ENDING = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<words>.*))?$")
 CHAINED = "During handling of the above exception"
@@ -20,6 +21,9 @@ PARTS = re.compile(r"^ *\+-\+-+ 1 -+$", re.MULTILINE)  # where the exceptions of
 CONDITION = re.compile(r"^\[(?P<condition>[A-Z][A-Z0-9_.]+)\] (?P<words>.*)$", re.DOTALL)
 COMMITTED = re.compile(r"^Current Committed Offsets: \{(.*)\}$", re.MULTILINE)
 AVAILABLE = re.compile(r"^Current Available Offsets: \{(.*)\}$", re.MULTILINE)
+# All that Spark says where the process is gone in which a source plans batches: it starts no other. The last is what it
+# says of an end of file, and of whatever else comes without a word.
+BROKEN = ("Broken pipe", "Connection reset", "(no cause message)")
 RANGES_SHOWN = 6
 
 
@@ -38,8 +42,20 @@ class Cause(NamedTuple):
 
 def cause_of(text: str) -> Cause:
     """The one that matters in what Spark says of a failed query."""
-    story, _, rest = text.partition("=== Streaming Query ===")
-    return Cause(_last_words(story) or _plain(story), tuple(_ranges(rest)))
+    story, _, rest = text.partition(BEGIN_OF_OFFSETS)
+    words = _last_words(story) or _plain(story)
+    if words in BROKEN:
+        words = (
+            "the process in which Spark asks the source for new records was killed, or has crashed; start the query"
+            " again, and it goes on where it was"
+        )
+    return Cause(words, tuple(_ranges(rest)))
+
+
+def is_of_lost_process(text: str) -> bool:
+    """Whether nothing is wrong with the query: it would go on if it were started again."""
+    story, _, _ = text.partition(BEGIN_OF_OFFSETS)
+    return _last_words(story) is None and _plain(story) in BROKEN
 
 
 def _last_words(story: str) -> str | None:

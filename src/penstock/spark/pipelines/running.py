@@ -118,6 +118,7 @@ class Run:
 
     def look(self) -> bool:
         """Take up what queries have reported; whether any of them still runs. `QueryFailed` where one has failed."""
+        self._begin_again()
         is_any_active = False
         for query, figures in self.watched:
             is_active = bool(query.isActive)
@@ -136,6 +137,13 @@ class Run:
                 self._watch([query for query in self._app if query not in before])
                 return True
         return is_any_active
+
+    def _begin_again(self) -> None:
+        """What an App has lost to the death of a process; queries that the program began are for it to begin again."""
+        if self._app is not None:
+            before = list(self._app)
+            self._app.begin_again()
+            self._watch([query for query in self._app if query not in before])
 
     def _look_for_reasons(self, query: Any, figures: QueryFigures, *, has_news: bool) -> None:
         """Tell a query that works for long from one that waits for a broker or for workers."""

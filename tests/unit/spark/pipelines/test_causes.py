@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.pipelines.causes import cause_of
+from penstock.spark.pipelines.causes import cause_of, is_of_lost_process
 
 IN_A_FUNCTION = """\
 [STREAM_FAILED] Query [id = 36214983, runId = ff05e5fd] terminated with exception: [PYTHON_EXCEPTION] An exception was \
@@ -114,3 +114,26 @@ def test_several_exceptions_are_told_as_the_one_that_holds_them(margin: str) -> 
     )
 
     assert cause_of(text).words == "ItemsFailed: could not describe topics: no broker answers"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Broken pipe SQLSTATE: XXKST",
+        "Connection reset SQLSTATE: XXKST",
+        " SQLSTATE: XXKST (no cause message)",
+    ],
+)
+def test_a_process_that_was_killed_is_told_as_one(words: str) -> None:
+    text = f"[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {words}"
+
+    assert cause_of(text).words.startswith(
+        "the process in which Spark asks the source for new records was killed"
+    )
+    assert is_of_lost_process(text)
+
+
+def test_a_users_function_may_meet_a_broken_pipe_of_its_own() -> None:
+    text = 'Job failed: Traceback (most recent call last):\n  File "x.py", line 1\nBrokenPipeError: Broken pipe\n'
+
+    assert not is_of_lost_process(text)

@@ -213,6 +213,10 @@ class FakeApp:
         self.begun.append(self.left.pop(0))
         return True
 
+    def begin_again(self) -> None:
+        if self.begun[-1].error is not None:
+            self.begun.append(FakeQuery(self.begun[-1].name))
+
     def __iter__(self) -> Iterator[FakeQuery]:
         return iter(self.begun[-1:])
 
@@ -251,6 +255,22 @@ def test_the_first_wish_to_end_is_heard_by_an_app_that_is_run_once() -> None:
     assert app.begun[0].stopped_after == 1
     assert app.is_stopped
     assert len(app.left) == 2
+
+
+def test_a_query_that_an_app_begins_again_goes_on_with_its_figures() -> None:
+    app = FakeApp()
+    run = running_as(Program("orders", app, None))
+    run.start()
+    lost = app.begun[0]
+    lost.recentProgress = [FakeProgress(0)]
+    assert run.look()
+    lost.isActive, lost.error = False, RuntimeError("Broken pipe")
+
+    assert run.look()
+    app.begun[1].recentProgress = [FakeProgress(1)]
+    assert run.look()
+
+    assert [(figures.name, figures.rows_in) for figures in run.figures] == [("first", 20)]
 
 
 def test_one_that_has_ended_by_itself_is_done() -> None:
