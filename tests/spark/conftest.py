@@ -37,7 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .config("spark.local.dir", str(directory / "local"))
-        .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )

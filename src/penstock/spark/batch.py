@@ -23,7 +23,7 @@ from penstock.spark.reading import RangePartition, RangeReader
 class PenstockReader(DataSourceReader):
     def __init__(self, options: Options, reader: RangeReader, *, cores: int) -> None:
         self._reader = reader
-        self._cutting = Cutting(cores, options.get("minPartitions"), options.get("maxRecordsPerPartition"))
+        self._cutting = Cutting.of(options, cores=cores, is_in_order=False)
         self._lookup = Lookup(options)
         self._start = starting_edge(options, is_stream=False)
         self._end = ending_edge(options)

@@ -153,6 +153,11 @@ OPTIONS: tuple[Option, ...] = (
         "maxBytesPerTrigger", Use.STREAM_READ, size_bytes, None,
         "Most bytes of a micro-batch (64m), reckoned by the mean size of a partition's records on disk.",
     ),
+    Option(
+        "inOrder", Use.READ, boolean, None,
+        "Whether one task reads all that a batch has of a partition, so that rows keep its order: as a rule in streams,"
+        " and not in batches, where large partitions are cut so that all cores work.",
+    ),
     Option("minPartitions", Use.READ, integer(), None, "Cut ranges until there are as many tasks."),
     Option("maxRecordsPerPartition", Use.READ, integer(), None, "Most offsets of one task."),
     # How it is read

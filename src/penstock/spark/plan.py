@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.client.cluster import TopicPartition
+from penstock.spark.errors import BadOption
 from penstock.spark.offsets import Offsets
+from penstock.spark.options import Options
 
 RANGES_PER_CORE_MAX = 4
 ROWS_PER_TASK_MIN = 100_000
@@ -60,6 +62,20 @@ class Cutting:
     cores: int
     ranges_min: int | None = None
     size_max: int | None = None
+    is_in_order: bool = False
+    """What is in one partition stays with one task, so that its rows keep their order; unless the other two want it
+    otherwise."""
+
+    @classmethod
+    def of(cls, options: Options, *, cores: int, is_in_order: bool) -> Cutting:
+        """As the options say, or else as it is given."""
+        ranges_min, size_max = options.get("minPartitions"), options.get("maxRecordsPerPartition")
+        said = options.get("inOrder")
+        if said and (ranges_min is not None or size_max is not None):
+            raise BadOption(
+                "option inOrder: each partition is read by one task, which minPartitions and maxRecordsPerPartition cut"
+            )
+        return cls(cores, ranges_min, size_max, is_in_order if said is None else said)
 
     def cut(self, ranges: Iterable[Range]) -> list[Range]:
         """Pieces for tasks: the larger ranges are cut into equal parts, few enough that tasks cost little and many
@@ -77,6 +93,8 @@ class Cutting:
             counts = (max(round(each.size / about), math.ceil(each.size / limit)) for each in whole)
             return [part for each, count in zip(whole, counts, strict=True) for part in _parts(each, count)]
 
+        if self.is_in_order:
+            return cut_into(1)
         ways = (cut_into(self.cores * count) for count in range(1, RANGES_PER_CORE_MAX + 1))
         return min(ways, key=self._duration)
 

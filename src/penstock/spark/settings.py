@@ -17,7 +17,6 @@ RUNTIME = {
     # State outside the JVM's heap, written as changes: a million keys cost neither pauses nor whole copies.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # offsets, times and partitions narrow what is read
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }

@@ -50,7 +50,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise BadOption(f"option {name}: a stream has no end")
         self._options = options
         self._reader = reader
-        self._cutting = Cutting(cores, options.get("minPartitions"), options.get("maxRecordsPerPartition"))
+        self._cutting = Cutting.of(options, cores=cores, is_in_order=True)
         self._limits = limits_of(options)
         self._fails = options.get("failOnDataLoss")
         self._lookup = Lookup(options)

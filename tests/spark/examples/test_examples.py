@@ -91,7 +91,6 @@ def example(
     yield lambda name: Example(name, spark, penstock, tmp_path / "checkpoints")
     for setting in (CHECKPOINT_SETTING, *RUNTIME):
         spark.conf.unset(setting)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 def text(data: bytes | None) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.waiting import wait_until
 from penstock import TopicPartition
 from penstock.spark import register, transforms
+from penstock.spark.settings import RUNTIME
 from penstock.testing import Broker
 
 ROWS = 300
@@ -87,14 +88,26 @@ def test_parts_of_topics(spark: SparkSession, filled: Broker, said: dict[str, An
 def test_filters_are_pushed_down_where_spark_lets_them(spark: SparkSession, filled: Broker) -> None:
     wanted = "partition in (0, 2) and offset >= 10 and offset < 20"
     younger = f"timestamp >= timestamp_millis({HOUR_AGO_MS + 250_000})"
+    telling = register(spark.newSession())
+    telling.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
-    assert read(spark, filled).where(wanted).count() == 20
-    assert read(spark, filled).where(younger).count() == 50
-    plan = read(spark, filled).where(wanted)._jdf.queryExecution().executedPlan().toString()
+    assert read(telling, filled).where(wanted).count() == 20
+    assert read(telling, filled).where(younger).count() == 50
+    plan = read(telling, filled).where(wanted)._jdf.queryExecution().executedPlan().toString()
     assert "Filter (" not in plan
-    off = register(spark.newSession())
-    off.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    assert read(off, filled).where(wanted).count() == 20
+    assert read(spark, filled).where(wanted).count() == 20
+
+
+def test_a_frame_may_be_asked_several_things(spark: SparkSession, filled: Broker) -> None:
+    usual = register(spark.newSession())
+    for name, value in RUNTIME.items():
+        usual.conf.set(name, value)
+    rows = read(usual, filled)
+
+    one, others = rows.where("partition = 0"), rows.where("partition > 0")
+
+    # Where Spark pushes filters down it keeps those of one question for the next one.
+    assert [each.count() for each in (one, others, rows, one.union(others))] == [100, 200, 300, 300]
 
 
 def test_a_function_runs_in_the_reading_task(spark: SparkSession, filled: Broker) -> None:

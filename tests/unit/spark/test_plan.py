@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.cluster import TopicPartition
+from penstock.spark.errors import BadOption
 from penstock.spark.offsets import Offsets
+from penstock.spark.options import Options, Use
 from penstock.spark.plan import (
     ROWS_PER_TASK_MIN,
     Cutting,
@@ -85,6 +88,26 @@ def test_more_partitions_than_cores_are_cut_so_that_all_cores_end_together() -> 
     pieces = Cutting(cores=4).cut(Range(partition, 0, 3_000_000) for partition in partitions)
 
     assert {piece.size for piece in pieces} == {1_000_000}
+
+
+def test_what_has_to_stay_in_order_is_not_cut_unless_it_is_asked_for() -> None:
+    whole = [Range(A0, 0, 8_000_000), Range(A1, 5, 10)]
+
+    assert Cutting(cores=2, is_in_order=True).cut(whole) == whole
+    assert len(Cutting(cores=2, size_max=1_000_000, is_in_order=True).cut(whole)) == 9
+    assert len(Cutting(cores=2, ranges_min=6, is_in_order=True).cut(whole)) >= 6
+
+
+def test_options_say_whether_rows_keep_their_order() -> None:
+    def is_in_order(*, is_usual: bool, **said: str) -> bool:
+        given = {"subscribe": "a", "kafka.bootstrap.servers": "localhost:9092"} | said
+        return Cutting.of(Options.read(given, Use.READ), cores=2, is_in_order=is_usual).is_in_order
+
+    assert is_in_order(is_usual=True)
+    assert not is_in_order(is_usual=True, inOrder="false")
+    assert is_in_order(is_usual=False, inOrder="true")
+    with pytest.raises(BadOption, match="inOrder: each partition is read by one task, which minPartitions"):
+        is_in_order(is_usual=True, inOrder="true", minPartitions="4")
 
 
 def test_a_small_one_is_not() -> None:
