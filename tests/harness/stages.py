@@ -211,12 +211,13 @@ class _Running:
 def hold_global_tables(monkeypatch: Any, stages: Stages) -> None:
     """Global tables read the log in memory."""
 
-    def held(node: t.GlobalTable, settings: Any) -> dict[Any, Any]:
+    def held(node: t.GlobalTable, settings: Any) -> tables.Rows:
         assert node.key is not None
         assert node.value is not None
-        rows: dict[Any, Any] = {}
+        rows = tables.Rows(node.key, node.value)
         for record in stages.written(node.topic):
-            rows[node.key.decode(record.key)] = node.value.decode(record.value)
-        return {key: value for key, value in rows.items() if value is not None}
+            if record.key is not None:
+                rows.put(record.key, record.value)
+        return rows
 
     monkeypatch.setattr(tables, "_held", held)

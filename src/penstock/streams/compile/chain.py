@@ -46,10 +46,16 @@ class Outlet(Protocol):
     def to_internal(self, crossing: Crossing, records: Columns) -> None: ...
 
 
+class GlobalRows(Protocol):
+    """A value for each key."""
+
+    def get(self, key: Any, /) -> Any: ...
+
+
 class GlobalTables(Protocol):
     """Tables that every worker holds."""
 
-    def rows(self, node: Node) -> dict[Any, Any]: ...
+    def rows(self, node: Node) -> GlobalRows: ...
 
 
 Failing = Callable[[OperatorFailed, int], None]

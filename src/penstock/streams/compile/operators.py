@@ -22,7 +22,7 @@ from penstock.streams.compile.references import (
     group_messages,
     subscription_messages,
 )
-from penstock.streams.compile.tables import WorkerTables
+from penstock.streams.compile.tables import Rows, WorkerTables
 from penstock.streams.compile.tasks import Program
 from penstock.streams.interpret.aggregates import AggregateRecords
 from penstock.streams.interpret.engine import operator_for
@@ -401,7 +401,7 @@ class _TransformTable(_Placed, TransformTable):
 class _RowsAsState(State):
     """A global table's rows, to be asked."""
 
-    def __init__(self, rows: dict[Any, Any]) -> None:
+    def __init__(self, rows: Rows) -> None:
         super().__init__(None, None)
         self._found = rows
 

@@ -1,19 +1,65 @@
 """Global tables, as each worker process holds them: a topic read to its end before a task begins, and kept.
 
 A process keeps what it has read and reads on from there with the next task, so that a small batch costs one look at the
-topic's end.
+topic's end. Of a topic that was made anew it keeps nothing.
+
+As in `interpret.state`, keys are equal when their bytes are, and whoever asks for a value gets one of its own: a joiner
+that changes it in place changes no row.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from penstock.client.cluster import TopicPartition
+from penstock.client.consumer.sync import Consumer
 from penstock.spark import clients
 from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.serdes import Serde
 from penstock.streams.topology import GlobalTable, Node
+
+
+class Rows:
+    """The rows of a global table by the bytes of their keys."""
+
+    def __init__(self, key: Serde[Any], value: Serde[Any]) -> None:
+        self._key = key
+        self._value = value
+        # Such a key stands for its own bytes: to encode it for every record would cost a join a quarter of its time.
+        self._plain_key = key.spec if key.spec in (str, int, bytes) else None
+        # JSON is read three times as fast from a pickle.
+        self._pickled = value.spec in (dict, list)
+        self._shared = value.spec in (str, int, float, bool, bytes, UUID)
+        self._rows: dict[Any, Any] = {}
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Of a record; None deletes. Raises where one of them cannot be read."""
+        place = self._place(self._key.decode(key))
+        if value is None:
+            self._rows.pop(place, None)
+            return
+        read = self._value.decode(value)
+        self._rows[place] = read if self._shared else pickle.dumps(read, -1) if self._pickled else value
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, None where there is none. Raises of what can be no key of this table."""
+        if type(key) is self._plain_key:
+            row = self._rows.get(key)
+            if row is None:
+                self._key.encode(key)
+        else:
+            row = self._rows.get(self._place(key))
+        if row is None or self._shared:
+            return row
+        return pickle.loads(row) if self._pickled else self._value.decode(row)
+
+    def _place(self, key: Any) -> Any:
+        data = self._key.encode(key)
+        return data if self._plain_key is None else self._key.decode(data)
 
 
 class WorkerTables:
@@ -21,9 +67,9 @@ class WorkerTables:
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         self._settings = settings
-        self._fresh: dict[str, dict[Any, Any]] = {}
+        self._fresh: dict[str, Rows] = {}
 
-    def rows(self, node: Node) -> dict[Any, Any]:
+    def rows(self, node: Node) -> Rows:
         assert isinstance(node, GlobalTable)
         found = self._fresh.get(node.name)
         if found is None:
@@ -32,9 +78,32 @@ class WorkerTables:
 
 
 class _Held:
-    def __init__(self) -> None:
+    def __init__(self, node: GlobalTable, topic_id: str | None) -> None:
+        assert node.key is not None
+        assert node.value is not None
+        self.read_as = _read_as(node)
+        self.topic_id = topic_id
         self.positions: dict[TopicPartition, int] = {}
-        self.rows: dict[Any, Any] = {}
+        self.rows = Rows(
+            node.key.for_topic(node.topic, is_key=True), node.value.for_topic(node.topic, is_key=False)
+        )
+
+    def read(self, node: GlobalTable, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
+        consumer.assign(ends)
+        begins = consumer.beginning_offsets(ends)
+        for partition in ends:
+            consumer.seek(partition, max(begins[partition], self.positions.get(partition, 0)))
+        for batch in consumer.read(ends):
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            for at, (key, value) in enumerate(zip(keys, values, strict=True)):
+                if key is None:
+                    continue
+                try:
+                    self.rows.put(key, value)
+                except Exception as error:
+                    place = (batch.column(name)[at].as_py() for name in ("topic", "partition", "offset"))
+                    raise OperatorFailed(node.name, error).at(*place) from error
+        self.positions = ends
 
 
 _HELD: dict[tuple[int, str, str, str, str], _Held] = {}
@@ -42,36 +111,38 @@ _HELD: dict[tuple[int, str, str, str, str], _Held] = {}
 have types of its own for a topic."""
 
 
-def _held(node: GlobalTable, settings: Mapping[str, object]) -> dict[Any, Any]:
+def _held(node: GlobalTable, settings: Mapping[str, object]) -> Rows:
     assert node.key is not None
     assert node.value is not None
-    servers = str(settings.get("bootstrap.servers"))
-    held = _HELD.setdefault((os.getpid(), servers, node.topic, node.key.name, node.value.name), _Held())
-    key_serde = node.key.for_topic(node.topic, is_key=True)
-    value_serde = node.value.for_topic(node.topic, is_key=False)
+    name = (os.getpid(), str(settings.get("bootstrap.servers")), node.topic, node.key.name, node.value.name)
     own = {**settings, "isolation.level": "read_committed"}
     with clients.consumer(own) as consumer:
-        partitions = [
-            TopicPartition(node.topic, index) for index in range(len(consumer.partitions_for(node.topic)))
-        ]
-        consumer.assign(partitions)
-        begins = consumer.beginning_offsets(partitions)
-        for partition in partitions:
-            consumer.seek(partition, max(begins[partition], held.positions.get(partition, 0)))
-        ends = consumer.end_offsets(partitions)
-        for batch in consumer.read(ends):
-            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-            for at, (data, value) in enumerate(zip(keys, values, strict=True)):
-                if data is None:
-                    continue
-                try:
-                    key = key_serde.decode(data)
-                    if value is None:
-                        held.rows.pop(key, None)
-                    else:
-                        held.rows[key] = value_serde.decode(value)
-                except Exception as error:
-                    place = (batch.column(name)[at].as_py() for name in ("topic", "partition", "offset"))
-                    raise OperatorFailed(node.name, error).at(*place) from error
-        held.positions = {partition: ends[partition] for partition in partitions}
-    return held.rows
+        while True:
+            count = len(consumer.partitions_for(node.topic))
+            topic_id = consumer.topic_id(node.topic)
+            ends = consumer.end_offsets([TopicPartition(node.topic, index) for index in range(count)])
+            held = _HELD.get(name)
+            if held is None or not _goes_on(held, node, topic_id, ends):
+                held = _HELD[name] = _Held(node, topic_id)
+            held.read(node, consumer, ends)
+            # A consumer that was kept learns while it fetches that the topic is another one by now.
+            if consumer.topic_id(node.topic) == topic_id:
+                return held.rows
+
+
+def _goes_on(
+    held: _Held, node: GlobalTable, topic_id: str | None, ends: Mapping[TopicPartition, int]
+) -> bool:
+    """Whether what was read is the beginning of what is there now, and read as it is to be read now."""
+    is_same_log = held.topic_id == topic_id and all(
+        ends.get(partition, -1) >= position for partition, position in held.positions.items()
+    )
+    return is_same_log and held.read_as == _read_as(node)
+
+
+def _read_as(node: GlobalTable) -> list[type | None]:
+    """The classes of keys and values: one that a notebook has defined anew has the name that the old one had."""
+    return [
+        serde.spec if serde is not None and isinstance(serde.spec, type) else None
+        for serde in (node.key, node.value)
+    ]
