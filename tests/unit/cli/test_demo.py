@@ -62,3 +62,14 @@ def test_there_is_something_to_show_at_any_time(results: Results, figures: Query
 
     assert "17" in shown.getvalue()
     assert "17 orders in" in line_of(view)
+
+
+def test_lag_is_what_was_generated_and_not_read_though_it_came_after_the_batch_was_planned() -> None:
+    figures = QueryFigures("revenue", batch=3, rows_in=9_000, lag=0)
+    view = View(port=9092, seconds=60, generated=12_500, figures=figures)
+    shown = io.StringIO()
+
+    Console(file=shown, width=100).print(panel_of(view))
+
+    assert "lag 3,500" in line_of(view)
+    assert "3,500" in shown.getvalue()

@@ -45,6 +45,11 @@ class View:
     def elapsed(self) -> float:
         return time.monotonic() - self.began
 
+    @property
+    def lag(self) -> int:
+        """Orders that are there and not yet read. Not Spark's, which is of the moment when it planned the last batch."""
+        return max(0, self.generated - (0 if self.figures is None else self.figures.rows_in))
+
 
 class Screen:
     """Live on a terminal; a line every two seconds elsewhere."""
@@ -103,8 +108,9 @@ def _figures_of(view: View) -> Table:
     table.add_row(
         "orders read", f"{figures.rows_in:,}", "caught up with the start" if figures.fraction == 1.0 else bar
     )
-    lag = "-" if figures.lag is None else f"{figures.lag:,}"
-    table.add_row("lag", lag, f"batch {figures.batch}, the last took {show_duration(figures.batch_ms)}")
+    table.add_row(
+        "lag", f"{view.lag:,}", f"batch {figures.batch}, the last took {show_duration(figures.batch_ms)}"
+    )
     table.add_row("state", f"{figures.state_rows:,} rows", f"{show_bytes(figures.state_bytes)}, RocksDB")
     table.add_row(
         "orders out", f"{view.results.orders:,}", f"in {len(view.results.windows):,} windows, read_committed"
@@ -131,9 +137,8 @@ def line_of(view: View) -> str:
         return told
     if figures.batch < 0:
         return f"{told}, the pipeline is at its first batch ({figures.at_work_seconds} s)"
-    lag = "-" if figures.lag is None else f"{figures.lag:,}"
     return (
-        f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, lag {lag}, "
+        f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, lag {view.lag:,}, "
         f"state {figures.state_rows:,} rows), {view.results.orders:,} out"
     )
 
