@@ -47,7 +47,7 @@ class View:
 
     @property
     def lag(self) -> int:
-        """Orders that are there and not yet read. Not Spark's, which is of the moment when it planned the last batch."""
+        """Orders that are there and not yet read. Spark's own is of the moment when it planned the last batch."""
         return max(0, self.generated - (0 if self.figures is None else self.figures.rows_in))
 
 
@@ -138,8 +138,8 @@ def line_of(view: View) -> str:
     if figures.batch < 0:
         return f"{told}, the pipeline is at its first batch ({figures.at_work_seconds} s)"
     return (
-        f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, lag {view.lag:,}, "
-        f"state {figures.state_rows:,} rows), {view.results.orders:,} out"
+        f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, "
+        f"lag {view.lag:,}, state {figures.state_rows:,} rows), {view.results.orders:,} out"
     )
 
 
