@@ -3,11 +3,17 @@
 `Chain` walks the operators of one place. Each takes `Columns` and gives `Columns`; what leaves the place (to a topic,
 through the shuffle, to an internal topic) is given to an `Outlet`. A function that Arrow knows runs as its kernel; any
 other is called for each record, once, and an error of it tells which record that was.
+
+Kafka Streams walks the same operators record by record, here it is column by column; so where ways part and meet again,
+whoever writes puts records in order again: by the row that they came of, and those of one row in the order of the walk.
+Only where ways part behind a flat-map is that not enough, for what the first record of a row becomes on all ways stands
+before the second one. There each record carries its turn (`Columns.steps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy
@@ -61,6 +67,10 @@ class GlobalTables(Protocol):
 Failing = Callable[[OperatorFailed, int], None]
 """What is done about a record that failed: (the failure, its row). It raises, or the record is left out."""
 
+_TURNS = (
+    1 << 40
+)  # more than a flat-map makes of one batch: which visit it was stands above, which record below
+
 
 class Chain:
     """The operators of one reading place, for one task."""
@@ -70,28 +80,31 @@ class Chain:
         self._outlet = outlet
         self._tables = tables
         self._failing = failing
+        self._parting = _parting(place)
+        self._visits = 0
 
     def feed(self, node: Node, records: Columns) -> None:
         """What `node` gives goes to all that follow it here."""
         if not len(records):
             return
         for entry in self._place.entries.get(node, ()):
-            self._outlet.to_domain(entry, records)
+            self._outlet.to_domain(entry, self._visited(records))
         for crossing in self._place.crossings.get(node, ()):
-            self._outlet.to_internal(crossing, records)
+            self._outlet.to_internal(crossing, self._visited(records))
         for child, _ in self._place.children.get(node, ()):
             self._run(child, records)
 
     def _run(self, node: Node, records: Columns) -> None:
         match node:
             case Sink():
-                self._outlet.to_sink(node, records)
+                self._outlet.to_sink(node, self._visited(records))
             case Filter():
                 self.feed(node, self._filter(node, records))
             case Map():
                 self.feed(node, self._map(node, records))
             case FlatMap():
-                self.feed(node, self._flat_map(node, records))
+                made = self._flat_map(node, records)
+                self.feed(node, self._visited(made, apart=True) if node in self._parting else made)
             case Peek():
                 kept, _ = self._called(node, node.function, records)
                 self.feed(node, _kept(records, kept))
@@ -105,6 +118,16 @@ class Chain:
                 self.feed(node, records)
             case _:
                 raise AssertionError(f"{node} has state and cannot run here")
+
+    def _visited(self, records: Columns, *, apart: bool = False) -> Columns:
+        """With their turn from here on: all have the same, or each its own."""
+        if not self._parting:
+            return records
+        self._visits += 1
+        turns = numpy.full(len(records), self._visits * _TURNS, numpy.int64)
+        if apart:
+            turns += numpy.arange(len(records))
+        return replace(records, steps=(*records.steps, turns))
 
     def _filter(self, node: Filter, records: Columns) -> Columns:
         kernel = _kernel(node.function, records.values)
@@ -285,6 +308,17 @@ class Chain:
         ), made
 
 
+def _parting(place: Place) -> set[Node]:
+    """Flat-maps behind which records leave on more than one way."""
+
+    def ways(node: Node) -> int:
+        here = len(place.entries.get(node, ())) + len(place.crossings.get(node, ()))
+        children = (child for child, _ in place.children.get(node, ()))
+        return here + sum(1 if isinstance(child, Sink) else ways(child) for child in children)
+
+    return {node for node in place.nodes if isinstance(node, FlatMap) and ways(node) > 1}
+
+
 def _kept(records: Columns, places: Rows | None) -> Columns:
     return records if places is None else records.take(places)
 
@@ -315,4 +349,5 @@ def _of_records(records: Columns, made: Sequence[Record[Any, Any]]) -> Columns:
         records.rows,
         numpy.fromiter((record.timestamp_ms for record in made), numpy.int64, len(made)),
         [record.headers for record in made] if has_headers else None,
+        records.steps,
     )

@@ -2,12 +2,11 @@
 
 Keys and values are Arrow columns as long as nothing but kernels has touched them, and lists of Python's objects from
 the first function of a user on. `rows` says of which row of the source's batch each record came, so that its offset is
-looked up only where it is needed, and so that records can be put in order again after a split.
+looked up only where it is needed, and so that records can be put in order again after a split (`outputs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -31,6 +30,8 @@ class Columns:
     """Event time in ms."""
     headers: list[Headers] | None
     """None where no record has any."""
+    steps: tuple[Rows, ...] = ()
+    """Which turn it is among the records of one row, where that can matter: see `chain`."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,6 +51,7 @@ class Columns:
             self.rows[places],
             self.times[places],
             headers,
+            tuple(step[places] for step in self.steps),
         )
 
     def header_list(self) -> list[Headers]:
@@ -58,22 +60,6 @@ class Columns:
 
 def as_list(column: Column) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
-
-
-def joined(parts: Sequence[Columns]) -> Columns:
-    """Several with one origin as one, in order of the rows they came from."""
-    if len(parts) == 1:
-        return parts[0]
-    rows = numpy.concatenate([part.rows for part in parts])
-    has_headers = any(part.headers is not None for part in parts)
-    whole = Columns(
-        [key for part in parts for key in as_list(part.keys)],
-        [value for part in parts for value in as_list(part.values)],
-        rows,
-        numpy.concatenate([part.times for part in parts]),
-        [headers for part in parts for headers in part.header_list()] if has_headers else None,
-    )
-    return whole.take(numpy.argsort(rows, kind="stable"))
 
 
 def _take(column: Column, places: Rows) -> Column:

@@ -2,20 +2,24 @@
 
 Spark looks at nothing that a topology writes, so it is given nothing to look at: a cell holds a whole batch, the JVM
 moves cells instead of rows, and the sink's task takes them apart again (`unpacked`, the sink's `penstock.transform`).
+
+What a task writes to a topic stands in the order of the records that caused it (`ordering`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
 
 from penstock.spark.pipelines.figures import OBSERVED, OBSERVED_RECORDS
-from penstock.streams.compile.columns import Column, Columns, as_list
+from penstock.streams.compile.columns import Column, Columns, Rows, as_list
 from penstock.streams.compile.cut import Crossing
 from penstock.streams.compile.failures import OperatorFailed
+from penstock.streams.compile.ordering import Cause, Part, in_order
 from penstock.streams.functions import Function
 from penstock.streams.nouns import Headers
 from penstock.streams.serdes import Serde, natural_bytes
@@ -45,12 +49,14 @@ PartitionCount = Callable[[str], int]
 
 
 class Output:
-    """What one task writes, in the order in which it comes."""
+    """What one task writes."""
 
     def __init__(self, partition_count: PartitionCount) -> None:
+        self.cause: Cause = ()
+        """What the records came of that are added one by one."""
         self._partition_count = partition_count
-        self._batches: list[pyarrow.RecordBatch] = []
-        self._rows: list[tuple[str, bytes | None, bytes | None, Headers, int, int | None]] = []
+        self._parts: list[Part] = []
+        self._rows: list[tuple[Cause, str, bytes | None, bytes | None, Headers, int, int | None]] = []
 
     def add(
         self,
@@ -61,7 +67,7 @@ class Output:
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:
-        self._rows.append((topic, key, value, headers, time_ms, partition))
+        self._rows.append((self.cause, topic, key, value, headers, time_ms, partition))
 
     def add_columns(
         self,
@@ -71,26 +77,19 @@ class Output:
         times: Any,
         headers: Sequence[Headers] | None = None,
         partitions: Sequence[int] | None = None,
+        order: Sequence[Rows] = (),
     ) -> None:
-        """Columns of bytes; `times` in ms."""
+        """Columns of bytes; `times` in ms. `order` says of each record what it came of."""
         self._close_rows()
         count = len(keys)
         topics = (
             pyarrow.repeat(topic, count) if isinstance(topic, str) else pyarrow.array(topic, pyarrow.string())
         )
-        self._batches.append(
-            pyarrow.RecordBatch.from_arrays(
-                [
-                    topics,
-                    keys,
-                    values,
-                    _headers(headers, count),
-                    _times(times),
-                    _partitions(partitions, count),
-                ],
-                schema=SCHEMA,
-            )
+        batch = pyarrow.RecordBatch.from_arrays(
+            [topics, keys, values, _headers(headers, count), _times(times), _partitions(partitions, count)],
+            schema=SCHEMA,
         )
+        self._parts.append(Part(topic if isinstance(topic, str) else None, batch, tuple(order)))
 
     def add_sink(self, node: Sink, records: Columns) -> None:
         """What a sink writes of these records."""
@@ -107,7 +106,8 @@ class Output:
             ]
         if node.partition is not None:
             partitions = self._partitions_of(node.partition, node.name, topics, records)
-        self.add_columns(topics, keys, values, records.times, records.headers, partitions)
+        order = (records.rows, *records.steps)
+        self.add_columns(topics, keys, values, records.times, records.headers, partitions, order)
 
     def add_crossing(self, crossing: Crossing, topic: str, records: Columns) -> None:
         """What goes to another stage of these records."""
@@ -117,7 +117,8 @@ class Output:
         partitions: list[int] | None = None
         if crossing.partition is not None:
             partitions = self._partitions_of(crossing.partition, node.name, topic, records)
-        self.add_columns(topic, keys, values, records.times, records.headers, partitions)
+        order = (records.rows, *records.steps)
+        self.add_columns(topic, keys, values, records.times, records.headers, partitions, order)
 
     def add_sink_record(self, node: Sink, key: Any, value: Any, time_ms: int, headers: Headers) -> None:
         """The same of one record."""
@@ -160,15 +161,19 @@ class Output:
         return [partition for partition in chosen if partition is not None]
 
     def taken(self) -> list[pyarrow.RecordBatch]:
-        """All that was added since it was last taken."""
+        """All that was added since it was last taken; what goes to one topic in the order of what it came of."""
+        return [part.batch for part in self.taken_parts()]
+
+    def taken_parts(self) -> list[Part]:
         self._close_rows()
-        batches, self._batches = self._batches, []
-        return batches
+        parts, self._parts = self._parts, []
+        return in_order(parts)
 
     def _close_rows(self) -> None:
         if not self._rows:
             return
-        topics, keys, values, headers, times, partitions = zip(*self._rows, strict=True)
+        self._rows.sort(key=itemgetter(0))  # runs that are in order already, which is quick
+        causes, topics, keys, values, headers, times, partitions = zip(*self._rows, strict=True)
         self._rows = []
         batch = pyarrow.RecordBatch.from_arrays(
             [
@@ -181,7 +186,8 @@ class Output:
             ],
             schema=SCHEMA,
         )
-        self._batches.append(batch)
+        topic = topics[0] if len(set(topics)) == 1 else None
+        self._parts.append(Part(topic, batch, tuple(numpy.array(causes, numpy.int64).T)))
 
 
 def sink_topic(node: Sink, key: Any, value: Any) -> str:
