@@ -7,38 +7,61 @@ changes of tables are also written to their changelogs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.streams import topology as t
 from penstock.streams.compile import memory, names
+from penstock.streams.compile.caching import (
+    NOWHERE,
+    At,
+    CachedFold,
+    Held,
+    HeldChanges,
+    held_above,
+    is_cached,
+    is_held,
+)
 from penstock.streams.compile.cut import RIGHT_CHANGED, SUBSCRIBED, Crossing, Place
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.outputs import Output, encoded_one
 from penstock.streams.compile.references import (
     GroupOfTable,
     JoinByReference,
+    Message,
     group_messages,
     subscription_messages,
 )
 from penstock.streams.compile.tables import Rows, WorkerTables
 from penstock.streams.compile.tasks import Program
-from penstock.streams.interpret.aggregates import AggregateRecords
 from penstock.streams.interpret.engine import operator_for
 from penstock.streams.interpret.operators import Operator, TableOperator
 from penstock.streams.interpret.processing import KeyValues, ProcessRecords, TransformTable, store_for
 from penstock.streams.interpret.state import State
 from penstock.streams.interpret.tables import AggregateTable
 from penstock.streams.nouns import Change, Record
+from penstock.streams.serdes import Serde, natural_bytes
 from penstock.streams.stores import Store
 
-At: TypeAlias = "tuple[str | None, int | None, int | None]"
-"""Topic, partition and offset."""
-NOWHERE: At = (None, None, None)
-Failing: TypeAlias = Callable[[OperatorFailed, At, int], None]
-"""What is done about a change that failed: (the failure, where it came from, its time in ms). It raises, or the change
-is left out."""
+Serdes: TypeAlias = "tuple[Serde[Any] | None, Serde[Any] | None]"
+"""Of a key and of a value."""
+
+
+class Cause(NamedTuple):
+    """Of what comes what happens now: where the record was read, the record, and the serdes of its key and value."""
+
+    at: At
+    record: Record[Any, Any]
+    serdes: Serdes
+
+    def written(self) -> tuple[bytes | None, bytes | None]:
+        """The record's key and value; None where one of them cannot be written."""
+        return _written(self.serdes[0], self.record.key), _written(self.serdes[1], self.record.value)
+
+
+Failing: TypeAlias = Callable[[OperatorFailed, Cause], None]
+"""What is done about a failure. It raises, or the record is left out where it failed."""
 
 
 class OperatorPage:
@@ -54,20 +77,22 @@ class OperatorPage:
         operators: list[t.Node],
         *,
         wall_time_ms: int,
+        failing: Failing,
     ) -> None:
         self.application_id = program.application_id
         self.wall_time_ms = wall_time_ms
         self.stream_time_ms = -1
-        self.at: At = NOWHERE
-        """Where the record at hand was read."""
+        self._cause = Cause(NOWHERE, Record(None, None, 0), (None, None))
+        self._failing = failing
         self._program = program
         self._domain = domain
         self._output = output
         self._global_tables = tables
         self._logged = logged
         self._stores: dict[str, Any] = {}
-        self._cached: dict[t.Node, dict[bytes, tuple[Record[Any, Change[Any]], At]]] = {}
-        """By the bytes of a key: its last change, and where that came from."""
+        self._held = HeldChanges()
+        self._is_held = {node: is_held(node, program) for node in operators}
+        self._held_above: dict[t.Node, list[t.Node]] = {}
         self._operators: dict[t.Node, Operator[Any]] = {}
         for node in operators:
             with _telling(node, "while it began"):
@@ -76,9 +101,10 @@ class OperatorPage:
 
     # What comes in.
 
-    def receive(self, node: t.Node, position: int, record: Record[Any, Any]) -> None:
+    def receive(self, node: t.Node, position: int, record: Record[Any, Any], at: At, serdes: Serdes) -> None:
         """A record from another place, for one of the node's inputs."""
         self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
+        self._cause = Cause(at, record, serdes)
         self._run(node, position, record)
         if self._has_processors:
             self._fire("stream", self.stream_time_ms)
@@ -91,34 +117,23 @@ class OperatorPage:
         self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
         for node, operator in self._operators.items():
             if hasattr(operator, "stream_time_ms") and not isinstance(operator, ProcessRecords):
-                for made in self._told(node, operator.advance(stream_time_ms)):
-                    self._send(node, made)
+                with self._because(self._no_cause):
+                    self._send_all(node, operator.advance(stream_time_ms))
         self._fire("stream", self.stream_time_ms)
 
     def tick(self) -> None:
         """The wall clock's timers."""
         self._fire("wall", self.wall_time_ms)
 
-    def finish(self, failing: Failing) -> None:
+    def finish(self) -> None:
         """Pass on what has been held back in the batch, each as of the record that it came of last: as Kafka Streams
         does it with what its caches held back."""
         for node, operator in self._operators.items():
             if isinstance(operator, CachedFold):
-                for held in operator.changes():
-                    self._pass_on(node, *held, failing)
-            for record, at in self._cached.pop(node, {}).values():
-                self._pass_on(node, record.key, record.timestamp_ms, at, iter((record,)), failing)
-        self.at = NOWHERE
-
-    def _pass_on(
-        self, node: t.Node, key: Any, time_ms: int, at: At, changes: Iterator[Any], failing: Failing
-    ) -> None:
-        self.at = at
-        try:
-            for record in self._told(node, changes):
-                self._send_on(node, record)
-        except OperatorFailed as failure:
-            failing(failure.of(key).at(*at), at, time_ms)
+                for place in operator.open_places:
+                    self._write_down(operator, place)
+            for held in self._held.take_all(node):
+                self._pass_on(node, held)
 
     def waits_until_ms(self) -> int | None:
         """The stream time beyond which something happens without a record."""
@@ -161,23 +176,59 @@ class OperatorPage:
     # What operators ask for: see `interpret.processing.Surroundings`.
 
     @property
+    def at(self) -> At:
+        """Where the record at hand was read."""
+        return self._cause.at
+
+    @property
     def topic(self) -> str | None:
-        return self.at[0]
+        return self._cause.at[0]
 
     @property
     def partition(self) -> int | None:
-        return self.at[1]
+        return self._cause.at[1]
 
     @property
     def offset(self) -> int | None:
-        return self.at[2]
+        return self._cause.at[2]
 
-    def state_of(self, node: t.Node) -> State:
+    def state_of(self, node: t.Node, key: Any) -> State:
         if isinstance(node, t.GlobalTable):
             return _RowsAsState(self._global_tables.rows(node))
+        if key is not None:
+            self._bring_up_to_date(node, key)
+        return self._table(node).state
+
+    def _bring_up_to_date(self, node: t.Node, key: Any) -> None:
+        """The row of a key, by what is held back of it here and in the tables that this one is made of."""
+        if node not in self._held_above:
+            self._held_above[node] = held_above(node, self._domain, self._program)
+        for above in self._held_above[node]:
+            table = self._table(above)
+            place = table.state.place(key)
+            if isinstance(table, CachedFold):
+                self._write_down(table, place)
+            if above is not node and (held := self._held.take(above, place)) is not None:
+                self._pass_on(above, held)
+
+    def _write_down(self, fold: CachedFold, place: bytes) -> None:
+        """Put an aggregate that is open into the fold's state; who hears of it waits."""
+        found = fold.take(place)
+        if found is None:
+            return
+        cause = Cause(found.at, Record(found.key, None, found.timestamp_ms), (fold.node.key, None))
+        with self._because(cause):
+            changes = fold.state.change(found.key, found.aggregate, found.timestamp_ms, found.headers)
+            self._send_all(fold.node, changes, key=found.key)
+
+    def _pass_on(self, node: t.Node, held: Held) -> None:
+        with self._because(Cause(held.at, held.record.with_value(None), (node.key, None))):
+            self._send_on(node, held.record)
+
+    def _table(self, node: t.Node) -> TableOperator[Any]:
         operator = self._operators[node]
         assert isinstance(operator, TableOperator)
-        return operator.state
+        return operator
 
     def stream_time_of(self, node: t.Node) -> int:
         return self.stream_time_ms
@@ -204,72 +255,77 @@ class OperatorPage:
             for made in operator.receive(record, position):
                 send(node, made)
         except OperatorFailed as failure:
-            if failure.key is None:
-                raise failure.of(record.key) from failure.reason
-            raise
+            self._fail(failure.of(record.key))
         except Exception as error:
-            raise OperatorFailed(node.name, error).of(record.key) from error
+            self._fail(OperatorFailed(node.name, error).of(record.key))
 
-    def _told(self, node: t.Node, made: Iterator[Any]) -> Iterator[Any]:
-        """Errors of users' functions, with the name of the operator."""
-        while True:
-            try:
-                record = next(made, None)
-            except OperatorFailed:
-                raise
-            except Exception as error:
-                raise OperatorFailed(node.name, error) from error
-            if record is None:
-                return
-            yield record
+    def _send_all(self, node: t.Node, made: Iterator[Record[Any, Any]], key: Any = None) -> None:
+        """What an operator gives without having received a record."""
+        try:
+            for record in made:
+                self._send(node, record)
+        except OperatorFailed as failure:
+            self._fail(failure if key is None else failure.of(key))
+        except Exception as error:
+            failed = OperatorFailed(node.name, error)
+            self._fail(failed if key is None else failed.of(key))
 
     def _send(self, node: t.Node, record: Record[Any, Any]) -> None:
-        if self._caches(node):
-            held = self._cached.setdefault(node, {})
-            operator = self._operators[node]
-            assert isinstance(operator, TableOperator)
-            place = operator.state.place(record.key)
-            if place in held:
-                first = held.pop(place)[0].value.old
-                if first is None and record.value.new is None:
-                    return
-                record = record.with_value(Change(record.value.new, first))
-            held[place] = record, self.at
-            return
-        self._send_on(node, record)
-
-    def _caches(self, node: t.Node) -> bool:
-        if not self._program.caches:
-            return False
-        return isinstance(node, t.TableAggregate) or (isinstance(node, t.Aggregate) and node.emit == "update")
+        if self._is_held[node]:
+            self._held.hold(node, self._table(node).state.place(record.key), record, self._cause.at)
+        else:
+            self._send_on(node, record)
 
     def _send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
+        """To all that follow. Where one of them fails and the record may be left out, the others still get it."""
         try:
             self._log(node, record)
-            for crossing in self._domain.crossings.get(node, ()):
-                self._cross(crossing, node, record)
-            for child, position in self._domain.children.get(node, ()):
-                if isinstance(child, t.Sink):
-                    self._output.add_sink_record(
-                        child, record.key, record.value, record.timestamp_ms, record.headers
-                    )
-                else:
-                    self._run(child, position, record)
         except OperatorFailed as failure:
-            if failure.key is None:
-                raise failure.of(record.key) from failure.reason
-            raise
+            self._fail(failure.of(record.key))
+        for crossing in self._domain.crossings.get(node, ()):
+            try:
+                self._cross(crossing, node, record)
+            except OperatorFailed as failure:
+                self._fail(failure.of(record.key))
+        for child, position in self._domain.children.get(node, ()):
+            if not isinstance(child, t.Sink):
+                self._run(child, position, record)
+                continue
+            try:
+                self._output.add_sink_record(
+                    child, record.key, record.value, record.timestamp_ms, record.headers
+                )
+            except OperatorFailed as failure:
+                self._fail(failure.of(record.key))
+
+    def _fail(self, failure: OperatorFailed) -> None:
+        """Here, and not where the record came in: so that what else comes of it goes its way, as in Kafka Streams.
+        Where nothing may be left out, this raises the failure, and hears of it again from all whom it passes."""
+        self._failing(failure.at(*self._cause.at), self._cause)
+
+    @contextmanager
+    def _because(self, cause: Cause) -> Iterator[None]:
+        before, self._cause = self._cause, cause
+        try:
+            yield
+        finally:
+            self._cause = before
+
+    @property
+    def _no_cause(self) -> Cause:
+        return Cause(NOWHERE, Record(None, None, max(0, self.stream_time_ms)), (None, None))
 
     def _cross(self, crossing: Crossing, node: t.Node, record: Record[Any, Any]) -> None:
         topic = names.internal(self.application_id, crossing.topic)
         child = crossing.child
+        messages: Sequence[tuple[bytes | None, bytes | None]]
         if crossing.kind == "group":
             assert isinstance(child, t.TableAggregate)
             sender = AggregateTable(child, self)
-            messages = list(self._told(child, group_messages(sender, record)))
+            messages = _all_of(child, group_messages(sender, record))
         elif crossing.kind == "subscribe":
             assert isinstance(child, t.ForeignKeyJoin)
-            messages = list(self._told(child, subscription_messages(child, record)))
+            messages = _all_of(child, subscription_messages(child, record))
         elif crossing.kind == "stream":
             key = encoded_one(node.key, record.key, node.name)
             messages = [(key, encoded_one(node.value, record.value, node.name))]
@@ -313,10 +369,12 @@ class OperatorPage:
     def _fire(self, clock: Any, now_ms: int) -> None:
         for node, operator in self._operators.items():
             if isinstance(operator, ProcessRecords) and operator.timers:
-                before, self.at = self.at, NOWHERE
-                with _telling(node, f"in a timer of {clock} time at {now_ms} ms"):
-                    operator.fire(clock, now_ms)
-                self.at = before
+                with self._because(self._no_cause):
+                    try:
+                        with _telling(node, f"in a timer of {clock} time at {now_ms} ms"):
+                            operator.fire(clock, now_ms)
+                    except OperatorFailed as failure:
+                        self._fail(failure)
 
     def _made(self, node: t.Node) -> Operator[Any]:
         if isinstance(node, t.TableTransform):
@@ -327,11 +385,25 @@ class OperatorPage:
             return GroupOfTable(node, self)
         if isinstance(node, t.ForeignKeyJoin):
             return JoinByReference(node, self)
-        if isinstance(node, t.Aggregate) and node.windows is None and self._program.caches:
+        if isinstance(node, t.Aggregate) and is_cached(node, self._program):
             return CachedFold(node, self)
         operator = operator_for(node, self)
         assert operator is not None, f"{node} cannot run behind state"
         return operator
+
+
+def _all_of(node: t.Node, made: Iterator[Message]) -> list[Message]:
+    try:
+        return list(made)
+    except Exception as error:
+        raise OperatorFailed(node.name, error) from error
+
+
+def _written(serde: Serde[Any] | None, part: Any) -> bytes | None:
+    try:
+        return natural_bytes(part) if serde is None else serde.encode(part)
+    except Exception:  # it is part of what went wrong, which is told
+        return None
 
 
 @contextmanager
@@ -343,40 +415,6 @@ def _telling(node: t.Node, when: str) -> Iterator[None]:
         raise failure.during(f"{when} of {node.name}") from failure.reason
     except Exception as error:
         raise OperatorFailed(node.name, error, when) from error
-
-
-class CachedFold(AggregateRecords):
-    """A fold of which only the last update in a batch is passed on: an aggregate is read and written once in a batch,
-    not with every record, which makes 130,000 records a second of 50,000 on a core."""
-
-    tables: OperatorPage
-
-    def __init__(self, node: t.Aggregate, page: OperatorPage) -> None:
-        super().__init__(node, page)
-        self._open: dict[bytes, list[Any]] = {}
-
-    def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
-        key = record.key
-        if key is None or record.value is None:
-            return iter(())
-        place = self.state.place(key)
-        held = self._open.get(place)
-        if held is None:
-            aggregate, timestamp_ms = self.state.with_timestamp(key)
-            held = [key, aggregate, timestamp_ms, (), NOWHERE]
-        held[1] = self._fold(record, parent, held[1])
-        self._open[place] = held  # not before: a key whose fold has failed has not changed
-        if record.timestamp_ms > held[2]:
-            held[2] = record.timestamp_ms
-        held[3] = record.headers
-        held[4] = self.tables.at
-        return iter(())
-
-    def changes(self) -> Iterator[tuple[Any, int, At, Iterator[Record[Any, Any]]]]:
-        """What the batch has changed: key, time, where the last record of it was read, and the change."""
-        held, self._open = self._open, {}
-        for key, aggregate, timestamp_ms, headers, at in held.values():
-            yield key, timestamp_ms, at, self.state.change(key, aggregate, timestamp_ms, headers)
 
 
 class _Placed:

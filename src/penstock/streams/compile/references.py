@@ -101,7 +101,7 @@ class JoinByReference(TableOperator[t.ForeignKeyJoin]):
         assert left_node.value is not None
         assert right_node.value is not None
         key = left_node.key.decode(record.key)
-        left = self.tables.state_of(left_node).get(key)
+        left = self.tables.state_of(left_node, key).get(key)
         if left is None or mark_of(left_node, left) != record.value[:MARK_BYTES]:
             return
         _, data = _unframed(record.value[MARK_BYTES:])
@@ -132,7 +132,8 @@ class JoinByReference(TableOperator[t.ForeignKeyJoin]):
                 del self._subscribers[record.key]
             return
         subscribers[key] = mark
-        right, right_ms = self.tables.state_of(right_node).with_timestamp(right_node.key.decode(record.key))
+        right_key = right_node.key.decode(record.key)
+        right, right_ms = self.tables.state_of(right_node, right_key).with_timestamp(right_key)
         data = right_node.value.encode(right)
         yield Record(key, mark + _framed(None, data), max(record.timestamp_ms, right_ms), record.headers)
 

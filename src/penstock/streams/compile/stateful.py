@@ -23,12 +23,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.streams import topology as t
 from penstock.streams.compile import forms, names
+from penstock.streams.compile.caching import NOWHERE
 from penstock.streams.compile.chain import Chain
 from penstock.streams.compile.columns import Columns
 from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
-from penstock.streams.compile.operators import NOWHERE, At, OperatorPage
+from penstock.streams.compile.operators import Cause, OperatorPage, Serdes
 from penstock.streams.compile.outputs import Output, cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
 from penstock.streams.compile.shuffle import (
@@ -43,6 +44,7 @@ from penstock.streams.compile.shuffle import (
 )
 from penstock.streams.compile.tables import WorkerTables
 from penstock.streams.compile.tasks import Program, dead_letter_headers, written
+from penstock.streams.nouns import Record
 from penstock.streams.windows import TimeWindows
 
 if TYPE_CHECKING:
@@ -73,7 +75,14 @@ class Domains(StatefulProcessor):
         self.stage = stage
         self.logged = dict(logged)
         self.entries = stage.entries
-        self.decoders = [decoders_of(entry, raw=is_raw(stage, entry)) for entry in self.entries]
+        raw = [is_raw(stage, entry) for entry in self.entries]
+        self.decoders = [
+            decoders_of(entry, raw=found) for entry, found in zip(self.entries, raw, strict=True)
+        ]
+        self.serdes: list[Serdes] = [
+            (None, None) if found else (entry.parent.key, entry.parent.value)
+            for entry, found in zip(self.entries, raw, strict=True)
+        ]
         self.folds = folds_of(stage, program)
         self.numbers = {domain_number(domain): domain for domain in stage.domains}
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
@@ -299,30 +308,26 @@ class OperatorWork:
             self.domains.logged,
             self.nodes,
             wall_time_ms=self.wall_time_ms,
+            failing=self._failed,
         )
         data = self.pages.read(number)
         if data is not None:
             page.remember(data)
         page.advance(self.stream_time_ms)
-        entries, decoders = self.domains.entries, self.decoders
+        entries, decoders, serdes = self.domains.entries, self.decoders, self.domains.serdes
         for pack, packed in records:
-            page.at = pack.topic, pack.partition, packed[2]
+            at = pack.topic, pack.partition, packed[2]
             entry = entries[packed[1]]
             try:
                 record = record_of(packed, *decoders[packed[1]])
             except Exception as error:
-                self._failed(OperatorFailed(entry.child.name, error).at(*page.at), page.at, packed[5])
+                _, _, _, key, value, timestamp_ms, _ = packed
+                cause = Cause(at, Record(key, value, timestamp_ms), (None, None))
+                self._failed(OperatorFailed(entry.child.name, error).at(*at), cause)
                 continue
-            try:
-                page.receive(entry.child, entry.position, record)
-            except OperatorFailed as failure:
-                self._failed(failure.at(*page.at), page.at, record.timestamp_ms)
-        page.at = NOWHERE
-        try:
-            page.tick()
-        except OperatorFailed as failure:
-            self._failed(failure, NOWHERE, max(0, page.stream_time_ms))
-        page.finish(self._failed)
+            page.receive(entry.child, entry.position, record, at, serdes[packed[1]])
+        page.tick()
+        page.finish()
         page.close()
         kept = page.remembered()
         if kept != data:
@@ -336,13 +341,15 @@ class OperatorWork:
                 NEVER_MS if wall_ms is None else wall_ms,
             )
 
-    def _failed(self, failure: OperatorFailed, at: At, time_ms: int) -> None:
+    def _failed(self, failure: OperatorFailed, cause: Cause) -> None:
         if not self.program.skips_failed:
             raise failure from failure.reason
         if self.program.dead_letters is not None:
-            # Its bytes are not here any more; headers say where they are.
-            headers = dead_letter_headers(failure, *at)
-            self.output.add(self.program.dead_letters, None, None, time_ms, headers)
+            # The bytes that were read are not here any more: headers say where they are. These are those of the record
+            # that they had become when it came to state.
+            headers = dead_letter_headers(failure, *cause.at)
+            key, value = cause.written()
+            self.output.add(self.program.dead_letters, key, value, cause.record.timestamp_ms, headers)
 
 
 def _operators(domain: Place, entries: list[Entry], order: list[t.Node]) -> list[t.Node]:

@@ -154,7 +154,7 @@ class Interpreter:
                 name for name in self.topology.stores if self.topology.store_of_processor(name) is None
             )
             raise TopologyError(f"there is no table called {name}; there are: {known or 'none'}")
-        return self.state_of(owner)
+        return self._state_of(owner)
 
     def store(self, name: str) -> Any:
         """A processor's store, as the processor has it."""
@@ -166,7 +166,10 @@ class Interpreter:
 
     # What operators ask for.
 
-    def state_of(self, node: t.Node) -> State:
+    def state_of(self, node: t.Node, key: Any) -> State:
+        return self._state_of(node)
+
+    def _state_of(self, node: t.Node) -> State:
         if node in self._globals:
             return self._globals[node]
         operator = self._operators[node]

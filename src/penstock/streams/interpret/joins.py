@@ -135,7 +135,7 @@ class JoinTable(Operator[t.StreamTableJoin]):
         yield from self._join(record)
 
     def _join(self, record: Record[Any, Any]) -> Iterator[Record[Any, Any]]:
-        state = self.tables.state_of(self.node.parents[1])
+        state = self.tables.state_of(self.node.parents[1], record.key)
         found = None
         if record.key is not None and isinstance(state, VersionedState):
             found = state.as_of(record.key, record.timestamp_ms)
@@ -202,7 +202,7 @@ class JoinGlobalTable(Operator[t.GlobalJoin]):
         if parent == RIGHT or record.value is None:
             return
         key = self.node.selector(record.key, record.value)
-        found = None if key is None else self.tables.state_of(self.node.parents[1]).get(key)
+        found = None if key is None else self.tables.state_of(self.node.parents[1], key).get(key)
         if found is not None or self.node.kind == "left":
             yield record.with_value(self.node.joiner(record.key, record.value, found))
 
@@ -213,7 +213,7 @@ class JoinTables(TableOperator[t.TableJoin]):
             return
         key = record.key
         (left, left_ms), (right, right_ms) = (
-            self.tables.state_of(node).with_timestamp(key) for node in self.node.parents
+            self.tables.state_of(node, key).with_timestamp(key) for node in self.node.parents
         )
         joined = None
         if _is_there(self.node.kind, left, right):
@@ -252,9 +252,9 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
 
     def _join(self, key: Any, foreign: Any, record: Record[Any, Any]) -> Changed:
         """The row of one left key, as both tables are now, by the time of `record`."""
-        left_table, right_table = (self.tables.state_of(node) for node in self.node.parents)
-        left = left_table.get(key)
-        right = None if foreign is None else right_table.get(foreign)
+        left_table, right_table = self.node.parents
+        left = self.tables.state_of(left_table, key).get(key)
+        right = None if foreign is None else self.tables.state_of(right_table, foreign).get(foreign)
         joined = self.node.joiner(key, left, right) if _is_there(self.node.kind, left, right) else None
         yield from self.state.change(key, joined, record.timestamp_ms, record.headers)
 
@@ -262,7 +262,7 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
         """A change of the left table has the later time of both rows, a change of the right table its own."""
         if foreign is None:
             return record
-        _, right_ms = self.tables.state_of(self.node.parents[1]).with_timestamp(foreign)
+        _, right_ms = self.tables.state_of(self.node.parents[1], foreign).with_timestamp(foreign)
         return record.with_timestamp(max(record.timestamp_ms, right_ms))
 
 

@@ -19,7 +19,9 @@ N = TypeVar("N", bound=Node)
 class Tables(Protocol):
     """Where the state of tables is found: the state of a node that gives a table. And where the record is from."""
 
-    def state_of(self, node: Node) -> State: ...
+    def state_of(self, node: Node, key: Any) -> State:
+        """In which the row of `key` is as all records before have made it. Of other rows that is not said: where
+        updates are held back, it takes some work to bring a row up to date."""
 
     @property
     def topic(self) -> str | None:
