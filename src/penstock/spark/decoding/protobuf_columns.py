@@ -139,7 +139,9 @@ def _map(entry: Any, kind: pa.MapType) -> Callable[[Found, Numbers], pa.Array]:
             _field(entry["key"], kind.key_type, is_of_map=True),
             _field(entry["value"], kind.item_type, is_of_map=True),
         ],
-        passes_unknown=False,  # with an unknown field in it, the library takes the whole entry for unknown
+        # With an unknown field in it, or a value that was no value of its enum before another took its place, the
+        # library takes the whole entry for unknown.
+        is_strict=True,
     )
 
     def take(found: Found, _: Numbers) -> pa.Array:

@@ -128,9 +128,10 @@ class Field(NamedTuple):
 class Fields:
     """Those of one type of message."""
 
-    def __init__(self, fields: Sequence[Field], *, passes_unknown: bool = True) -> None:
+    def __init__(self, fields: Sequence[Field], *, is_strict: bool = False) -> None:
+        """Where it is strict, an unknown field and one that comes twice are odd."""
         self._fields = fields
-        self._passes_unknown = passes_unknown
+        self._is_strict = is_strict
         self._slots = {tag: slot for slot, field in enumerate(fields) for tag in field.tags}
 
     def read(self, lanes: Lanes) -> list[pa.Array]:
@@ -142,13 +143,15 @@ class Fields:
         for tag, part in steps(lanes):
             slot = self._slots.get(tag)
             if slot is None:
-                if not self._passes_unknown:
+                if self._is_strict:
                     raise Odd
                 continue
             found[slot].append(part)
             oneof = self._fields[slot].oneof
             if oneof is not None:
                 chosen[oneof][part.rows] = slot  # the last one counts
+        if self._is_strict and any(map(_has_twice, found)):
+            raise Odd
         columns = []
         for slot, field in enumerate(self._fields):
             all_of_it = Found(lanes.data, begins, found[slot])
@@ -159,6 +162,13 @@ class Fields:
                 absent = all_of_it.absent()
             columns.append(field.take(all_of_it, absent))
         return columns
+
+
+def _has_twice(parts: Sequence[Part]) -> bool:
+    if len(parts) < 2:
+        return False
+    rows = numpy.concatenate([part.rows for part in parts])
+    return len(numpy.unique(rows)) < len(rows)
 
 
 def steps(lanes: Lanes) -> Iterator[tuple[int, Part]]:

@@ -268,6 +268,15 @@ def test_what_the_library_writes_is_read_at_once(syntax: str, data: st.DataObjec
         assert check_alike(decoder, written)
 
 
+def test_an_entry_of_a_map_that_had_an_unknown_value_first_is_unknown() -> None:
+    _, decoder = KNOWN["proto2"]
+    row = token(92, 2, sized(token(2, 0, b"\x7f") + token(2, 0, b"\x00")))
+
+    read = decoder.decode(pa.array([row], pa.binary()))
+
+    assert read.values[0]["colored"].as_py() == []
+
+
 IN_DISORDER = token(5, 0, b"\x01") + token(3, 0, b"\x02") + token(5, 0, b"\x03")
 
 
