@@ -49,14 +49,14 @@ def test_a_consumer_that_reads_nothing_is_collected_in_silence(
     cluster: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its task was collected before its loop had ended it, and asyncio complained."""
+    before = set(threading.enumerate())
     consumer = Consumer(bootstrap_servers=cluster.bootstrap)
     with pytest.raises(errors.IllegalState):
         consumer.poll(0)
+    own = [each for each in threading.enumerate() if each not in before]
 
     del consumer
     gc.collect()
-    wait_until(
-        lambda: "penstock-consumer" not in {each.name for each in threading.enumerate()}, "its thread ends"
-    )
+    wait_until(lambda: not any(each.is_alive() for each in own), "its thread ends")
 
     assert caplog.messages == []

@@ -165,9 +165,9 @@ def test_a_topic_that_is_made_anew_in_mid_query_is_named(
 
     words = pipeline.words_of_failure_after(make_anew)
 
-    # The driver may have looked while there was none.
+    # The driver may have looked while there was none, or a task may have been the first to see it.
     assert "topic orders was deleted and made anew" in words or "topic orders is gone" in words
-    assert "offset 2 of orders-0" in words
+    assert "offset 2 of orders-0" in words or "offsets [2, 3) of orders-0" in words
     assert pipeline.seen == ["a", "b"]
 
 
