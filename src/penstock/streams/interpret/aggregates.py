@@ -198,8 +198,8 @@ class AggregateSlidingWindows(AggregateWindows):
         window = self._window(record.key, start_ms)
         if self._is_closed(window):
             return
-        self._starts[self._place(record.key)].add(start_ms)
         aggregate = self._fold(record, parent, stored[0])
+        self._starts[self._place(record.key)].add(start_ms)
         yield from self.state.change(window, aggregate, max(stored[1], record.timestamp_ms), record.headers)
 
     def _window(self, key: Any, start_ms: int) -> Windowed[Any]:
@@ -242,12 +242,12 @@ class AggregateSessions(AggregateWindows):
         aggregate: Any = None
         for session in met:
             aggregate = self._merge(record.key, aggregate, self.state.get(session))
+        aggregate = self._fold(record, parent, aggregate)  # first: sessions stay what they are if it fails
         for session in met:
             sessions.remove(session)
             if session != merged:
                 yield from self.state.change(session, None, session.end_ms, record.headers)
         sessions.append(merged)
-        aggregate = self._fold(record, parent, aggregate)
         yield from self.state.change(merged, aggregate, merged.end_ms, record.headers)
 
     def _is_closed(self, window: Windowed[Any]) -> bool:

@@ -86,15 +86,16 @@ class JoinStreams(Operator[t.StreamJoin]):
 
     def _unmet(self, headers: Headers) -> Iterator[Record[Any, Any]]:
         """Records that no other can meet any more, and which have met none; and room for those that come."""
-        alone = []
-        for side, places in enumerate(self._waiting):
-            for place, line in places.items():
-                for waiting in line:
-                    if not waiting.met and self._is_closed(side, waiting.timestamp_ms):
-                        waiting.met = True
-                        alone.append((waiting.timestamp_ms, side, place, waiting))
+        alone = [
+            (waiting.timestamp_ms, side, place, waiting)
+            for side, places in enumerate(self._waiting)
+            for place, line in places.items()
+            for waiting in line
+            if not waiting.met and self._is_closed(side, waiting.timestamp_ms)
+        ]
         alone.sort(key=lambda found: found[:3])
         for timestamp_ms, side, _, waiting in alone:
+            waiting.met = True  # one by one: if the joiner fails, those after it are still to be given
             value = self._joined(waiting.key, side, self._read(side, waiting.value), None)
             yield Record(waiting.key, value, timestamp_ms, headers)
         within = self.node.within
@@ -186,9 +187,11 @@ class JoinTableLater(JoinTable):
     def _due(self) -> Iterator[Record[Any, Any]]:
         until_ms = self.stream_time_ms - self._grace_ms
         due = [waiting for waiting in self._waiting if waiting[0] <= until_ms]
-        self._waiting = [waiting for waiting in self._waiting if waiting[0] > until_ms]
+        due.sort(key=lambda waiting: waiting[:2])
+        later = [waiting for waiting in self._waiting if waiting[0] > until_ms]
         (serde,) = self._serdes
-        for timestamp_ms, _, key, written, headers in sorted(due, key=lambda waiting: waiting[:2]):
+        for at, (timestamp_ms, _, key, written, headers) in enumerate(due, 1):
+            self._waiting = due[at:] + later  # if the joiner fails, those after it are still to be given
             value = written if serde is None else serde.decode(written)
             yield from self._join(Record(key, value, timestamp_ms, headers))
 
