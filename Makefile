@@ -61,6 +61,12 @@ simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1
 	@$(BIN)/python -m pytest $(if $(SEED),--seed $(SEED),-n $(WORKERS) --seeds $(SEEDS) --seed $(FROM)) \
 	  tests/simulation/test_promises.py::test_every_promise_is_kept $(PYTEST_OPTIONS)
 
+.PHONY: explore
+explore: install test-tools ## tests of properties with other input each time (ROUNDS=20: so often)
+	@for round in $$(seq $(ROUNDS)); do \
+	  HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis tests/unit -q $(PYTEST_OPTIONS) || exit 1; \
+	done
+
 .PHONY: clean
 clean: ## remove what was installed, fetched and built
 	rm -rf $(VENV) $(CACHE) build dist bench/results .pytest_cache .mypy_cache .ruff_cache .hypothesis

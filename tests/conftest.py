@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from harness.brokers import Broker, KafkaBroker, PenstockBroker
 
 StartBroker = Callable[..., Broker]
+
+# What a change has broken should be all that fails: other input than the last time is for `make explore`.
+hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.register_profile("explore", print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
