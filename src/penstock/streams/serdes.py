@@ -52,9 +52,12 @@ class Serde(Generic[T]):
         name: str,
         topic: str = "",
         is_key: bool = False,
+        is_json: bool = False,
     ) -> None:
         self.spec = spec
         self.name = name
+        self.is_json = is_json
+        """Whether it writes JSON of ours, which does not give everything back as it was: a tuple is a list then."""
         self._encode = encode
         self._decode = decode
         self._topic = topic
@@ -102,7 +105,15 @@ class Serde(Generic[T]):
 
     def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
         """The same for one topic: what a registry is asked about, and what errors speak of."""
-        return Serde(self.spec, self._encode, self._decode, name=self.name, topic=topic, is_key=is_key)
+        return Serde(
+            self.spec,
+            self._encode,
+            self._decode,
+            name=self.name,
+            topic=topic,
+            is_key=is_key,
+            is_json=self.is_json,
+        )
 
     def writes_like(self, other: Serde[Any]) -> bool:
         """Whether both make the same bytes of a value: `str` and `"string"` are two names of one thing."""
@@ -209,7 +220,7 @@ def serde_of(spec: Any) -> Serde[Any]:
     if isinstance(spec, type) and spec in TYPES:
         return _plain(spec, TYPES[spec], name=spec.__name__)
     if spec is tuple:
-        return _plain(spec, Format(JSON.encode, lambda data: tuple(JSON.decode(data))), name="tuple")
+        return Serde(spec, JSON.encode, lambda data: tuple(JSON.decode(data)), name="tuple", is_json=True)
     if typing.get_origin(spec) in (dict, list) and typing.get_args(spec)[-1] is Any:
         return _plain(spec, JSON, name=_name(spec))
     return _of_model(spec)
@@ -238,7 +249,7 @@ def natural_bytes(value: Any) -> bytes | None:
 
 
 def _plain(spec: Any, form: Format, *, name: str) -> Serde[Any]:
-    return Serde(spec, form.encode, form.decode, name=name)
+    return Serde(spec, form.encode, form.decode, name=name, is_json=form is JSON)
 
 
 def _of_model(spec: Any) -> Serde[Any]:
@@ -248,7 +259,7 @@ def _of_model(spec: Any) -> Serde[Any]:
             pair = _Pair[Any](spec, spec)
         except BadConfiguration as error:
             raise TopologyError(f"{_name(spec)} has no serde: {error}") from error
-        return Serde(spec, pair._encode, pair._decode, name=_name(spec))
+        return Serde(spec, pair._encode, pair._decode, name=_name(spec), is_json=True)
     if not typing.is_typeddict(spec) and typing.get_origin(spec) is None:
         raise TopologyError(
             f"{spec!r} is no type: give str, int, float, bool, bytes, dict, list, a dataclass, a TypedDict, "
@@ -262,7 +273,7 @@ def _of_model(spec: Any) -> Serde[Any]:
         decode = decoder_of(spec)
     except TypeError as error:
         raise TopologyError(f"{_name(spec)} has no serde: {error}") from error
-    return Serde(spec, msgspec.json.Encoder().encode, decode, name=_name(spec))
+    return Serde(spec, msgspec.json.Encoder().encode, decode, name=_name(spec), is_json=True)
 
 
 def _without_none(spec: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.streams.interpret.state import State, VersionedState
 from penstock.streams.nouns import Record
-from penstock.streams.topology import Node, history_of
+from penstock.streams.topology import Aggregate, Node, TableAggregate, history_of
 
 N = TypeVar("N", bound=Node)
 
@@ -56,7 +56,7 @@ class TableOperator(Operator[N]):
         super().__init__(node, tables)
         history_ms = history_of(node)
         self.state = (
-            State(node.key, node.value)
+            State(node.key, node.value, is_folded=isinstance(node, Aggregate | TableAggregate))
             if history_ms is None
             else VersionedState(node.key, node.value, history_ms)
         )

@@ -1,25 +1,27 @@
 """The state of tables: by the bytes of keys, in bytes where a type is known.
 
 Keys are equal when their bytes are, as everywhere in Kafka; and because values are read anew from bytes each time, a
-fold that changes an aggregate in place changes nothing that was there before.
+fold that changes an aggregate in place changes nothing that was there before. An aggregate that JSON would give back as
+something else is refused: what comes of it would depend on how often it was written on the way.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from penstock.streams.nouns import Change, Headers, Record
+from penstock.streams.nouns import Change, Headers, Record, TopologyError, shown
 from penstock.streams.serdes import Serde, natural_bytes
 
 
 class State:
-    """The last value of each key, with its timestamp."""
+    """The last value of each key, with its timestamp. `is_folded` says that the next value is made of the last one."""
 
-    def __init__(self, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
+    def __init__(self, key: Serde[Any] | None, value: Serde[Any] | None, *, is_folded: bool = False) -> None:
         self._key = key
         self._value = value
+        self._must_come_back = is_folded and value is not None and value.is_json
         self._rows: dict[bytes, tuple[Any, Any, int]] = {}
 
     def place(self, key: Any) -> bytes:
@@ -51,11 +53,20 @@ class State:
         self, key: Any, new: Any, timestamp_ms: int, headers: Headers = ()
     ) -> Iterator[Record[Any, Change[Any]]]:
         """Put a value, and say what has changed: nothing where there was nothing and is nothing."""
-        old = self.get(key)
-        self.put(key, new, timestamp_ms)
+        place = self.place(key)
+        row = self._rows.get(place)
+        old = None if row is None else self._read(row[1])
+        if new is None:
+            self._rows.pop(place, None)
+        else:
+            written = new if self._value is None else self._value.encode(new)
+            read = self._read(written)
+            if self._must_come_back and (found := difference(new, read)) is not None:
+                raise _comes_back_otherwise(key, *found)
+            self._rows[place] = (key, written, timestamp_ms)
+            new = read  # not itself, which its owner may go on changing
         if new is not None or old is not None:
-            # Not `new` itself, which its owner may go on changing.
-            yield Record(key, Change(self.get(key), old), timestamp_ms, headers)
+            yield Record(key, Change(new, old), timestamp_ms, headers)
 
     def kept(self) -> Any:
         """All that it holds, to be put back into another one; None or nothing where it holds nothing."""
@@ -141,3 +152,47 @@ class VersionedState(State):
 
 def _since(version: tuple[int, Any]) -> int:
     return version[0]
+
+
+def difference(one: Any, other: Any) -> tuple[Any, Any] | None:
+    """The first parts that a function would see differ between the one and the other; None where there are none. What
+    has no equality of its own, or is not equal to itself, is compared by its parts."""
+    if one is other or one == other:
+        return None
+    pairs: Iterable[tuple[Any, Any]]
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.keys() != other.keys():
+            return _only_in(one, other), _only_in(other, one)
+        pairs = ((value, other[key]) for key, value in one.items())
+    elif any(isinstance(one, kind) and isinstance(other, kind) for kind in (list, tuple)):
+        if len(one) != len(other):
+            return one, other
+        pairs = zip(one, other, strict=True)
+    elif type(one) is type(other) and (names := _fields(one)) is not None:
+        pairs = ((getattr(one, name), getattr(other, name)) for name in names)
+    else:
+        is_no_number = isinstance(one, float) and isinstance(other, float) and one != one and other != other
+        return None if is_no_number else (one, other)
+    return next(filter(None, (difference(*pair) for pair in pairs)), None)
+
+
+def _only_in(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: value for key, value in one.items() if key not in other}
+
+
+def _fields(value: Any) -> Iterable[str] | None:
+    """Of a dataclass, a msgspec struct or a pydantic model; None of anything else."""
+    for name in ("__dataclass_fields__", "__struct_fields__", "__pydantic_fields__"):
+        found: Iterable[str] | None = getattr(type(value), name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _comes_back_otherwise(key: Any, was: Any, read: Any) -> TopologyError:
+    return TopologyError(
+        f"the aggregate of key {shown(key)} comes back from JSON with {shown(read)} where {shown(was)} was, "
+        "so the next record would be folded into something else: "
+        "use text as keys of a dict and lists instead of tuples, "
+        "or give value= a type that says what is in it (dict[int, int], list[tuple[str, int]], a dataclass) or a serde"
+    )
