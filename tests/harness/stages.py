@@ -16,14 +16,15 @@ from zlib import crc32
 import pyarrow
 
 from penstock.spark.columns import ARROW_TYPES
+from penstock.spark.transforms import Transform
 from penstock.streams import topology as t
-from penstock.streams.compile import outputs, tables
+from penstock.streams.compile import exchange, outputs, tables
 from penstock.streams.compile.cut import Stage, cut
 from penstock.streams.compile.pages import MemoryPages
 from penstock.streams.compile.reading import NAMES
-from penstock.streams.compile.shuffle import PASS, SHIFT_MS, ShufflingTask
+from penstock.streams.compile.shuffle import PASS, SHIFT_MS, ShufflingTask, passed
 from penstock.streams.compile.stateful import Domains, FoldWork, OperatorWork
-from penstock.streams.compile.tasks import Program, StatelessTask, reads
+from penstock.streams.compile.tasks import CELLS, Program, StatelessTask, reads
 from penstock.streams.compile.topics import logged_stores
 from penstock.streams.nouns import Headers
 from penstock.streams.topology import Topology
@@ -89,7 +90,7 @@ class Stages:
         self.wall_time_ms += milliseconds
         for running in self.running:
             for number, bucket in list(running.pages):
-                self._write(self._worked(running, number, bucket, None))
+                self._exchange(running, self._worked(running, number, bucket, None))
         self.run()
 
     def _batch(self, running: _Running) -> bool:
@@ -107,19 +108,21 @@ class Stages:
         cells: dict[tuple[int, int], list[bytes]] = defaultdict(list)
         for row in self.rng.sample(rows, len(rows)):
             cells[row["domain"], row["bucket"]].append(row["cell"])
-        written = [cell for (domain, _), own in cells.items() if domain == PASS for cell in own]
+        written = [(0, cell) for (domain, _), own in cells.items() if domain == PASS for cell in passed(own)]
         for (domain, bucket), own in cells.items():
             if domain != PASS:
                 written += self._worked(running, domain, bucket, own)
         shown = max((round(row["at"].timestamp() * 1000) - SHIFT_MS for row in rows), default=-1)
-        if shown > running.stream_time_ms:
+        self._exchange(running, written)
+        if shown > running.stream_time_ms:  # and so Spark runs a batch without records
             running.stream_time_ms = shown
-            for domain, bucket in list(running.pages):
-                written += self._worked(running, domain, bucket, None)
-        self._write(written)
+            woken = [self._worked(running, domain, bucket, None) for domain, bucket in list(running.pages)]
+            self._exchange(running, [cell for cells_woken in woken for cell in cells_woken])
         return found
 
-    def _worked(self, running: _Running, number: int, bucket: int, cells: list[bytes] | None) -> list[bytes]:
+    def _worked(
+        self, running: _Running, number: int, bucket: int, cells: list[bytes] | None
+    ) -> list[tuple[int, bytes]]:
         assert running.domains is not None
         pages = running.pages[number, bucket]
         domain = running.domains.numbers[number]
@@ -135,7 +138,7 @@ class Stages:
                 wall_time_ms=self.wall_time_ms,
             )
         taken = work.wake() if cells is None else work.receive(cells)
-        return [outputs.cell_of(taken)] if taken else []
+        return list(running.domains.cells_of(taken))
 
     def _ranges(self, running: _Running) -> Iterator[tuple[str, int, int, int]]:
         for topic in list(self.log):
@@ -143,8 +146,8 @@ class Stages:
                 continue
             for partition, records in enumerate(self.log[topic]):
                 start, end = running.positions.get((topic, partition), 0), len(records)
-                middle = self.rng.randint(start, end)
-                yield from ((topic, partition, a, b) for a, b in ((start, middle), (middle, end)) if a < b)
+                if start < end:
+                    yield topic, partition, start, end
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Iterator[pyarrow.RecordBatch]:
         while start < end:
@@ -173,14 +176,25 @@ class Stages:
             )
             start = until
 
-    def _write(self, cells: list[bytes]) -> None:
-        for cell in cells:
-            for batch in outputs.batches_of(cell):
-                for row in batch.to_pylist():
-                    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
-                    time_ms = round(row["timestamp"].timestamp() * 1000)
-                    record = Written(row["key"], row["value"], time_ms, headers)
-                    self.send(row["topic"], record, row["partition"])
+    def _exchange(self, running: _Running, cells: list[tuple[int, bytes]]) -> None:
+        """Write what buckets have written, in tasks that write one after another."""
+        assert running.domains is not None
+        if not running.domains.exchanges:
+            self._write([cell for _, cell in cells])
+            return
+        tasks: dict[int, list[bytes]] = defaultdict(list)
+        for target, cell in self.rng.sample(cells, len(cells)):
+            tasks[target % 2].append(cell)
+        for own in tasks.values():
+            self._write(own, exchange.unpacked)
+
+    def _write(self, cells: list[bytes], unpacked: Transform = outputs.unpacked) -> None:
+        for batch in unpacked(iter([pyarrow.RecordBatch.from_pydict({"cell": cells}, schema=CELLS)])):
+            for row in batch.to_pylist():
+                headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+                time_ms = round(row["timestamp"].timestamp() * 1000)
+                record = Written(row["key"], row["value"], time_ms, headers)
+                self.send(row["topic"], record, row["partition"])
 
 
 class _Everywhere(dict[str, int]):

@@ -91,6 +91,7 @@ class CachedFold(AggregateRecords):
         if found is None:
             found = OpenAggregate(key, *self.state.with_timestamp(key))
         found.aggregate = self._fold(record, parent, found.aggregate)
+        self._open.pop(place, None)  # keys are passed on in the order of their last updates
         self._open[place] = found  # not before: a key whose fold has failed has not changed
         if record.timestamp_ms > found.timestamp_ms:
             found.timestamp_ms = record.timestamp_ms

@@ -31,40 +31,45 @@ class Part(NamedTuple):
 
 
 def in_order(parts: list[Part]) -> list[Part]:
-    """Parts of one topic as one, in the order of their causes; those of one cause in the order in which they came."""
+    """Those of one topic in the order of their causes; records of one cause in the order in which they came."""
     topics = [part.topic for part in parts]
     if len(set(topics)) == len(parts) and (None not in topics or len(parts) == 1):
         return parts
     if None in topics:
-        return [_merged(None, parts)]
+        return _merged(None, parts)
     groups: dict[str | None, list[Part]] = defaultdict(list)
     for part in parts:
         groups[part.topic].append(part)
-    return [found[0] if len(found) == 1 else _merged(topic, found) for topic, found in groups.items()]
+    return [part for topic, found in groups.items() for part in _merged(topic, found)]
 
 
-def _merged(topic: str | None, parts: Sequence[Part]) -> Part:
-    table = pyarrow.Table.from_batches([part.batch for part in parts])
-    order = _stacked(parts)
-    turns = numpy.lexsort(order[::-1]) if order else None
-    if turns is not None and (turns[1:] < turns[:-1]).any():
-        table = table.take(pyarrow.array(turns))
-        order = tuple(column[turns] for column in order)
-    (batch,) = table.combine_chunks().to_batches()
-    return Part(topic, batch, order)
-
-
-def _stacked(parts: Sequence[Part]) -> tuple[Rows, ...]:
-    """Causes of all of them; where some have fewer numbers, theirs end with zeros."""
-    depth = max(len(part.order) for part in parts)
-    return tuple(
+def stacked(columns: Sequence[tuple[Rows, ...]], counts: Sequence[int]) -> list[Rows]:
+    """Causes of several parts with so many records; where one has fewer numbers, its end with zeros."""
+    parts = list(zip(columns, counts, strict=True))
+    return [
         numpy.concatenate(
             [
-                part.order[level]
-                if level < len(part.order)
-                else numpy.zeros(part.batch.num_rows, numpy.int64)
-                for part in parts
+                order[level] if level < len(order) else numpy.zeros(count, numpy.int64)
+                for order, count in parts
             ]
         )
-        for level in range(depth)
-    )
+        for level in range(max(map(len, columns)))
+    ]
+
+
+def turns_of(order: Sequence[Rows]) -> Rows | None:
+    """In which order records stand by their causes; None where they do already."""
+    if not order:
+        return None
+    turns = numpy.lexsort(order[::-1])  # its last column decides first
+    return turns if (turns[1:] < turns[:-1]).any() else None
+
+
+def _merged(topic: str | None, parts: list[Part]) -> list[Part]:
+    order = stacked([part.order for part in parts], [part.batch.num_rows for part in parts])
+    turns = turns_of(order)
+    if turns is None:
+        return parts
+    table = pyarrow.Table.from_batches([part.batch for part in parts]).take(pyarrow.array(turns))
+    (batch,) = table.combine_chunks().to_batches()
+    return [Part(topic, batch, tuple(column[turns] for column in order))]

@@ -221,11 +221,11 @@ def encoded_one(serde: Serde[Any] | None, value: Any, operator: str) -> bytes | 
         raise OperatorFailed(operator, error) from error
 
 
-def cell_of(batches: Iterable[pyarrow.RecordBatch]) -> bytes:
+def cell_of(batches: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema = SCHEMA) -> bytes:
     """Batches as one cell. Behind them stands how many records they have, where Spark reads it (`counted`)."""
     sink = pyarrow.BufferOutputStream()
     count = 0
-    with pyarrow.ipc.new_stream(sink, SCHEMA) as writer:
+    with pyarrow.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
             count += batch.num_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark import transforms
-from penstock.streams.compile import names, outputs, shuffle
+from penstock.streams.compile import exchange, names, outputs, shuffle
 from penstock.streams.compile.cut import Stage
 from penstock.streams.compile.reading import NAMES
 from penstock.streams.compile.starts import RealCluster, starting_offsets
@@ -79,7 +79,9 @@ def _write(cells: DataFrame, stage: Stage, program: Program, settings: AppSettin
         "includeHeaders": "true",
         "guarantee": "exactly-once" if settings.is_exactly_once else "at-least-once",
         "checkpointLocation": f"{settings.state_folder}/{stage.name}",
-        transforms.OPTION: transforms.pack(outputs.unpacked),
+        transforms.OPTION: transforms.pack(
+            exchange.unpacked if exchange.is_needed(stage) else outputs.unpacked
+        ),
     }
     name = names.query(program.application_id, stage.name)
     return cells.writeStream.format("penstock").outputMode("append").options(**options).queryName(name)

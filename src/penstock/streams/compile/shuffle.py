@@ -9,18 +9,20 @@ Spark moves some hundred cells for a batch, however many records there are.
 
 from __future__ import annotations
 
-import heapq
 import pickle
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
+import numpy
 import pyarrow
 
-from penstock.streams.compile.columns import Columns, as_list
+from penstock.streams.compile.columns import Columns, Rows, as_list
 from penstock.streams.compile.cut import Entry, Place, Stage
+from penstock.streams.compile.exchange import topic_number
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import (
     Fold,
@@ -31,6 +33,7 @@ from penstock.streams.compile.folds import (
     split_by_bucket,
 )
 from penstock.streams.compile.memory import dumped
+from penstock.streams.compile.ordering import stacked, turns_of
 from penstock.streams.compile.outputs import cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, places_of
 from penstock.streams.compile.tasks import Program, ReadingTask, written
@@ -63,10 +66,14 @@ _PLAIN = (str, bytes, int, float, bool)
 Decode = Callable[[Any], Any]
 
 
-Packed: TypeAlias = tuple[int, int, int, Any, Any, int, Headers]
-"""A record in a pack: (place, entry, offset, key, value, timestamp_ms, headers). `place` is where its key lives,
-`entry` which input of which operator it is for. A plain tuple, for a named one takes four times as long to travel."""
-_OFFSET, _TIMESTAMP = 2, 5
+Packed: TypeAlias = tuple[int, int, int, Any, Any, int, Headers, int]
+"""A record in a pack: (place, entry, offset, key, value, timestamp_ms, headers, latest_ms). `place` is where its key
+lives, `entry` which input of which operator it is for, `latest_ms` the latest time that its partition has shown in the
+batch up to there. A plain tuple, for a named one takes four times as long to travel."""
+OFFSET, _TIMESTAMP, LATEST = 2, 5, 7
+
+_PASSED_FROM = struct.Struct(">iq")
+"""In front of output that goes on as it is: partition and offset by which cells are put in order again."""
 
 
 class Pack(NamedTuple):
@@ -103,7 +110,16 @@ class ShufflingTask(ReadingTask):
         self._packed = 0
         self._rows: dict[Place, list[pyarrow.RecordBatch]] = defaultdict(list)
         self._folded = 0
+        self._reached: dict[Place, int] = {}
+        self._parted: list[tuple[tuple[Rows, ...], list[tuple[tuple[int, int], Packed]]]] = []
+        """Records behind flat-maps whose ways part: packed when all of the batch are there."""
         return super().__call__(batches)
+
+    def begin(self, place: Place, records: Columns) -> None:
+        times = numpy.full(self.origin.batch.num_rows, self._reached.get(place, -1))
+        times[records.rows] = numpy.maximum(times[records.rows], records.times)
+        self._latest = numpy.maximum.accumulate(times)
+        self._reached[place] = int(self._latest[-1])
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
         written(lambda some: self._to_domain(entry, some), records, self._failed)
@@ -125,13 +141,16 @@ class ShufflingTask(ReadingTask):
         self._folded += rows.num_rows
 
     def results(self) -> Iterator[pyarrow.RecordBatch]:
+        self._join_parted()
         if self._packed > RECORDS_MAX:
             yield from self._taken_packs()
         if self._folded > FOLDED_KEYS_MAX:
             yield from self._taken_rows()
         taken = self.output.taken()
         if taken:
-            yield _batch([(PASS, self.origin.partition % BUCKETS, cell_of(taken), 0)])
+            partition = self.origin.partition
+            head = _PASSED_FROM.pack(partition, self.origin.offset(0))
+            yield _batch([(PASS, partition % BUCKETS, head + cell_of(taken), 0)])
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
         yield from self._taken_packs()
@@ -148,12 +167,35 @@ class ShufflingTask(ReadingTask):
             _sent(None if is_raw else entry.parent.value, records.values, entry.child.name),
             records.times.tolist(),
             records.header_list(),
+            self._latest[records.rows].tolist(),
             strict=True,
         )
-        packs = self._packs
-        for place, row, key, value, time_ms, headers in placed:
-            packs[domain, place % BUCKETS].append((place, number, offsets[row], key, value, time_ms, headers))
+        packed = (
+            (
+                (domain, place % BUCKETS),
+                (place, number, offsets[row], key, value, time_ms, headers, latest_ms),
+            )
+            for place, row, key, value, time_ms, headers, latest_ms in placed
+        )
+        if records.steps:
+            self._parted.append(((records.rows, *records.steps), list(packed)))
+        else:
+            self._put(packed)
         self._packed += len(records)
+
+    def _put(self, packed: Iterable[tuple[tuple[int, int], Packed]]) -> None:
+        packs = self._packs
+        for bucket, record in packed:
+            packs[bucket].append(record)
+
+    def _join_parted(self) -> None:
+        if not self._parted:
+            return
+        orders, parts = zip(*self._parted, strict=True)
+        self._parted = []
+        packed = [one for part in parts for one in part]
+        turns = turns_of(stacked(orders, [len(part) for part in parts]))
+        self._put(packed if turns is None else (packed[turn] for turn in turns.tolist()))
 
     def _taken_packs(self) -> Iterator[pyarrow.RecordBatch]:
         if not self._packs:
@@ -162,7 +204,7 @@ class ShufflingTask(ReadingTask):
         rows = []
         for (domain, bucket), records in self._packs.items():
             # Several entries may have been fed one after the other; a partition has one order.
-            records.sort(key=itemgetter(_OFFSET))
+            records.sort(key=itemgetter(OFFSET))
             latest_ms = max(map(itemgetter(_TIMESTAMP), records))
             rows.append(
                 (domain, bucket, self._cell(Pack(origin.topic, origin.partition, records)), latest_ms)
@@ -218,35 +260,27 @@ def is_raw(stage: Stage, entry: Entry) -> bool:
     )
 
 
-def unpacked(cells: Iterable[bytes]) -> Iterator[tuple[Pack, Packed]]:
+def unpacked(cells: Iterable[bytes]) -> list[tuple[Pack, Packed]]:
     """Records of several packs as one sequence: each partition in its order, and between partitions the one whose next
-    record is the earliest, as in Kafka Streams."""
-    queues: dict[tuple[str, int], list[Pack]] = defaultdict(list)
-    for cell in cells:
-        pack = Pack(*pickle.loads(cell))
-        queues[pack.topic, pack.partition].append(pack)
-    streams = []
-    for packs in queues.values():
-        packs.sort(key=lambda pack: pack.records[0][_OFFSET])
-        streams.append([(pack, record) for pack in packs for record in pack.records])
-    if len(streams) == 1:
-        yield from streams[0]
-        return
-    heads = [(stream[0][1][_TIMESTAMP], number, 0) for number, stream in enumerate(streams)]
-    heapq.heapify(heads)
-    while heads:
-        _, number, at = heads[0]
-        stream = streams[number]
-        yield stream[at]
-        if at + 1 < len(stream):
-            heapq.heapreplace(heads, (stream[at + 1][1][_TIMESTAMP], number, at + 1))
-        else:
-            heapq.heappop(heads)
+    record is the earliest, as in Kafka Streams. It is the order of their causes (`exchange`)."""
+    packs = [Pack(*pickle.loads(cell)) for cell in cells]
+    packs.sort(key=lambda pack: (topic_number(pack.topic), pack.partition, pack.records[0][OFFSET]))
+    found = [(pack, record) for pack in packs for record in pack.records]
+    if len({(pack.topic, pack.partition) for pack in packs}) > 1:
+        found.sort(key=lambda one: one[1][LATEST])
+    return found
+
+
+def passed(cells: Iterable[bytes]) -> list[bytes]:
+    """Output that goes on as it is, of each partition in its order."""
+    return [
+        cell[_PASSED_FROM.size :] for cell in sorted(cells, key=lambda cell: _PASSED_FROM.unpack_from(cell))
+    ]
 
 
 def record_of(packed: Packed, decode_key: Decode | None, decode_value: Decode | None) -> Record[Any, Any]:
     """The record of a pack, by `decoders_of` its entry."""
-    _, _, _, key, value, timestamp_ms, headers = packed
+    _, _, _, key, value, timestamp_ms, headers, _ = packed
     if decode_key is not None:
         key = decode_key(key)
     if decode_value is not None:

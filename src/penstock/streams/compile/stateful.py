@@ -22,7 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.streams import topology as t
-from penstock.streams.compile import forms, names
+from penstock.streams.compile import exchange, forms, names
 from penstock.streams.compile.caching import NOWHERE
 from penstock.streams.compile.chain import Chain
 from penstock.streams.compile.columns import Columns
@@ -30,15 +30,19 @@ from penstock.streams.compile.cut import Crossing, Entry, Place, Stage
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import Fold, FoldBucket, rows_of_cell
 from penstock.streams.compile.operators import Cause, OperatorPage, Serdes
+from penstock.streams.compile.ordering import Part
 from penstock.streams.compile.outputs import Output, cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, META, Pages, SparkPages
 from penstock.streams.compile.shuffle import (
+    LATEST,
+    OFFSET,
     PASS,
     SHIFT_MS,
     decoders_of,
     domain_number,
     folds_of,
     is_raw,
+    passed,
     record_of,
     unpacked,
 )
@@ -62,7 +66,9 @@ def processed(packs: DataFrame, domains: Domains) -> DataFrame:
     mode = domains.time_mode
     if mode != "None":
         packs = packs.withWatermark("at", DELAY)
-    return packs.groupBy("domain", "bucket").transformWithState(domains, "cell binary", "Append", mode)
+    buckets = packs.groupBy("domain", "bucket")
+    cells = buckets.transformWithState(domains, "target int, cell binary", "Append", mode)
+    return (cells.repartition("target") if domains.exchanges else cells).select("cell")
 
 
 class Domains(StatefulProcessor):
@@ -87,10 +93,18 @@ class Domains(StatefulProcessor):
         self.numbers = {domain_number(domain): domain for domain in stage.domains}
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
         self.time_mode = self._time_mode()
+        self.exchanges = exchange.is_needed(stage)
 
     def page_count(self, domain: Place) -> int:
         """Of a bucket of operators."""
         return 1 if any(map(_sees_all_keys, self.operators[domain])) else PAGES
+
+    def cells_of(self, parts: list[Part]) -> Iterator[tuple[int, bytes]]:
+        """What a bucket has written, and which of the tasks that write it goes to, where that is not its own."""
+        if self.exchanges:
+            yield from exchange.cells_of(parts)
+        elif parts:
+            yield 0, cell_of(part.batch for part in parts)
 
     # What Spark calls.
 
@@ -99,15 +113,13 @@ class Domains(StatefulProcessor):
         self.pages = SparkPages(handle.getMapState("pages", "page int", "data binary"))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        domain, _ = key
+        domain, bucket = key
         cells = [bytes(row["cell"]) for row in rows]
         if domain == PASS:
-            yield from (Row(cell=cell) for cell in cells)
+            yield from (Row(target=bucket, cell=cell) for cell in passed(cells))
             return
         work = self._work(domain, timerValues)
-        taken = work.receive(cells)
-        if taken:
-            yield Row(cell=cell_of(taken))
+        yield from (Row(target=target, cell=cell) for target, cell in self.cells_of(work.receive(cells)))
         self._set_timer(work, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -115,9 +127,7 @@ class Domains(StatefulProcessor):
         if domain not in self.numbers:  # of a topology that was another one when it was set
             return
         work = self._work(domain, timerValues)
-        taken = work.wake()
-        if taken:
-            yield Row(cell=cell_of(taken))
+        yield from (Row(target=target, cell=cell) for target, cell in self.cells_of(work.wake()))
         self._set_timer(work, timerValues)
 
     def close(self) -> None:
@@ -175,18 +185,22 @@ class FoldWork:
         self.page_count = domains.page_count(domain)
         self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms, adopt=self._adopted)
         self.logged = domains.logged
+        self.exchanges = domains.exchanges
         self.output = Output(self.program.partition_count)
         self.rows: pyarrow.RecordBatch
-        """What has changed, as it is passed on."""
+        """What has changed in a page, as it is passed on."""
+        self.first_row = 0
+        """Of the page, among all that have changed."""
 
     @property
     def due_ms(self) -> int | None:
         return self.bucket.forgets_at_ms
 
-    def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
+    def receive(self, cells: list[bytes]) -> list[Part]:
         node = self.node
         assert node.key is not None
         chain = Chain(self.domain, self, WorkerTables(self.program.client), self._failed)
+        all_times = []
         for rows in self.bucket.update(batch for cell in cells for batch in rows_of_cell(cell)):
             keys, values, times = rows.columns
             if self.logged.get(node.store):
@@ -196,14 +210,20 @@ class FoldWork:
             records = Columns(
                 node.key.decode_column(keys),
                 values,
-                numpy.arange(rows.num_rows),
+                numpy.arange(self.first_row, self.first_row + rows.num_rows),
                 numpy.asarray(times),
                 None,
             )
             chain.feed(node, records)
-        return self.output.taken()
+            all_times.append(records.times)
+            self.first_row += rows.num_rows
+        parts = self.output.taken_parts()
+        if not (self.exchanges and parts):
+            return parts
+        times_ms = numpy.concatenate(all_times)
+        return [exchange.causes_of_rows(part, times_ms) for part in parts]
 
-    def wake(self) -> list[pyarrow.RecordBatch]:
+    def wake(self) -> list[Part]:
         self.bucket.forget()
         return []
 
@@ -227,7 +247,7 @@ class FoldWork:
 
     def _failed(self, failure: OperatorFailed, row: int) -> None:
         """A row of the fold is what became of any number of records: its key is known, and no place."""
-        key, time_ms = (self.rows.column(name)[row].as_py() for name in ("key", "at"))
+        key, time_ms = (self.rows.column(name)[row - self.first_row].as_py() for name in ("key", "at"))
         assert self.node.key is not None
         if not self.program.skips_failed:
             raise failure.of(self.node.key.decode(key)) from failure.reason
@@ -251,7 +271,7 @@ class OperatorWork:
         self.pages = pages
         self.stream_time_ms = stream_time_ms
         self.wall_time_ms = wall_time_ms
-        self.output = Output(self.program.partition_count)
+        self.output = exchange.PagedOutput(self.program.partition_count)
         self.tables = WorkerTables(self.program.client)
         self.nodes = domains.operators[domain]
         self.decoders = domains.decoders
@@ -278,7 +298,7 @@ class OperatorWork:
     def wall_due_ms(self) -> int | None:
         return min((wall_ms for _, wall_ms in self.due.values() if wall_ms != NEVER_MS), default=None)
 
-    def receive(self, cells: list[bytes]) -> list[pyarrow.RecordBatch]:
+    def receive(self, cells: list[bytes]) -> list[Part]:
         found: dict[int, list[Any]] = defaultdict(list)
         for one in unpacked(cells):
             found[one[1][0] // BUCKETS % self.page_count].append(one)
@@ -286,10 +306,10 @@ class OperatorWork:
             self._with_page(number, records)
         return self._finish(except_for=set(found))
 
-    def wake(self) -> list[pyarrow.RecordBatch]:
+    def wake(self) -> list[Part]:
         return self._finish(except_for=set())
 
-    def _finish(self, except_for: set[int]) -> list[pyarrow.RecordBatch]:
+    def _finish(self, except_for: set[int]) -> list[Part]:
         for number, (stream_ms, wall_ms) in list(self.due.items()):
             is_due = stream_ms <= self.stream_time_ms or wall_ms <= self.wall_time_ms
             if is_due and number not in except_for:
@@ -297,7 +317,7 @@ class OperatorWork:
         meta = pickle.dumps(self.due)
         if meta != self._meta and (self.due or self._meta is not None):
             self.pages.write(META, meta)
-        return self.output.taken()
+        return self.output.taken_parts()
 
     def _with_page(self, number: int, records: list[Any]) -> None:
         page = OperatorPage(
@@ -313,21 +333,25 @@ class OperatorWork:
         data = self.pages.read(number)
         if data is not None:
             page.remember(data)
+        self.output.begin_page()
         page.advance(self.stream_time_ms)
         entries, decoders, serdes = self.domains.entries, self.decoders, self.domains.serdes
         for pack, packed in records:
-            at = pack.topic, pack.partition, packed[2]
+            at = pack.topic, pack.partition, packed[OFFSET]
+            self.output.receive(at, packed[LATEST])
             entry = entries[packed[1]]
             try:
                 record = record_of(packed, *decoders[packed[1]])
             except Exception as error:
-                _, _, _, key, value, timestamp_ms, _ = packed
+                _, _, _, key, value, timestamp_ms, _, _ = packed
                 cause = Cause(at, Record(key, value, timestamp_ms), (None, None))
                 self._failed(OperatorFailed(entry.child.name, error).at(*at), cause)
                 continue
             page.receive(entry.child, entry.position, record, at, serdes[packed[1]])
+        self.output.end_records()
         page.tick()
-        page.finish()
+        with self.output.held_by(page):
+            page.finish()
         page.close()
         kept = page.remembered()
         if kept != data:

@@ -88,12 +88,17 @@ class ReadingTask(ABC):
                 assert place.root is not None
                 is_raw = place.crossing is not None and place.crossing.kind != "stream"
                 records = records_of(batch, place.root, self.origin.topic, self._unreadable, is_raw=is_raw)
+                self.begin(place, records)
                 try:
                     Chain(place, self, tables, self._failed).feed(place.root, records)
                 except OperatorFailed as failure:
                     raise failure.among(*self.origin.span) from failure.reason
             yield from self.results()
         yield from self.finish()
+
+    @abstractmethod
+    def begin(self, place: Place, records: Columns) -> None:
+        """What was read of the batch at hand, before any operator sees it."""
 
     @abstractmethod
     def results(self) -> Iterator[pyarrow.RecordBatch]:
@@ -153,6 +158,9 @@ def written(write: Callable[[Columns], None], records: Columns, failing: Failing
 
 class StatelessTask(ReadingTask):
     """All that is read is written somewhere, or nowhere; nothing is remembered."""
+
+    def begin(self, place: Place, records: Columns) -> None:
+        pass
 
     def results(self) -> Iterator[pyarrow.RecordBatch]:
         taken = self.output.taken()
