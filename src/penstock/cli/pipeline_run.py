@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 LOG_LOOK_SECONDS = 10.0
 OUTAGE_SECONDS = 10.0  # how often it is said that nobody answers, before there is a screen
+# Python's processes that Spark starts find a `copy.py` here behind Python's own: see `spark.daemon`.
+SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -139,12 +141,14 @@ def _spark_of(
     name: str, master: str, settings: Mapping[str, str], log: RunLog, output: Output
 ) -> Iterator[SparkSession]:
     from penstock.spark.sessions import session
+    from penstock.spark.settings import Place, place_of
 
+    own = {} if place_of(master) is Place.CONNECT else SAFE_PATH
     is_failed = False
     spark: SparkSession | None = None
     try:
         with output.progress("starting Spark"):
-            spark = session(name, master=master, settings=settings, log=log.path)
+            spark = session(name, master=master, settings={**own, **settings}, log=log.path)
         yield spark
     except Exception as error:
         is_failed = True

@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
+import sys
 
 from pyspark.daemon import manager
 
@@ -37,6 +39,14 @@ def preload() -> None:
     gc.freeze()  # so that a worker's collections leave the pages alone that it shares with this process
 
 
+def find_modules_here() -> None:
+    """Those in the working directory, behind all others. Python would look there first, and take a `copy.py` for its
+    own, unless it is told not to (PYTHONSAFEPATH), as for pipelines."""
+    if sys.flags.safe_path:
+        sys.path.append(os.getcwd())
+
+
 if __name__ == "__main__":
+    find_modules_here()
     preload()
     manager()

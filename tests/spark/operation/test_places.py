@@ -62,6 +62,9 @@ def fill(broker: Broker, words: list[str]) -> None:
 
 
 def run(broker: Broker, master: str, folder: Path) -> None:
+    (folder / "copy.py").write_text(
+        "# has the name of a module of Python's, which no worker may mistake it for\n"
+    )
     done = subprocess.run(
         [
             *penstock_command(),
@@ -78,6 +81,7 @@ def run(broker: Broker, master: str, folder: Path) -> None:
         capture_output=True,
         text=True,
         timeout=END_SECONDS,
+        cwd=folder,
         env={
             **penstock_environment(),
             "XDG_STATE_HOME": str(folder / "state"),

@@ -30,6 +30,7 @@ from penstock.spark.pipelines import inspecting
 
 MODULE_PREFIX = "penstock_pipeline_"  # of the modules that files are loaded as
 OURS = Path(__file__).parents[2]
+PACKAGES = ("site-packages", "dist-packages")  # folders in which Python installs
 
 
 class BadProgram(ClientError):
@@ -114,7 +115,7 @@ def _is_of_program(names: dict[str, Any]) -> bool:
     file = Path(str(names.get("__file__")))
     return (
         any(file.is_relative_to(folder) for folder in _folders)
-        and "site-packages" not in file.parts
+        and not any(name in file.parts for name in PACKAGES)
         and not file.is_relative_to(OURS)
     )
 
@@ -163,7 +164,7 @@ def _import(file: Path) -> ModuleType:
     folder = file.resolve().parent
     if folder not in _folders:
         _folders.append(folder)
-        sys.path.insert(0, str(folder))  # as Python does for a program that it runs
+        sys.path.insert(_behind_python(), str(folder))
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:
@@ -173,8 +174,24 @@ def _import(file: Path) -> ModuleType:
         ) from error
     except Exception as error:
         raise BadProgram(f"{file} could not be loaded: {_told(error, file)}") from error
-    _travel_by_value(module)
+    _travel_by_value(module, *_neighbours())
     return module
+
+
+def _behind_python() -> int:
+    """The place on the path before packages and behind Python's own modules: what looks for `queue` or `copy` here is
+    not the program alone, so a file beside it must not take their place."""
+    return next((at for at, part in enumerate(sys.path) if Path(part).name in PACKAGES), len(sys.path))
+
+
+def _neighbours() -> list[ModuleType]:
+    """What the program has imported from beside it; what is below it by chance, such as an environment, is not."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if (file := getattr(module, "__file__", None)) is not None
+        and any(Path(file) in (folder / f"{name}.py", folder / name / "__init__.py") for folder in _folders)
+    ]
 
 
 def _told(error: BaseException, file: Path) -> str:
@@ -199,10 +216,11 @@ def _is_raised_by_spark(error: BaseException) -> bool:
     return bool(frames) and str(frames[-1].f_globals.get("__name__")).partition(".")[0] in ("pyspark", "py4j")
 
 
-def _travel_by_value(module: ModuleType) -> None:
-    """Workers have no such module: its functions are sent as what they are, not by their names."""
+def _travel_by_value(*modules: ModuleType) -> None:
+    """Workers have no such modules: their functions are sent as what they are, not by their names."""
     try:
         from pyspark import cloudpickle
     except ImportError:  # said where a session is made, in better words
         return
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

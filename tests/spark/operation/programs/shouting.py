@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from marking import marked
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
@@ -11,12 +12,11 @@ from pyspark.sql.streaming import DataStreamWriter
 from penstock.spark import to_topics
 
 BROKERS = {"kafka.bootstrap.servers": os.environ["PENSTOCK_BOOTSTRAP_SERVERS"]}
-MARK = "!"  # a worker that has this has got the program
 
 
 @F.udf("string")
 def shout(word):  # without types, which Spark would take for more than they are
-    return bytes(word).decode().upper() + MARK
+    return marked(bytes(word).decode().upper())  # a worker that has this has got the program
 
 
 def pipeline(spark: SparkSession) -> dict[str, DataStreamWriter]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,28 @@ def test_a_file_that_wants_none_is_loaded_at_once(tmp_path: Path) -> None:
 )
 def test_a_file_names_its_program(file: str, name: str) -> None:
     assert name_of_file(Path(file)) == name
+
+
+def test_modules_beside_it_travel_to_workers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import cloudpickle
+
+    write(tmp_path, "LIMIT = 7\ndef limit(value): return min(value, LIMIT)\n", "limits_of_this_test.py")
+    text = "import limits_of_this_test\ndef pipeline(spark): return limits_of_this_test.limit\n"
+
+    program = load(write(tmp_path, text, "with_limits.py"))
+
+    assert program.pipeline is not None
+    sent = cloudpickle.dumps(program.pipeline(None))
+    monkeypatch.delitem(sys.modules, "limits_of_this_test")
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(tmp_path)])
+    assert pickle.loads(sent)(9) == 7
+
+
+def test_a_file_with_the_name_of_a_standard_module_takes_nobodys_place(tmp_path: Path) -> None:
+    text = "def pipeline(spark):\n    import sched\n    return sched\n"
+
+    program = load(write(tmp_path, text, "sched.py"))
+
+    assert "sched" not in sys.modules, "or this would show nothing"
+    assert program.pipeline is not None
+    assert hasattr(program.pipeline(None), "scheduler")
