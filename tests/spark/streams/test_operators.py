@@ -154,13 +154,14 @@ ORDERED: Operators = {
     "versioned-table-join": lambda n: n.left.to_table(history=60).left_join(n.versions, both),
     "versioned-join": lambda n: n.left.left_join(n.versions.filter(lambda value: value % 3), both),
     "stream-table-left-join": lambda n: n.left.left_join(n.other_rows, both),
+    "split": branches,
+    "new-key-of-table": lambda n: n.rows.to_stream(lambda key, value: "q", key=str),
 }
 
 # It is said which records there are.
 BAGS: Operators = {
     "select-key": lambda n: n.left.select_key(lambda value: str(value % 3), key=str),
     "merge": lambda n: n.left.merge(n.right),
-    "split": branches,
     "stream-join": lambda n: n.left.join(n.right, both, within=NEAR),
     "stream-left-join": lambda n: n.left.left_join(n.right, both, within=NEAR),
     "stream-outer-join": lambda n: n.left.outer_join(n.right, both, within=NEAR),
