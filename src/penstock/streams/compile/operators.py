@@ -56,8 +56,9 @@ class Cause(NamedTuple):
     serdes: Serdes
 
     def written(self) -> tuple[bytes | None, bytes | None]:
-        """The record's key and value; None where one of them cannot be written."""
-        return _written(self.serdes[0], self.record.key), _written(self.serdes[1], self.record.value)
+        """The record's key and value; None where one of them cannot be written, or is a change of a table."""
+        value = None if isinstance(self.record.value, Change) else _written(self.serdes[1], self.record.value)
+        return _written(self.serdes[0], self.record.key), value
 
 
 Failing: TypeAlias = Callable[[OperatorFailed, Cause], None]
@@ -216,14 +217,20 @@ class OperatorPage:
         found = fold.take(place)
         if found is None:
             return
-        cause = Cause(found.at, Record(found.key, None, found.timestamp_ms), (fold.node.key, None))
-        with self._because(cause):
-            changes = fold.state.change(found.key, found.aggregate, found.timestamp_ms, found.headers)
-            self._send_all(fold.node, changes, key=found.key)
+        key, node = found.key, fold.node
+        try:
+            for change in fold.state.change(key, found.aggregate, found.timestamp_ms, found.headers):
+                self._held.hold(node, place, change, found.at)
+        except Exception as error:
+            with self._because(Cause(found.at, Record(key, None, found.timestamp_ms), (node.key, None))):
+                self._fail(OperatorFailed(node.name, error).of(key))
 
     def _pass_on(self, node: t.Node, held: Held) -> None:
-        with self._because(Cause(held.at, held.record.with_value(None), (node.key, None))):
+        before, self._cause = self._cause, Cause(held.at, held.record, (node.key, None))
+        try:
             self._send_on(node, held.record)
+        finally:
+            self._cause = before
 
     def _table(self, node: t.Node) -> TableOperator[Any]:
         operator = self._operators[node]
@@ -259,16 +266,15 @@ class OperatorPage:
         except Exception as error:
             self._fail(OperatorFailed(node.name, error).of(record.key))
 
-    def _send_all(self, node: t.Node, made: Iterator[Record[Any, Any]], key: Any = None) -> None:
+    def _send_all(self, node: t.Node, made: Iterator[Record[Any, Any]]) -> None:
         """What an operator gives without having received a record."""
         try:
             for record in made:
                 self._send(node, record)
         except OperatorFailed as failure:
-            self._fail(failure if key is None else failure.of(key))
+            self._fail(failure)
         except Exception as error:
-            failed = OperatorFailed(node.name, error)
-            self._fail(failed if key is None else failed.of(key))
+            self._fail(OperatorFailed(node.name, error))
 
     def _send(self, node: t.Node, record: Record[Any, Any]) -> None:
         if self._is_held[node]:
