@@ -108,7 +108,9 @@ class Stages:
         cells: dict[tuple[int, int], list[bytes]] = defaultdict(list)
         for row in self.rng.sample(rows, len(rows)):
             cells[row["domain"], row["bucket"]].append(row["cell"])
-        written = [(0, cell) for (domain, _), own in cells.items() if domain == PASS for cell in passed(own)]
+        written = [
+            (at, cell) for (domain, at), own in cells.items() if domain == PASS for cell in passed(own)
+        ]
         for (domain, bucket), own in cells.items():
             if domain != PASS:
                 written += self._worked(running, domain, bucket, own)

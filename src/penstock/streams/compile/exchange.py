@@ -1,13 +1,13 @@
-"""Where keys change behind state: what a batch writes is brought together by its new key, and put in order.
+"""Where records of one key are written by many: they are brought together by it once more, and put in order.
 
 Buckets of state work side by side, each on its own keys. As long as a key stays what it was, all that is written of it
-comes of one bucket, in order. Where it changes, records of one new key come of many; so they go through one more
-shuffle, and the task that writes them puts them in the order of the records that caused them, as in Kafka Streams,
-where one task has all keys of a partition.
+comes of one bucket, in order. Where it changes behind state, or where a topic is written past state too, it comes of
+several; so it goes through one more shuffle, and the task that writes it puts it in the order of the records that
+caused it, as in Kafka Streams, where one task has all keys of a partition.
 
-Causes that all buckets agree on are (phase, time, topic, partition, offset). A record's time is the latest that its
+Causes that all agree on are (phase, time, topic, partition, offset, place). A record's time is the latest that its
 partition has shown up to there: it never falls while offsets rise, so each partition keeps its order, and between
-partitions it is the one whose next record is the earliest.
+partitions it is the one whose next record is the earliest. What of one record goes past state comes first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ AWOKEN, RECEIVED, HELD_BACK = range(3)
 
 TARGETS = 16  # so many cells of a bucket at most, and of tasks that can write at a time
 
-_CAUSES = [pyarrow.field(name, pyarrow.int64()) for name in ("phase", "time", "source", "number", "offset")]
+_CAUSES = [
+    pyarrow.field(name, pyarrow.int64()) for name in ("phase", "time", "source", "number", "offset", "place")
+]
 _SCHEMA = pyarrow.schema([*SCHEMA, *_CAUSES])
 
 
@@ -42,13 +44,6 @@ _SCHEMA = pyarrow.schema([*SCHEMA, *_CAUSES])
 def topic_number(topic: str) -> int:
     """By which records of two topics are told apart where their times are the same."""
     return crc32(topic.encode())
-
-
-def _cause(phase: int, latest_ms: int, at: At) -> Cause:
-    topic, partition, offset = at
-    if topic is None or partition is None or offset is None:
-        return phase, latest_ms, -1, -1, -1
-    return phase, latest_ms, topic_number(topic), partition, offset
 
 
 class Placed(Protocol):
@@ -59,24 +54,25 @@ class Placed(Protocol):
 
 
 class PagedOutput(Output):
-    """What a bucket writes, page after page. Within a page nothing changes its turn: what waited for the end of the
-    batch comes after all else, whatever it came of."""
+    """What a bucket of a place writes, page after page. Within a page nothing changes its turn: what waited for the
+    end of the batch comes after all else, whatever it came of."""
 
-    def __init__(self, partition_count: PartitionCount) -> None:
+    def __init__(self, partition_count: PartitionCount, place: int) -> None:
         super().__init__(partition_count)
+        self._place = place
         self._latest_ms: dict[At, int] = {}
         self._held_by: Placed | None = None
 
     def begin_page(self) -> None:
-        self.cause = _cause(AWOKEN, -1, NOWHERE)
+        self.cause = self._cause(AWOKEN, -1, NOWHERE)
 
     def receive(self, at: At, latest_ms: int) -> None:
         """A record comes, and what is written now came of it."""
         self._latest_ms[at] = latest_ms
-        self.cause = _cause(RECEIVED, latest_ms, at)
+        self.cause = self._cause(RECEIVED, latest_ms, at)
 
     def end_records(self) -> None:
-        self.cause = _cause(HELD_BACK, -1, NOWHERE)
+        self.cause = self._cause(HELD_BACK, -1, NOWHERE)
 
     @contextmanager
     def held_by(self, page: Placed) -> Iterator[None]:
@@ -98,23 +94,52 @@ class PagedOutput(Output):
     ) -> None:
         if self._held_by is not None:
             at = self._held_by.at
-            self.cause = max(self.cause, _cause(HELD_BACK, self._latest_ms.get(at, -1), at))
+            self.cause = max(self.cause, self._cause(HELD_BACK, self._latest_ms.get(at, -1), at))
         super().add(topic, key, value, time_ms, headers, partition)
 
+    def _cause(self, phase: int, latest_ms: int, at: At) -> Cause:
+        topic, partition, offset = at
+        if topic is None or partition is None or offset is None:
+            return phase, latest_ms, -1, -1, -1, self._place
+        return phase, latest_ms, topic_number(topic), partition, offset, self._place
 
-def causes_of_rows(part: Part, times_ms: Rows) -> Part:
+
+def caused_by_rows(part: Part, times_ms: Rows, place: int) -> Part:
     """Of a fold, whose rows came of any number of records: only their times are known, by row."""
     if not part.order:
         return part
     rows = part.order[0]
-    none = numpy.full(len(rows), -1, numpy.int64)
-    phase = numpy.full(len(rows), HELD_BACK, numpy.int64)
-    return part._replace(order=(phase, times_ms[rows], none, none, numpy.arange(len(rows))))
+    return _caused(part, HELD_BACK, times_ms[rows], -1, -1, rows, place)
+
+
+def caused_by_records(part: Part, latest_ms: Rows, topic: str, partition: int, offsets: Rows) -> Part:
+    """Of operators without state, by rows of what was read."""
+    if not part.order:
+        return part
+    rows = part.order[0]
+    return _caused(part, RECEIVED, latest_ms[rows], topic_number(topic), partition, offsets[rows], 0)
+
+
+def _caused(part: Part, *numbers: int | Rows) -> Part:
+    count = part.batch.num_rows
+    columns = (numpy.full(count, one, numpy.int64) if isinstance(one, int) else one for one in numbers)
+    return part._replace(order=tuple(columns))
 
 
 def is_needed(stage: Stage) -> bool:
-    """Whether something behind state is written under another key than it was brought there by."""
-    return any(_changes_keys(domain) for domain in stage.domains)
+    """Whether something behind state is written under another key than it was brought there by, or to where others
+    write too."""
+    if any(_changes_keys(domain) for domain in stage.domains):
+        return True
+    behind = [topic for domain in stage.domains for topic in _written_by(domain)]
+    past = {topic for place in stage.reading for topic in _written_by(place)}
+    return len(set(behind)) < len(behind) or not past.isdisjoint(behind)
+
+
+def _written_by(place: Place) -> set[object]:
+    """Topics; and functions that choose some."""
+    sinks = {node.topic for node in place.nodes if isinstance(node, Sink)}
+    return sinks | {crossing.topic for found in place.crossings.values() for crossing in found}
 
 
 def _changes_keys(domain: Place) -> bool:

@@ -20,9 +20,9 @@ from zlib import crc32
 import numpy
 import pyarrow
 
+from penstock.streams.compile import exchange
 from penstock.streams.compile.columns import Columns, Rows, as_list
 from penstock.streams.compile.cut import Entry, Place, Stage
-from penstock.streams.compile.exchange import topic_number
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.folds import (
     Fold,
@@ -33,7 +33,7 @@ from penstock.streams.compile.folds import (
     split_by_bucket,
 )
 from penstock.streams.compile.memory import dumped
-from penstock.streams.compile.ordering import stacked, turns_of
+from penstock.streams.compile.ordering import Part, stacked, turns_of
 from penstock.streams.compile.outputs import cell_of, encoded
 from penstock.streams.compile.pages import BUCKETS, places_of
 from penstock.streams.compile.tasks import Program, ReadingTask, written
@@ -104,6 +104,7 @@ class ShufflingTask(ReadingTask):
         self._numbers = {entry: number for number, entry in enumerate(stage.entries)}
         self._domains = {domain: domain_number(domain) for domain in stage.domains}
         self._folds = folds_of(stage, program)
+        self._exchanges = exchange.is_needed(stage)
 
     def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         self._packs: dict[tuple[int, int], list[Packed]] = defaultdict(list)
@@ -146,11 +147,24 @@ class ShufflingTask(ReadingTask):
             yield from self._taken_packs()
         if self._folded > FOLDED_KEYS_MAX:
             yield from self._taken_rows()
-        taken = self.output.taken()
-        if taken:
-            partition = self.origin.partition
-            head = _PASSED_FROM.pack(partition, self.origin.offset(0))
-            yield _batch([(PASS, partition % BUCKETS, head + cell_of(taken), 0)])
+        parts = self.output.taken_parts()
+        if parts:
+            yield _batch([(PASS, bucket, cell, 0) for bucket, cell in self._passed_on(parts)])
+
+    def _passed_on(self, parts: list[Part]) -> Iterator[tuple[int, bytes]]:
+        """Output, and the bucket that lets it pass: one for a partition, or where it meets that of others."""
+        origin = self.origin
+        head = _PASSED_FROM.pack(origin.partition, origin.offset(0))
+        if not self._exchanges:
+            yield origin.partition % BUCKETS, head + cell_of(part.batch for part in parts)
+            return
+        offsets = numpy.asarray(origin.batch.column("offset"))
+        caused = [
+            exchange.caused_by_records(part, self._latest, origin.topic, origin.partition, offsets)
+            for part in parts
+        ]
+        for target, cell in exchange.cells_of(caused):
+            yield target, head + cell
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
         yield from self._taken_packs()
@@ -264,7 +278,7 @@ def unpacked(cells: Iterable[bytes]) -> list[tuple[Pack, Packed]]:
     """Records of several packs as one sequence: each partition in its order, and between partitions the one whose next
     record is the earliest, as in Kafka Streams. It is the order of their causes (`exchange`)."""
     packs = [Pack(*pickle.loads(cell)) for cell in cells]
-    packs.sort(key=lambda pack: (topic_number(pack.topic), pack.partition, pack.records[0][OFFSET]))
+    packs.sort(key=lambda pack: (exchange.topic_number(pack.topic), pack.partition, pack.records[0][OFFSET]))
     found = [(pack, record) for pack in packs for record in pack.records]
     if len({(pack.topic, pack.partition) for pack in packs}) > 1:
         found.sort(key=lambda one: one[1][LATEST])

@@ -94,6 +94,7 @@ class Domains(StatefulProcessor):
         self.operators = {domain: _operators(domain, self.entries, order) for domain in stage.domains}
         self.time_mode = self._time_mode()
         self.exchanges = exchange.is_needed(stage)
+        self.place_numbers = {domain: number for number, domain in enumerate(stage.domains, 1)}
 
     def page_count(self, domain: Place) -> int:
         """Of a bucket of operators."""
@@ -186,6 +187,7 @@ class FoldWork:
         self.bucket = FoldBucket(fold, pages, windows, stream_time_ms=stream_time_ms, adopt=self._adopted)
         self.logged = domains.logged
         self.exchanges = domains.exchanges
+        self.place_number = domains.place_numbers[domain]
         self.output = Output(self.program.partition_count)
         self.rows: pyarrow.RecordBatch
         """What has changed in a page, as it is passed on."""
@@ -221,7 +223,7 @@ class FoldWork:
         if not (self.exchanges and parts):
             return parts
         times_ms = numpy.concatenate(all_times)
-        return [exchange.causes_of_rows(part, times_ms) for part in parts]
+        return [exchange.caused_by_rows(part, times_ms, self.place_number) for part in parts]
 
     def wake(self) -> list[Part]:
         self.bucket.forget()
@@ -271,7 +273,7 @@ class OperatorWork:
         self.pages = pages
         self.stream_time_ms = stream_time_ms
         self.wall_time_ms = wall_time_ms
-        self.output = exchange.PagedOutput(self.program.partition_count)
+        self.output = exchange.PagedOutput(self.program.partition_count, domains.place_numbers[domain])
         self.tables = WorkerTables(self.program.client)
         self.nodes = domains.operators[domain]
         self.decoders = domains.decoders

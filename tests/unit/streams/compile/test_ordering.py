@@ -199,3 +199,26 @@ def test_output_that_goes_past_state_stays_in_order() -> None:
     numbers.to("out")
 
     assert found(app, list(range(100))) == list(range(100))
+
+
+def test_what_goes_past_state_and_what_comes_out_of_it_meet_in_order() -> None:
+    def app() -> Builder:
+        made = Builder()
+        numbers = made.stream("in", key=str, value=int)
+        numbers.to("out")
+        numbers.group_by_key().aggregate(int, lambda total, value: total + value).to_stream().to("out")
+        return made
+
+    values = [1, 2, 3, 4, 5, 6, 7, 8]
+
+    assert found(app(), values, caches=False) == meant(app(), values)
+
+
+def test_tables_of_different_keys_write_one_topic_in_order() -> None:
+    app = Builder()
+    numbers = app.stream("in", key=str, value=int)
+    numbers.group_by_key().aggregate(int, lambda total, value: value).to_stream().to("out")
+    by_value = numbers.group_by(lambda key, value: str(value), key=str)
+    by_value.aggregate(int, lambda total, value: value).to_stream(lambda key, value: "a", key=str).to("out")
+
+    assert found(app, [1, 2, 3, 4, 5, 6], caches=False) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
