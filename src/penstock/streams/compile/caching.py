@@ -138,7 +138,9 @@ def held_above(node: t.Node, domain: Place, program: Program) -> list[t.Node]:
             return
         if not (isinstance(at, t.Aggregate) and at.windows is not None):
             for parent in parents.get(at, ()):
-                climb(parent)
+                # A join by foreign key has the left table's keys, and not the right one's.
+                if not isinstance(at, t.ForeignKeyJoin) or parent is at.parents[0]:
+                    climb(parent)
         found[at] = None
 
     climb(node)
