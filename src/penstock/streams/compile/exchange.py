@@ -57,22 +57,32 @@ class PagedOutput(Output):
     """What a bucket of a place writes, page after page. Within a page nothing changes its turn: what waited for the
     end of the batch comes after all else, whatever it came of."""
 
-    def __init__(self, partition_count: PartitionCount, place: int) -> None:
+    def __init__(
+        self, partition_count: PartitionCount, place: int, *, tells_causes: bool, holds: bool
+    ) -> None:
         super().__init__(partition_count)
+        self.tells_causes = tells_causes
         self._place = place
-        self._latest_ms: dict[At, int] = {}
+        self._holds = holds
+        """Whether some of it may wait for the end of the batch."""
+        self._phase = AWOKEN
+        self._at = NOWHERE
+        self._latest_ms = -1
+        self._latest_at: dict[At, int] = {}
         self._held_by: Placed | None = None
 
     def begin_page(self) -> None:
-        self.cause = self._cause(AWOKEN, -1, NOWHERE)
+        self._phase, self._at, self._latest_ms = AWOKEN, NOWHERE, -1
 
     def receive(self, at: At, latest_ms: int) -> None:
         """A record comes, and what is written now came of it."""
-        self._latest_ms[at] = latest_ms
-        self.cause = self._cause(RECEIVED, latest_ms, at)
+        self._phase, self._at, self._latest_ms = RECEIVED, at, latest_ms
+        if self._holds:
+            self._latest_at[at] = latest_ms
 
     def end_records(self) -> None:
-        self.cause = self._cause(HELD_BACK, -1, NOWHERE)
+        self._phase, self._at, self._latest_ms = HELD_BACK, NOWHERE, -1
+        self.cause = ()
 
     @contextmanager
     def held_by(self, page: Placed) -> Iterator[None]:
@@ -92,9 +102,11 @@ class PagedOutput(Output):
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:
-        if self._held_by is not None:
+        if self._held_by is None:
+            self.cause = self._cause(self._phase, self._latest_ms, self._at)
+        else:
             at = self._held_by.at
-            self.cause = max(self.cause, self._cause(HELD_BACK, self._latest_ms.get(at, -1), at))
+            self.cause = max(self.cause, self._cause(HELD_BACK, self._latest_at.get(at, -1), at))
         super().add(topic, key, value, time_ms, headers, partition)
 
     def _cause(self, phase: int, latest_ms: int, at: At) -> Cause:

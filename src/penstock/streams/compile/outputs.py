@@ -51,6 +51,9 @@ PartitionCount = Callable[[str], int]
 class Output:
     """What one task writes."""
 
+    tells_causes = False
+    """Whether somebody asks of records that are added one by one what they came of, beside their order."""
+
     def __init__(self, partition_count: PartitionCount) -> None:
         self.cause: Cause = ()
         """What the records came of that are added one by one."""
@@ -187,7 +190,8 @@ class Output:
             schema=SCHEMA,
         )
         topic = topics[0] if len(set(topics)) == 1 else None
-        self._parts.append(Part(topic, batch, tuple(numpy.array(causes, numpy.int64).T)))
+        order = tuple(numpy.array(causes, numpy.int64).T) if self.tells_causes else ()
+        self._parts.append(Part(topic, batch, order))
 
 
 def sink_topic(node: Sink, key: Any, value: Any) -> str:

@@ -13,6 +13,7 @@ import pickle
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
@@ -112,7 +113,7 @@ class ShufflingTask(ReadingTask):
         self._rows: dict[Place, list[pyarrow.RecordBatch]] = defaultdict(list)
         self._folded = 0
         self._reached: dict[Place, int] = {}
-        self._parted: list[tuple[tuple[Rows, ...], list[tuple[tuple[int, int], Packed]]]] = []
+        self._parted: list[tuple[tuple[Rows, ...], int, list[Packed]]] = []
         """Records behind flat-maps whose ways part: packed when all of the batch are there."""
         return super().__call__(batches)
 
@@ -173,10 +174,11 @@ class ShufflingTask(ReadingTask):
     def _pack(self, entry: Entry, keys: pyarrow.Array, records: Columns) -> None:
         number, domain = self._numbers[entry], self._domains[entry.domain]
         is_raw = self._is_raw(entry)
-        offsets = self.origin.batch.column("offset").to_pylist()
-        placed = zip(
+        offsets = numpy.asarray(self.origin.batch.column("offset"))
+        packed: Iterator[Packed] = zip(
             places_of(keys.to_pylist()),
-            records.rows.tolist(),
+            repeat(number, len(records)),
+            offsets[records.rows].tolist(),
             _sent(None if is_raw else entry.parent.key, records.keys, entry.child.name),
             _sent(None if is_raw else entry.parent.value, records.values, entry.child.name),
             records.times.tolist(),
@@ -184,32 +186,23 @@ class ShufflingTask(ReadingTask):
             self._latest[records.rows].tolist(),
             strict=True,
         )
-        packed = (
-            (
-                (domain, place % BUCKETS),
-                (place, number, offsets[row], key, value, time_ms, headers, latest_ms),
-            )
-            for place, row, key, value, time_ms, headers, latest_ms in placed
-        )
-        if records.steps:
-            self._parted.append(((records.rows, *records.steps), list(packed)))
-        else:
-            self._put(packed)
         self._packed += len(records)
-
-    def _put(self, packed: Iterable[tuple[tuple[int, int], Packed]]) -> None:
+        if records.steps:
+            self._parted.append(((records.rows, *records.steps), domain, list(packed)))
+            return
         packs = self._packs
-        for bucket, record in packed:
-            packs[bucket].append(record)
+        for record in packed:
+            packs[domain, record[0] % BUCKETS].append(record)
 
     def _join_parted(self) -> None:
         if not self._parted:
             return
-        orders, parts = zip(*self._parted, strict=True)
+        orders, domains, parts = zip(*self._parted, strict=True)
         self._parted = []
-        packed = [one for part in parts for one in part]
+        found = [(domain, one) for domain, part in zip(domains, parts, strict=True) for one in part]
         turns = turns_of(stacked(orders, [len(part) for part in parts]))
-        self._put(packed if turns is None else (packed[turn] for turn in turns.tolist()))
+        for domain, record in found if turns is None else (found[turn] for turn in turns.tolist()):
+            self._packs[domain, record[0] % BUCKETS].append(record)
 
     def _taken_packs(self) -> Iterator[pyarrow.RecordBatch]:
         if not self._packs:

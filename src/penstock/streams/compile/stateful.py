@@ -273,7 +273,12 @@ class OperatorWork:
         self.pages = pages
         self.stream_time_ms = stream_time_ms
         self.wall_time_ms = wall_time_ms
-        self.output = exchange.PagedOutput(self.program.partition_count, domains.place_numbers[domain])
+        self.output = exchange.PagedOutput(
+            self.program.partition_count,
+            domains.place_numbers[domain],
+            tells_causes=domains.exchanges,
+            holds=self.program.caches,
+        )
         self.tables = WorkerTables(self.program.client)
         self.nodes = domains.operators[domain]
         self.decoders = domains.decoders
