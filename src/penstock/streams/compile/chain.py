@@ -87,12 +87,18 @@ class Chain:
         """What `node` gives goes to all that follow it here."""
         if not len(records):
             return
-        for entry in self._place.entries.get(node, ()):
-            self._outlet.to_domain(entry, self._visited(records))
         for crossing in self._place.crossings.get(node, ()):
             self._outlet.to_internal(crossing, self._visited(records))
-        for child, _ in self._place.children.get(node, ()):
+        entries = self._place.entries.get(node, ())
+        for at, (child, _) in enumerate(self._place.children.get(node, ())):
+            self._enter(records, [entry for entry in entries if entry.after == at])
             self._run(child, records)
+        count = len(self._place.children.get(node, ()))
+        self._enter(records, [entry for entry in entries if entry.after >= count])
+
+    def _enter(self, records: Columns, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._outlet.to_domain(entry, self._visited(records))
 
     def _run(self, node: Node, records: Columns) -> None:
         match node:

@@ -82,6 +82,8 @@ class Entry:
     child: Node
     position: int
     domain: Place
+    after: int = 0
+    """How many operators of the place, of those that take the same records, are before it in the topology."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +232,8 @@ class _Cutting:
         for position, parent, _ in direct:
             domain.children[parent].append((node, position))
         for position, parent, place in shuffled:
-            place.entries[parent].append(Entry(parent, node, position, domain))
+            after = len(place.children.get(parent, ()))
+            place.entries[parent].append(Entry(parent, node, position, domain, after))
             domain.children.setdefault(parent, [])
         keeps_key = not isinstance(node, Process) or node.keeps_key
         self.places[node] = {domain: keeps_key}
@@ -289,8 +292,7 @@ class _Cutting:
         for place in self.reading:
             for node, entries in place.entries.items():
                 place.entries[node] = [
-                    Entry(entry.parent, entry.child, entry.position, kept) if entry.domain is other else entry
-                    for entry in entries
+                    replace(entry, domain=kept) if entry.domain is other else entry for entry in entries
                 ]
         return kept
 

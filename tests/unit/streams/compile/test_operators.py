@@ -72,8 +72,27 @@ def numbers(app: Builder, topic: str = "numbers") -> Any:
     return app.stream(topic, key=str, value=int)
 
 
+def joined_to_itself(app: Builder, *, table_first: bool) -> None:
+    """A record comes to the join by one way and to its table by another: which one is first the topology says."""
+    stream = numbers(app)
+    doubled = stream.map_values(lambda value: value * 2, value=int)
+    left, right = (stream, doubled) if table_first else (doubled, stream)
+    left.left_join(right.to_table(), lambda one, two: one * 100 + (two or 0), value=int).to("out")
+
+
+def cogrouped_with_itself(app: Builder) -> None:
+    stream = numbers(app)
+    doubled = stream.map_values(lambda value: value * 2, value=int).group_by_key()
+    both = doubled.cogroup(lambda total, value: total * 31 % 1009 + value)
+    both = both.cogroup(stream.group_by_key(), lambda total, value: total * 17 % 1009 + value)
+    both.aggregate(int, value=int, name="both").to("out")
+
+
 # Operators whose output has one right order for each key.
 ORDERED: dict[str, Build] = {
+    "join with a table of what it was made of": lambda app: joined_to_itself(app, table_first=False),
+    "join with a table of what is made of it": lambda app: joined_to_itself(app, table_first=True),
+    "cogroup with what it was made of": cogrouped_with_itself,
     "filter": lambda app: numbers(app).filter(lambda value: value % 2).to("out"),
     "filter_not": lambda app: numbers(app).filter_not(lambda key, value: value > 5 and key > "c").to("out"),
     "map": lambda app: (
