@@ -4,6 +4,7 @@ Operators that are right alone may be wrong in a row, or in their second batch. 
 agree on it, which is what the guide promises:
 
     exact      each key has the same records in the same order
+    timed      as bag where it is written, and as exact to state, which takes partitions in the order of time
     bag        the same records, in any order: records of a key may have come on several ways
     last       each key ends with the same value: a table behind a cache, or one whose changes crossed to other keys
 
@@ -21,7 +22,17 @@ from typing import Any
 from hypothesis import Phase, given, settings, strategies
 
 from harness.stages import Stages, Written
-from penstock.streams import Builder, hopping, session, tumbling, within
+from penstock.streams import (
+    Builder,
+    Processor,
+    Record,
+    hopping,
+    key_value_store,
+    session,
+    tumbling,
+    until_window_closes,
+    within,
+)
 from penstock.streams.interpret import Interpreter
 
 EXAMPLES = 80
@@ -41,6 +52,30 @@ class Flow:
     """Whether its keys are those of its topic, so that it lies together with others of which that is true."""
     has_state: bool = False
     """Whether records come out of a table or a join."""
+
+    @property
+    def is_ordered_input(self) -> bool:
+        """A stream as a topic gives it, or what a program makes of that record by record."""
+        return not self.is_table and self.level == "exact" and self.is_plain and not self.has_state
+
+
+class Numbering(Processor[Any, Any, Any, Any]):
+    """Numbers that depend on the order of all that came; one or two for each record."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+
+    def init(self, context: Any) -> None:
+        self._numbers = context.store(self._store)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        if record.key is None:
+            return
+        number = (self._numbers.get(record.key) or 0) * 7 % 1009 + (record.value or 0)
+        self._numbers.put(record.key, number)
+        self.context.forward(record.with_value(number))
+        if number % 4 == 0:
+            self.context.forward(record.with_value(number + 1))
 
 
 class Drawing:
@@ -82,7 +117,7 @@ class Drawing:
 
     def _updates(self, level: str) -> str:
         """How far the updates of a table agree that is made of what agrees so far."""
-        return "last" if self.caches or level != "exact" else "exact"
+        return level if level in ("exact", "timed") and not self.caches else "last"
 
     def _steps_of(self, flow: Flow) -> list[Callable[[Flow], Flow]]:
         if flow.is_table:
@@ -94,13 +129,20 @@ class Drawing:
             return [self.map_values, self.to_table]
         any_order: list[Callable[[Flow], Flow]] = [
             *(self.filter, self.map_values, self.flat_map_values, self.select_key, self.merge),
-            *(self.count, self.total, self.greatest, self.windowed),
+            *(self.count, self.total, self.greatest, self.windowed, self.branches),
         ]
         if flow.level == "bag":
             return any_order
         ordered: list[Callable[[Flow], Flow]] = [self.to_table, self.latest, self.collected, self.sessions]
-        joins: list[Callable[[Flow], Flow]] = [self.join_table, self.join_stream] if flow.is_plain else []
-        return any_order + ordered + joins
+        if (
+            flow.level == "exact" or not flow.has_state
+        ):  # behind state a processor takes records where they are
+            ordered.append(self.process)
+        if flow.is_ordered_input:
+            ordered += [self.cogroup, self.closed]
+        if flow.is_plain and flow.level == "exact":
+            ordered += [self.join_table, self.join_stream]
+        return any_order + ordered
 
     # Streams
 
@@ -119,8 +161,37 @@ class Drawing:
 
     def select_key(self, flow: Flow) -> Flow:
         made = flow.made.select_key(lambda key, value: f"s{(value or 0) % 4}", key=str)
-        # Sinks write what partitions of a topic give in any order; and whoever groups sorts by time.
-        return _like(flow, made, "select_key", level="bag", is_plain=False)
+        level = "timed" if flow.level == "exact" else flow.level
+        return _like(flow, made, "select_key", level=level, is_plain=False)
+
+    def branches(self, flow: Flow) -> Flow:
+        one, two, rest = flow.made.split(
+            lambda value: value is None or value % 3 == 0, lambda value: value % 3 == 1
+        )
+        return _like(flow, one.merge(two.map_values(_twice, value=int)).merge(rest), "branches")
+
+    def process(self, flow: Flow) -> Flow:
+        name = self.name()
+        store = key_value_store(name, key=str, value=int)
+        made = flow.made.process(lambda: Numbering(name), stores=[store], key=str, value=int)
+        return _like(flow, made, "process", is_plain=False, has_state=True)  # it might have changed keys
+
+    def cogroup(self, flow: Flow) -> Flow:
+        other = self.rng.choice([each for each in self.flows if each.is_ordered_input])
+        name = self.name()
+        both = flow.made.group_by_key().cogroup(lambda total, value: (total * 31 + (value or 0)) % 1009)
+        both = both.cogroup(
+            other.made.group_by_key(), lambda total, value: (total * 17 + (value or 0)) % 1009
+        )
+        made = both.aggregate(int, value=int, name=name)
+        return self._table(flow, made, name, f"cogroup({other.said})")
+
+    def closed(self, flow: Flow) -> Flow:
+        counts = flow.made.group_by_key().windowed_by(tumbling(0.05)).count(name=self.name())
+        made = counts.suppress(until_window_closes()).to_stream(
+            lambda window, _: f"{window.key}@{window.start_ms}", key=str
+        )
+        return Flow(made, False, "bag", f"{flow.said}.closed", False, True)
 
     def merge(self, flow: Flow) -> Flow:
         other = self.rng.choice([each for each in self.flows if not each.is_table and each.level != "last"])
@@ -293,6 +364,11 @@ def one(seed: int) -> tuple[Drawing, Stages, Interpreter]:
             interpreter.feed(topic, key, value, time_ms, ())
             stages.send(topic, Written(key, value, time_ms))
         stages.run()
+    for topic in topics:  # so that windows close
+        time_ms += 90_000
+        interpreter.feed(topic, b"later", bytes(8), time_ms, ())
+        stages.send(topic, Written(b"later", bytes(8), time_ms))
+    stages.run()
     return drawing, stages, interpreter
 
 
@@ -319,7 +395,7 @@ def _seen(records: Iterable[Written], flow: Flow) -> Any:
             for record in records:
                 by_key[record.key].append((record.value, record.timestamp_ms))
             return dict(by_key)
-        case "bag":
+        case "bag" | "timed":
             return Counter((record.key, record.value) for record in records)
         case _:
             return _last(records)
