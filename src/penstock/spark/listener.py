@@ -32,7 +32,6 @@ from penstock.spark.lookup import Lookup
 from penstock.spark.offsets import StreamOffset
 from penstock.spark.options import Options, Use
 from penstock.spark.progress import GroupProgress
-from penstock.spark.sink import EXACTLY_ONCE
 from penstock.spark.sink.retiring import CARETAKER, SinkRun, stopped
 
 if TYPE_CHECKING:
@@ -257,7 +256,7 @@ def sink_of(spark: SparkSession, query_id: str, run: str) -> SinkRun | None:
         options = Options.read(given, Use.STREAM_WRITE)
     except SparkError:
         return None
-    is_once = (options.get("guarantee") or EXACTLY_ONCE) == EXACTLY_ONCE
+    is_once = options.is_exactly_once(is_stream=True)
     return SinkRun.of(options, sink=query_id, run=run) if is_once else None
 
 

@@ -36,6 +36,7 @@ from penstock.spark.option_values import (
     size_bytes,
     text,
 )
+from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE
 
 KAFKA = "kafka."
 
@@ -99,6 +100,11 @@ class Options:
     def is_committed_only(self) -> bool:
         """Whether records of open and aborted transactions are left out."""
         return self.settings.get("isolation.level", "").strip() == "read_committed"
+
+    def is_exactly_once(self, *, is_stream: bool) -> bool:
+        """Whether a sink writes so: streams do, and batches do not, where nothing is said."""
+        usual = EXACTLY_ONCE if is_stream else AT_LEAST_ONCE
+        return (self.get("guarantee") or usual) == EXACTLY_ONCE
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Options):
@@ -193,7 +199,7 @@ OPTIONS: tuple[Option, ...] = (
     # What is written
     Option("topic", Use.WRITE, text, None, "Where rows go that have no column topic."),
     Option(
-        "guarantee", Use.WRITE, choice("exactly-once", "at-least-once"), None,
+        "guarantee", Use.WRITE, choice(EXACTLY_ONCE, AT_LEAST_ONCE), None,
         "exactly-once (default of streams) or at-least-once (of batches).",
     ),
     Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the batch of a stream that a job writes."),
@@ -233,17 +239,13 @@ def _check_settings(options: Options, use: Use) -> None:
         if use & Use.READ:
             clients.check_consumer(settings)
         if use & Use.WRITE:
-            clients.check_producer(settings, is_transactional=_is_exactly_once(options, use))
+            is_once = options.is_exactly_once(is_stream=Use.STREAM_WRITE in use)
+            clients.check_producer(settings, is_transactional=is_once)
         elif options.is_set("deadLetterTopic"):
             clients.check_producer(settings)
         clients.check_admin(settings)
     except BadConfiguration as error:
         raise BadOption(f"option {KAFKA}{error}") from error
-
-
-def _is_exactly_once(options: Options, use: Use) -> bool:
-    said: str | None = options.get("guarantee")
-    return said == "exactly-once" or (said is None and Use.STREAM_WRITE in use)
 
 
 def _taken(option: Option, given: str) -> Any:

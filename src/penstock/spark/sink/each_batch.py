@@ -61,7 +61,7 @@ class EachBatch:
         # However it was spelt: a batch by itself would be written at least once.
         self._options = {name: said for name, said in options.items() if name.lower() != "guarantee"}
         self._options["guarantee"] = guarantee
-        self._is_once = guarantee == EXACTLY_ONCE
+        self._is_once = self._read.is_exactly_once(is_stream=True)
         self._name = name
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:

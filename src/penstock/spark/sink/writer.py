@@ -29,7 +29,7 @@ from penstock.client.producer.sync import Producer
 from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
-from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE, PREFIX, each_batch, protocol
+from penstock.spark.sink import AT_LEAST_ONCE, PREFIX, each_batch, protocol
 from penstock.spark.sink.decision import Done, Place
 from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
@@ -47,7 +47,7 @@ def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataS
     rows = RowWriter.of(options, schema)
     if options.is_set(each_batch.OPTION):
         return ReplayedBatchWriter(rows, StreamBatch.unpack(options.get(each_batch.OPTION)))
-    if (options.get("guarantee") or AT_LEAST_ONCE) == EXACTLY_ONCE:
+    if options.is_exactly_once(is_stream=False):
         return TransactionalBatchWriter(rows, uuid.uuid4().hex)
     return BatchWriter(rows)
 
@@ -57,7 +57,7 @@ def stream_writer(options: Options, schema: StructType, overwrite: bool) -> Data
     does it."""
     _spare_collector()
     rows = RowWriter.of(options, schema)
-    if (options.get("guarantee") or EXACTLY_ONCE) == EXACTLY_ONCE:
+    if options.is_exactly_once(is_stream=True):
         return ExactlyOnceWriter(rows)
     return StreamWriter(rows)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark import transforms
+from penstock.spark.sink import AT_LEAST_ONCE, EXACTLY_ONCE
 from penstock.streams.compile import exchange, names, outputs, shuffle
 from penstock.streams.compile.cut import Stage
 from penstock.streams.compile.reading import NAMES
@@ -77,7 +78,7 @@ def _write(cells: DataFrame, stage: Stage, program: Program, settings: AppSettin
     options = {f"kafka.{name}": _text(value) for name, value in settings.client.items()}
     options |= {
         "includeHeaders": "true",
-        "guarantee": "exactly-once" if settings.is_exactly_once else "at-least-once",
+        "guarantee": EXACTLY_ONCE if settings.is_exactly_once else AT_LEAST_ONCE,
         "checkpointLocation": f"{settings.state_folder}/{stage.name}",
         transforms.OPTION: transforms.pack(
             exchange.unpacked if exchange.is_needed(stage) else outputs.unpacked
