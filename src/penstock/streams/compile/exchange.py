@@ -26,7 +26,6 @@ from penstock.streams.compile.columns import Rows
 from penstock.streams.compile.cut import Place, Stage
 from penstock.streams.compile.ordering import Cause, Part, turns_of
 from penstock.streams.compile.outputs import SCHEMA, Output, PartitionCount, batches_of, cell_of
-from penstock.streams.nouns import Headers
 from penstock.streams.topology import FlatMap, Map, Node, Process, Sink, ToStream
 
 AWOKEN, RECEIVED, HELD_BACK = range(3)
@@ -70,6 +69,8 @@ class PagedOutput(Output):
         self._latest_ms = -1
         self._latest_at: dict[At, int] = {}
         self._held_by: Placed | None = None
+        self._last: Cause = ()
+        """That of the last record: what was held back never comes before what was passed on earlier."""
 
     def begin_page(self) -> None:
         self._phase, self._at, self._latest_ms = AWOKEN, NOWHERE, -1
@@ -82,7 +83,7 @@ class PagedOutput(Output):
 
     def end_records(self) -> None:
         self._phase, self._at, self._latest_ms = HELD_BACK, NOWHERE, -1
-        self.cause = ()
+        self._last = ()
 
     @contextmanager
     def held_by(self, page: Placed) -> Iterator[None]:
@@ -93,23 +94,15 @@ class PagedOutput(Output):
         finally:
             self._held_by = None
 
-    def add(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        time_ms: int,
-        headers: Headers = (),
-        partition: int | None = None,
-    ) -> None:
+    def _cause(self) -> Cause:
         if self._held_by is None:
-            self.cause = self._cause(self._phase, self._latest_ms, self._at)
+            self._last = self._cause_at(self._phase, self._latest_ms, self._at)
         else:
             at = self._held_by.at
-            self.cause = max(self.cause, self._cause(HELD_BACK, self._latest_at.get(at, -1), at))
-        super().add(topic, key, value, time_ms, headers, partition)
+            self._last = max(self._last, self._cause_at(HELD_BACK, self._latest_at.get(at, -1), at))
+        return self._last
 
-    def _cause(self, phase: int, latest_ms: int, at: At) -> Cause:
+    def _cause_at(self, phase: int, latest_ms: int, at: At) -> Cause:
         topic, partition, offset = at
         if topic is None or partition is None or offset is None:
             return phase, latest_ms, -1, -1, -1, self._place

@@ -55,8 +55,6 @@ class Output:
     """Whether somebody asks of records that are added one by one what they came of, beside their order."""
 
     def __init__(self, partition_count: PartitionCount) -> None:
-        self.cause: Cause = ()
-        """What the records came of that are added one by one."""
         self._partition_count = partition_count
         self._parts: list[Part] = []
         self._rows: list[tuple[Cause, str, bytes | None, bytes | None, Headers, int, int | None]] = []
@@ -70,7 +68,11 @@ class Output:
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:
-        self._rows.append((self.cause, topic, key, value, headers, time_ms, partition))
+        self._rows.append((self._cause(), topic, key, value, headers, time_ms, partition))
+
+    def _cause(self) -> Cause:
+        """What a record came of that is added now."""
+        return ()
 
     def add_columns(
         self,
