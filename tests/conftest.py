@@ -70,8 +70,12 @@ def make_broker(request: pytest.FixtureRequest, broker_kind: str) -> StartBroker
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, make_broker: StartBroker) -> Iterator[Broker]:
     """One running broker, shared by all tests of a session that leave no trace but topics of their own."""
-    # Tests write records with times of long ago; retention must not come and take them.
-    settings = {"log.initial.task.delay.ms": "3600000"}
+    settings = {
+        # Tests write records with old timestamps, which retention must not delete.
+        "log.initial.task.delay.ms": "3600000",
+        # Tests leave fetch sessions behind, and a full cache gives none to the next test.
+        "max.incremental.fetch.session.cache.slots": "100000",
+    }
     broker = make_broker(tmp_path_factory.mktemp("cluster"), settings=settings)
     broker.start()
     yield broker

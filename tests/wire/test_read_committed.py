@@ -333,6 +333,7 @@ def test_a_session_of_committed_records(
     producer.send(topic, b"a")
     first = ask(connection, fetch_request(connection, topic, session=(0, 0)), FETCH_VERSION)
     assert [seen(each.partitions[0]) for each in first.responses] == [[]]
+    assert first.session_id, "the broker has no room for another session"
 
     request = fetch_request(connection, topic, session=(first.session_id, 1), max_wait_ms=LONG_MS)
     request.topics = []
