@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client.admin.calls import Call
+from penstock.client.admin.configs import ConfigResource
 from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
 from penstock.spark.sink import decisions
 from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskWrote
@@ -97,3 +98,30 @@ def test_a_process_that_joins_a_run_reads_no_more_than_the_end_of_the_log(
 
     assert (joined.holder, joined.decision, joined.position) == (whole.holder, whole.decision, whole.position)
     assert new == Ledger(QUERY)
+
+
+@pytest.mark.parametrize(("replicas", "least"), [(1, 1), (2, 1), (3, 2)])
+def test_an_acknowledged_entry_is_held_by_more_than_the_leader_where_there_are_three_replicas(
+    replicas: int, least: int
+) -> None:
+    """The topic had no min.insync.replicas: a decision acknowledged by its leader alone could be lost with it."""
+    assert decisions.min_insync_replicas(replicas) == least
+
+
+def test_the_topic_of_decisions_is_created_with_its_settings_and_keeps_those_it_has(
+    penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = ConfigResource.topic(decisions.TOPIC)
+
+    async def setting() -> str | None:
+        async with SinkAdmin(penstock.bootstrap_servers) as admin:
+            await admin.read(Ledger(QUERY))
+            described = await admin.describe_configs([resource], names=["min.insync.replicas"])
+            return described[resource]["min.insync.replicas"].value
+
+    monkeypatch.setattr(decisions, "min_insync_replicas", lambda replicas: replicas + 1)
+    assert asyncio.run(setting()) == "2"
+
+    penstock.admin().alter_config(resource, {"min.insync.replicas": "3"})
+
+    assert asyncio.run(setting()) == "3"

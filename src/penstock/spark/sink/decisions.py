@@ -1,7 +1,8 @@
 """The topic `__penstock_spark`, where sinks note who holds them and what was decided. Compacted, one partition.
 
 An entry is appended with acks=all and read back from the partition's leader, so what is acknowledged is read by
-everyone who asks later. It is asked as an Admin asks: again, until its time is up, where an error may pass.
+everyone who asks later. Requests are repeated until the time is up if an error may pass, as an Admin does. A topic that
+exists keeps its settings, whatever they are.
 """
 
 from __future__ import annotations
@@ -148,10 +149,17 @@ class DecisionsAdmin(AdminCalls):
 
     async def _create(self, call: Call) -> None:
         replicas = min(REPLICAS_MAX, len(self._client.cluster.nodes) or 1)
+        config = CONFIG | {"min.insync.replicas": str(min_insync_replicas(replicas))}
         with contextlib.suppress(errors.TopicAlreadyExists):
             await self.create_topic(  # type: ignore[attr-defined]  # of TopicsAdmin, which stands beside this
-                TOPIC, partitions=1, replication_factor=replicas, config=CONFIG, timeout=call.left_s()
+                TOPIC, partitions=1, replication_factor=replicas, config=config, timeout=call.left_s()
             )
+
+
+def min_insync_replicas(replicas: int) -> int:
+    """How many replicas must hold an entry before it is acknowledged. One broker may be down, as Kafka has it for
+    `__transaction_state`: 2 of 3. With the default of 1 an acknowledged decision could be lost with its leader."""
+    return max(1, replicas - 1)
 
 
 def _appending(entry: Entry, timeout_ms: int) -> ProduceRequest:
