@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.sink.each_batch import EachBatch
 
-__all__ = ["register", "session", "to_topics"]
+__all__ = ["finish_write", "register", "session", "to_topics"]
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -29,6 +29,14 @@ def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBat
     from penstock.spark.sink.each_batch import to_topics
 
     return to_topics(options, name=name)
+
+
+def finish_write(options: Mapping[str, str], write_id: str) -> bool:
+    """Finish an exactly-once batch write whose driver died: commit it if that was decided, and roll it back otherwise.
+    Returns whether it is committed. A job that still runs under this id is stopped."""
+    from penstock.spark.sink.batch_write import finish_write
+
+    return finish_write(options, write_id)
 
 
 def __getattr__(name: str) -> Any:

@@ -86,6 +86,7 @@ class Options:
                 raise BadOption(_unknown(name))
         options = cls(values, settings)
         _check_settings(options, use)
+        _check_write_id(options, use)
         return options
 
     def get(self, name: str) -> Any:
@@ -102,8 +103,8 @@ class Options:
         return self.settings.get("isolation.level", "").strip() == "read_committed"
 
     def is_exactly_once(self, *, is_stream: bool) -> bool:
-        """Whether a sink writes so: streams do, and batches do not, where nothing is said."""
-        usual = EXACTLY_ONCE if is_stream else AT_LEAST_ONCE
+        """Streams are written exactly once by default. Batches are if they have a `writeId`."""
+        usual = EXACTLY_ONCE if is_stream or self.is_set("writeId") else AT_LEAST_ONCE
         return (self.get("guarantee") or usual) == EXACTLY_ONCE
 
     def __eq__(self, other: object) -> bool:
@@ -202,6 +203,10 @@ OPTIONS: tuple[Option, ...] = (
         "guarantee", Use.WRITE, choice(EXACTLY_ONCE, AT_LEAST_ONCE), None,
         "exactly-once (default of streams) or at-least-once (of batches).",
     ),
+    Option(
+        "writeId", Use.BATCH_WRITE, text, None,
+        "Identifies an exactly-once batch write: a rerun with the same id finishes it and writes nothing again.",
+    ),
     Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the batch of a stream that a job writes."),
     Option("transactionalIdPrefix", Use.WRITE, text, None, "What transactional ids begin with; penstock."),
 )  # fmt: skip
@@ -246,6 +251,15 @@ def _check_settings(options: Options, use: Use) -> None:
         clients.check_admin(settings)
     except BadConfiguration as error:
         raise BadOption(f"option {KAFKA}{error}") from error
+
+
+def _check_write_id(options: Options, use: Use) -> None:
+    if not options.is_set("writeId"):
+        return
+    if use is Use.STREAM_WRITE:
+        raise BadOption("option writeId identifies a batch write; a stream is identified by its checkpoint")
+    if use is Use.BATCH_WRITE and options.get("guarantee") == AT_LEAST_ONCE:
+        raise BadOption(f"option writeId needs guarantee={EXACTLY_ONCE}, but guarantee is {AT_LEAST_ONCE}")
 
 
 def _taken(option: Option, given: str) -> Any:

@@ -27,9 +27,11 @@ from typing import TypeVar
 
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.spark.errors import SparkError
+from penstock.spark.sink import messages
 
 NOBODY = ""
 """Holds a sink that no run has claimed yet."""
+GIVEN_UP = "/ended"
 
 
 class SinkStopped(SparkError):
@@ -88,6 +90,10 @@ class Decision:
     @property
     def transactions(self) -> list[PreparedTransaction]:
         return [task.transaction for task in self.tasks if task.transaction is not None]
+
+    @property
+    def rows(self) -> int:
+        return sum(task.rows for task in self.tasks)
 
     def task(self, partition: int) -> TaskWrote | None:
         return next((task for task in self.tasks if task.partition == partition), None)
@@ -268,21 +274,19 @@ def may_claim(ledger: Ledger, run: str, prefix: str) -> Claim:
 def check_not_lost(ledger: Ledger, run: str) -> None:
     """A run that has held the sink and does not hold it any more is over."""
     if ledger.holder == given_up_by(run):
-        raise SinkStopped(
-            f"a batch of query {ledger.sink} failed or was stopped, and with it this run of the query was given up:"
-            " what is not written is written when the query is started again, and not a second time in the same run"
-        )
+        raise SinkStopped(messages.given_up(ledger.sink))
     if ledger.has_lost(run):
-        raise Superseded(
-            f"query {ledger.sink} is run by somebody else too, who has taken over ({ledger.holder}): was its checkpoint"
-            " copied, or is an old driver still alive? Nothing was written twice. Stop one of them; a query of its own"
-            " needs a checkpoint of its own"
-        )
+        raise Superseded(messages.superseded(ledger.sink, ledger.holder))
 
 
 def given_up_by(run: str) -> str:
     """Who holds a sink after a run has given it up: nobody, but by a name that no later run has."""
-    return f"{run}/ended"
+    return f"{run}{GIVEN_UP}"
+
+
+def is_held(ledger: Ledger) -> bool:
+    """Whether a run holds the sink that has not given it up."""
+    return ledger.holder != NOBODY and not ledger.holder.endswith(GIVEN_UP)
 
 
 def decided_before(ledger: Ledger, place: Place) -> Decision | None:
@@ -304,14 +308,22 @@ def decided_before(ledger: Ledger, place: Place) -> Decision | None:
     return decision
 
 
-def check_repeated(before: TaskWrote, rows: int) -> None:
-    """A transaction that was decided and then aborted, by its time-out, is written again: by the same rows only."""
+def check_repeated(sink: str, before: TaskWrote, rows: int) -> None:
+    """A transaction that was decided and then aborted by its time-out is written again, by the same rows only."""
     if before.rows != rows:
         raise SinkStopped(
-            f"the transaction {before.transaction} of {before.rows} rows was decided and then aborted, because it was"
-            f" open for longer than the broker allows, and now there are {rows} rows in its place: the query does not"
-            " give the same rows again, so they cannot be made good. Look at the last records of the output with"
-            " isolation.level=read_committed, then begin with a new checkpoint"
+            messages.not_repeatable(
+                sink, transaction=before.transaction, rows_before=before.rows, rows_now=rows
+            )
+        )
+
+
+def check_same_write(done: Sequence[Done], *, rows: int) -> None:
+    """Refuse other rows under the id of a write that is committed, which would otherwise be dropped in silence."""
+    decided = done[0].decided
+    if decided is not None and decided.rows != rows:
+        raise SinkStopped(
+            messages.written_with_other_rows(decided.sink, rows_before=decided.rows, rows_now=rows)
         )
 
 
@@ -325,7 +337,7 @@ def decide(done: Sequence[Done], batch: int) -> Decision:
     befores = {each.decided for each in done}
     if len(befores) > 1:
         raise Superseded(
-            f"while batch {batch} of query {first.sink} was written, somebody else decided it: the query is run twice"
+            f"while batch {batch} of {messages.named(first.sink)} was written, another run decided it: it is run twice"
         )
     wrote = {each.wrote.partition: each.wrote for each in done if each.wrote is not None}
     (before,) = befores

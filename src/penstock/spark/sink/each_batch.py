@@ -19,6 +19,7 @@ from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
 from penstock.spark.sink import EXACTLY_ONCE
 from penstock.spark.sink.decision import SinkStopped
+from penstock.spark.sink.messages import WRITE, is_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,6 +58,12 @@ class EachBatch:
 
     def __init__(self, options: Mapping[str, str], *, name: str | None) -> None:
         self._read = Options.read(options, Use.BATCH_WRITE)
+        if self._read.is_set("writeId"):
+            raise BadOption("option writeId identifies a batch write; to_topics has a name instead")
+        if name is not None and is_write(name):
+            raise BadOption(
+                f"the name {name!r} begins with {WRITE!r}, which marks batch writes; choose another one"
+            )
         guarantee = self._read.get("guarantee") or EXACTLY_ONCE
         # However it was spelt: a batch by itself would be written at least once.
         self._options = {name: said for name, said in options.items() if name.lower() != "guarantee"}

@@ -5,10 +5,14 @@
     commit:   write the decision, read on to see that it counts, commit all transactions
     abort:    give the sink up, read on to see whether the batch was decided after all, abort what was not
     retire:   the same for a run that has ended without a word: commit what it has decided, abort what it has not
+    finish:   the same for a sink whose driver is known to be dead, whichever run holds it
+
+A batch write takes the same steps as a micro-batch: it is batch 0 of a sink of its own (`batch_write`). Its abort is
+`abort_write`, which commits what was decided, because no later run may come.
 
 A crash between any two steps leaves one of two things: no decision that counts, and then nothing of the batch is ever
-seen; or one, and then whoever runs the query next commits exactly that. The simulation in `tests/unit/spark/sink`
-crashes everywhere, delays and repeats requests, and lets old runs go on.
+seen; or one, and then whoever runs the query or the write next, or finishes it, commits exactly that. The simulation in
+`tests/harness/sink_simulation.py` crashes everywhere, delays and repeats requests, and lets old runs go on.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.spark.sink import messages
 from penstock.spark.sink.decision import (
     Claim,
     Decision,
@@ -34,6 +39,7 @@ from penstock.spark.sink.decision import (
     decide,
     decided_before,
     given_up_by,
+    is_held,
     left_behind,
     may_claim,
 )
@@ -81,7 +87,7 @@ class Assignment:
         wrote = None
         if not self.is_written:
             if self.before is not None:
-                check_repeated(self.before, rows)
+                check_repeated(self.place.sink, self.before, rows)
             wrote = TaskWrote(self.place.partition, rows, transaction)
         last = self.ledger.decision
         own = last if last is not None and last.run == self.place.run else None
@@ -148,19 +154,9 @@ async def commit(port: Port, done: Sequence[Done], batch: int, *, prefix: str) -
     ledger = await port.read(Ledger.held_by(decision.sink, decision.run, start), through=offset)
     if not decision.is_copy_of(ledger.decision):
         raise Superseded(
-            f"another run of query {decision.sink} has taken over ({ledger.holder}): batch {batch} is for it to commit"
+            f"another run of {messages.named(decision.sink)} has taken over ({ledger.holder}) and commits batch {batch}"
         )
-    is_committed = await port.complete(decision.transactions, commit=True)
-    if not all(is_committed):
-        lost = [
-            str(each) for each, is_so in zip(decision.transactions, is_committed, strict=True) if not is_so
-        ]
-        raise SinkStopped(
-            f"batch {batch} of query {decision.sink} is decided, but of its transactions {', '.join(lost)} were aborted"
-            " before they were committed, because they were open for longer than the broker allows. Start the query"
-            " again: it will write these again. Let the broker grant transaction.two.phase.commit.enable, or raise its"
-            " transaction.max.timeout.ms"
-        )
+    await _commit_decided(port, decision)
     is_repeated = any(each.place.attempt for each in done)
     if is_repeated or any(each.is_first_batch for each in done) or batch % TIDY_EVERY_BATCHES == 0:
         runs = frozenset().union(*(each.past_runs for each in done)) | {decision.run}
@@ -190,17 +186,49 @@ async def abort(
     await _tidy(port, place.sink, {place.run}, {prefix}, ledger.decision)
 
 
-async def retire(port: Port, sink: str, run: str, *, prefix: str) -> None:
+async def retire(port: Port, sink: str, run: str, *, prefix: str) -> Ledger:
     """End what a run has left open that is over: commit what it has decided, abort all else. Harmless where it is not
     over or another one has taken over; may be repeated. A task that has not yet claimed the sink may do so afterwards:
-    where such may live, come again."""
+    where such may live, come again. Returns what the log says in the end."""
     ledger = await port.read(await port.recall(sink, run))
     if ledger.holder == run:
         ledger = await _give_up(port, ledger, prefix)
     if not ledger.has_lost(run):
-        return  # it has never held the sink, so it has nothing open, and what it opens from here on it may decide
+        return ledger  # it has never held the sink, so it has nothing open, and may decide what it opens from here on
     # Nothing is decided in its name any more, and no task of it begins; one that writes already ends what it opens.
     await _tidy(port, sink, {run}, {prefix}, ledger.decision)
+    return ledger
+
+
+async def abort_write(port: Port, sink: str, run: str, *, prefix: str) -> Ledger:
+    """The end of a batch write whose job failed. No later run may come, so what was decided after all is committed
+    here. Returns what the log says in the end."""
+    ledger = await retire(port, sink, run, prefix=prefix)
+    if ledger.decision is not None:
+        await _commit_decided(port, ledger.decision)
+    return ledger
+
+
+async def finish(port: Port, sink: str, *, prefix: str) -> Ledger:
+    """End a sink for good, whoever holds it: commit what is decided, abort all else. For an operator who knows that the
+    driver is dead. A driver that lives after all can decide nothing any more. Returns what the log says in the end."""
+    ledger = await port.read(Ledger(sink))
+    while is_held(ledger):
+        ledger = await _give_up(port, ledger, prefix)
+    if ledger.decision is not None:
+        await _commit_decided(port, ledger.decision)
+    runs = ledger.past_holders | {ledger.holder}
+    await _tidy(port, sink, runs, ledger.prefixes | {prefix}, ledger.decision)
+    return ledger
+
+
+async def _commit_decided(port: Port, decision: Decision) -> None:
+    is_committed = await port.complete(decision.transactions, commit=True)
+    if all(is_committed):
+        return
+    told = zip(decision.transactions, is_committed, strict=True)
+    lost = [transaction for transaction, is_so in told if not is_so]
+    raise SinkStopped(messages.aborted_after_decision(decision.sink, batch=decision.batch, transactions=lost))
 
 
 async def _give_up(port: Port, ledger: Ledger, prefix: str) -> Ledger:

@@ -8,7 +8,7 @@ names are internal: a test holds them.
 from __future__ import annotations
 
 import gc
-import uuid
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,10 +30,14 @@ from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
 from penstock.spark.sink import AT_LEAST_ONCE, PREFIX, each_batch, protocol
-from penstock.spark.sink.decision import Done, Place
+from penstock.spark.sink.batch_write import BATCH, BatchWrite
+from penstock.spark.sink.decision import Done, Place, check_same_write
 from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
+from penstock.spark.sink.messages import named
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
-from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, connection_of, patient
+from penstock.spark.sink.transactions import SinkConnection, connection_of, patient
+
+logger = logging.getLogger("penstock.spark")
 
 FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
 
@@ -48,7 +52,7 @@ def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataS
     if options.is_set(each_batch.OPTION):
         return ReplayedBatchWriter(rows, StreamBatch.unpack(options.get(each_batch.OPTION)))
     if options.is_exactly_once(is_stream=False):
-        return TransactionalBatchWriter(rows, uuid.uuid4().hex)
+        return TransactionalBatchWriter(rows, BatchWrite.of(options.get("writeId")))
     return BatchWriter(rows)
 
 
@@ -149,14 +153,10 @@ class RowsWritten(WriterCommitMessage):
 
 
 @dataclass
-class Prepared(WriterCommitMessage):
-    rows: int
-    transaction: PreparedTransaction | None
-
-
-@dataclass
 class TaskDone(WriterCommitMessage):
     done: Done
+    rows: int
+    """How many rows the task was given, whether it wrote them or found them written."""
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -186,61 +186,45 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class TransactionalBatchWriter(DataSourceArrowWriter):
-    """All rows of a job, or none: one transaction for each task, committed at the end. Nobody runs a job again after
-    its driver has died, so there is nothing to remember, and transactions that nobody ended must not stay for ever."""
+    """All rows of a job, or none: a transaction for each task, and a durable decision before the first one is
+    committed. See `protocol`, and `batch_write` for what identifies the write."""
 
-    def __init__(self, rows: RowWriter, job: str) -> None:
+    def __init__(self, rows: RowWriter, write: BatchWrite) -> None:
         self._rows = rows
-        self._job = job
+        self._write = write
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
-        place = Place(self._job, "batch", 0, context.partitionId(), context.attemptNumber())
-        transactional_id = place.transactional_id(self._rows.prefix)
-        with connection_of(self._rows.settings) as connection:
-            transaction, rows = self._rows.write_transaction(
-                iterator, transactional_id, connection, is_two_phase=False
-            )
-        return Prepared(rows, transaction)
+        place = self._write.place(partition=context.partitionId(), attempt=context.attemptNumber())
+        return _write_once(self._rows, iterator, place, is_two_phase=self._write.is_named)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        prepared = _prepared(messages)
-
-        async def commit(admin: SinkAdmin) -> None:
-            if not all(await admin.complete(prepared, commit=True)):
-                raise SparkError(
-                    "a part of the rows was not committed: its transaction was open for longer than the broker allows;"
-                    " raise kafka.transaction.timeout.ms, and the broker's transaction.max.timeout.ms with it"
-                )
-            await self._tidy(admin)
-
+        done, prefix = _done(messages), self._rows.prefix
+        assert done, "Spark runs a task even if there are no rows"
         with connection_of(self._rows.settings) as connection:
-            connection.run(commit)
+            connection.run(lambda admin: protocol.commit(admin, done, BATCH, prefix=prefix))
+        check_same_write(done, rows=_row_count(messages))
+        if done[0].decided is not None:
+            logger.warning("%s was committed before; nothing was written", named(self._write.sink))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        prepared = _prepared(messages)
-
-        async def abort(admin: SinkAdmin) -> None:
-            await admin.complete(prepared, commit=False)
-            await self._tidy(admin)
-
+        write, prefix = self._write, self._rows.prefix
         with connection_of(self._rows.settings) as connection:
-            connection.run(abort)
-
-    async def _tidy(self, admin: SinkAdmin) -> None:
-        """What attempts that were killed have left open."""
-        for each in await admin.open_ids(self._job, {self._rows.prefix}):
-            await admin.fence(each)
+            ledger = connection.run(
+                lambda admin: protocol.abort_write(admin, write.sink, write.run, prefix=prefix)
+            )
+        if ledger.decision is not None:
+            logger.warning("the job of %s failed, but its rows are committed", named(write.sink))
 
 
 class ExactlyOnceWriter(DataSourceStreamArrowWriter):
-    """A micro-batch as a whole, once, whatever is killed: see `protocol`."""
+    """All rows of a micro-batch, once, whatever is killed: see `protocol`."""
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return TaskDone(_write_once(self._rows, iterator, _place(_context())))
+        return _write_once(self._rows, iterator, _place(_context()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         done = _done(messages)
@@ -267,7 +251,7 @@ class ReplayedBatchWriter(DataSourceArrowWriter):
         context = _context()
         sink, run, batch = self._batch.sink, self._batch.run, self._batch.batch
         place = Place(sink, run, batch, context.partitionId(), context.attemptNumber())
-        return TaskDone(_write_once(self._rows, iterator, place))
+        return _write_once(self._rows, iterator, place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if done := _done(messages):  # a batch without partitions has nothing to decide
@@ -282,17 +266,21 @@ class ReplayedBatchWriter(DataSourceArrowWriter):
             connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=prefix, place=place))
 
 
-def _write_once(rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place) -> Done:
-    """A task's part of a micro-batch, unless it was decided before."""
+def _write_once(
+    rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place, *, is_two_phase: bool = True
+) -> TaskDone:
+    """A task's part of a batch, unless it was decided before."""
     _spare_collector()
     with connection_of(rows.settings) as connection:
         assignment = connection.assign(place, prefix=rows.prefix)
         if assignment.is_written:
-            return assignment.done(None, sum(batch.num_rows for batch in rows.taken(iterator)))
+            count = sum(batch.num_rows for batch in rows.taken(iterator))
+            return TaskDone(assignment.done(None, count), count)
         transaction, count = rows.write_transaction(
-            iterator, place.transactional_id(rows.prefix), connection, is_two_phase=True
+            iterator, place.transactional_id(rows.prefix), connection, is_two_phase=is_two_phase
         )
-        return connection.run(lambda admin: protocol.hand_over(admin, assignment, transaction, count))
+        done = connection.run(lambda admin: protocol.hand_over(admin, assignment, transaction, count))
+        return TaskDone(done, count)
 
 
 def _context() -> TaskContext:
@@ -317,9 +305,5 @@ def _done(messages: Sequence[WriterCommitMessage | None]) -> list[Done]:
     return [message.done for message in messages if isinstance(message, TaskDone)]
 
 
-def _prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTransaction]:
-    return [
-        message.transaction
-        for message in messages
-        if isinstance(message, Prepared) and message.transaction is not None
-    ]
+def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
+    return sum(message.rows for message in messages if isinstance(message, TaskDone))

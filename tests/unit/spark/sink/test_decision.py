@@ -205,9 +205,9 @@ def test_two_sinks_of_one_name_are_found_out_rather_than_taken_for_a_replay() ->
 
 
 def test_rows_that_differ_are_not_written_in_place_of_those_that_were_aborted() -> None:
-    check_repeated(wrote(0, rows=3), 3)
+    check_repeated("q", wrote(0, rows=3), 3)
     with pytest.raises(SinkStopped, match=r"3 rows .* now there are 4 rows"):
-        check_repeated(wrote(0, rows=3), 4)
+        check_repeated("q", wrote(0, rows=3), 4)
 
 
 def test_a_replay_decides_what_was_decided_with_what_was_written_again() -> None:

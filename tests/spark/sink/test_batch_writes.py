@@ -1,0 +1,190 @@
+"""Exactly-once batch writes on a real broker, without Spark: the driver dies while it commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StringType, StructField, StructType
+
+import penstock.spark
+from penstock.client.producer.prepared import PreparedTransaction
+from penstock.spark.options import Options, Use
+from penstock.spark.sink import writer
+from penstock.spark.sink.decision import SinkStopped
+from penstock.spark.sink.transactions import SinkAdmin
+from penstock.spark.sink.writer import TransactionalBatchWriter, batch_writer
+from penstock.testing.broker import Broker
+
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+SCHEMA = StructType([StructField("value", StringType())])
+TASKS = 3
+ROWS = 5
+
+
+class DriverDied(Exception):
+    pass
+
+
+@dataclass
+class Task:
+    """In place of Spark's `TaskContext`."""
+
+    number: int
+
+    def partitionId(self) -> int:
+        return self.number
+
+    def attemptNumber(self) -> int:
+        return 0
+
+
+def options_of(broker: Broker, write_id: str | None = None) -> dict[str, str]:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "out", "guarantee": "exactly-once"}
+    return given if write_id is None else given | {"writeId": write_id}
+
+
+def job(broker: Broker, write_id: str | None = None) -> TransactionalBatchWriter:
+    made = batch_writer(Options.read(options_of(broker, write_id), Use.BATCH_WRITE), SCHEMA, False)
+    assert isinstance(made, TransactionalBatchWriter)
+    return made
+
+
+def write(job: TransactionalBatchWriter, monkeypatch: pytest.MonkeyPatch, *, rows: int = ROWS) -> list[Any]:
+    messages: list[WriterCommitMessage] = []
+    for task in range(TASKS):
+        monkeypatch.setattr(writer, "_context", lambda number=task: Task(number))
+        values = pa.array([f"{task}/{row}" for row in range(rows)])
+        messages.append(job.write(iter([pa.RecordBatch.from_arrays([values], ["value"])])))
+    return messages
+
+
+def die_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver dies when so many EndTxn requests were answered."""
+    original = SinkAdmin._complete
+    done = 0
+
+    async def complete(self: SinkAdmin, transaction: PreparedTransaction, *, commit: bool) -> bool:
+        nonlocal done
+        if done == commits:
+            raise DriverDied
+        done += 1
+        return await original(self, transaction, commit=commit)
+
+    monkeypatch.setattr(SinkAdmin, "_complete", complete)
+
+
+def committed(broker: Broker) -> Counter[bytes]:
+    with broker.consumer("out", isolation_level="read_committed") as consumer:
+        return Counter(message.value for message in consumer.read(until="end").to_messages())
+
+
+WHOLE = Counter(f"{task}/{row}".encode() for task in range(TASKS) for row in range(ROWS))
+
+
+@pytest.fixture
+def out(penstock: Broker) -> Broker:
+    penstock.admin().create_topic("out", partitions=1)
+    return penstock
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
+@pytest.mark.parametrize("commits", range(TASKS))
+def test_a_driver_that_dies_between_two_end_txn_leaves_a_write_that_its_rerun_finishes(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    """It left a part of the write for ever: there was no decision, and a rerun had another id."""
+    first = job(out, "load-1")
+    told = write(first, monkeypatch)
+    with monkeypatch.context() as patched:
+        die_after(commits, patched)
+        with pytest.raises(DriverDied):
+            first.commit(told)
+
+    rerun = job(out, "load-1")
+    rerun.commit(write(rerun, monkeypatch))
+
+    assert committed(out) == WHOLE
+    assert not out.admin().list_transactions(states=["Ongoing"])
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
+def test_a_driver_that_dies_before_its_decision_leaves_nothing_and_the_rerun_writes(
+    out: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(job(out, "load-1"), monkeypatch)
+
+    rerun = job(out, "load-1")
+    rerun.commit(write(rerun, monkeypatch))
+
+    assert committed(out) == WHOLE
+    assert not out.admin().list_transactions(states=["Ongoing"])
+
+
+def test_a_rerun_of_a_committed_write_writes_nothing_and_refuses_other_rows(
+    out: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        same = job(out, "load-1")
+        same.commit(write(same, monkeypatch))
+    other = job(out, "load-1")
+    with pytest.raises(SinkStopped, match="was committed before, with 15 rows; this job has 18 rows"):
+        other.commit(write(other, monkeypatch, rows=ROWS + 1))
+
+    assert committed(out) == WHOLE
+
+
+@pytest.mark.parametrize("write_id", ["load-1", None])
+def test_an_operator_finishes_a_decided_write(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, write_id: str | None
+) -> None:
+    first = job(out, write_id)
+    told = write(first, monkeypatch)
+    with monkeypatch.context() as patched:
+        die_after(1, patched)
+        with pytest.raises(DriverDied):
+            first.commit(told)
+    (opened,) = {
+        each.transactional_id.removeprefix("penstock-write:").rsplit("-", 2)[0]
+        for each in out.admin().list_transactions(states=["Ongoing"])
+    }
+
+    for _ in range(2):
+        assert penstock.spark.finish_write(options_of(out), opened) is True
+
+    assert committed(out) == WHOLE
+    assert not out.admin().list_transactions(states=["Ongoing"])
+
+
+def test_an_operator_rolls_back_an_undecided_write(out: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(job(out, "load-1"), monkeypatch)
+
+    assert penstock.spark.finish_write(options_of(out), "load-1") is False
+
+    assert not committed(out)
+    assert not out.admin().list_transactions(states=["Ongoing"])
+
+
+def test_a_write_id_that_was_never_used_is_unknown(out: Broker) -> None:
+    with pytest.raises(SinkStopped, match="'load-2' is unknown"):
+        penstock.spark.finish_write(options_of(out), "load-2")
+
+
+def test_a_job_whose_commit_failed_after_the_decision_is_committed_by_its_abort(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = job(out)
+    told = write(first, monkeypatch)
+    with monkeypatch.context() as patched:
+        die_after(1, patched)
+        with pytest.raises(DriverDied):
+            first.commit(told)
+
+    first.abort(told)
+
+    assert committed(out) == WHOLE
+    assert "failed, but its rows are committed" in caplog.text

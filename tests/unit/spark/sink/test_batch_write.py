@@ -1,0 +1,270 @@
+"""An exactly-once batch write: its driver dies between any two steps, and a rerun or an operator finishes it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from harness.sink_simulation import SINK, Driver, Turns, Unreachable, World
+from penstock.spark.errors import BadOption
+from penstock.spark.options import Options, Use
+from penstock.spark.sink import messages
+from penstock.spark.sink.batch_write import BATCH, BatchWrite
+from penstock.spark.sink.decision import (
+    Claim,
+    Decision,
+    Done,
+    Ledger,
+    Place,
+    SinkStopped,
+    Superseded,
+    TaskWrote,
+    check_same_write,
+    may_claim,
+)
+from penstock.spark.sink.each_batch import EachBatch
+from penstock.spark.sink.protocol import abort_write, commit, finish
+
+ROWS = range(9)
+BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
+
+
+class Job(Driver):
+    """A driver that writes the same rows as batch 0 and ends. Its tasks may be cut in another way each time."""
+
+    async def live(self) -> None:
+        task_count = self.world.rng.randint(1, 4)
+        try:
+            done = await self._write(BATCH, ROWS.start, ROWS.stop, task_count)
+            await commit(self.world, done, BATCH, prefix=self.prefix)
+        except (SinkStopped, Unreachable):
+            await abort_write(self.world, SINK, self.run, prefix=self.prefix)
+            raise
+
+
+def calm_job(world: World, run: str) -> Job:
+    return Job(world, run, batches=1, task_failures=0.0, speculation=0.0)
+
+
+def assert_whole(world: World) -> None:
+    assert world.committed == Counter(ROWS)
+    assert not world.open
+
+
+async def killed_after(steps: int, *, survivors: float, seed: int = 1) -> tuple[World, Turns, bool]:
+    """A write whose driver dies after so many requests have reached the broker; whether it had ended before."""
+    world = World(random.Random(seed), times_out=False)
+    world.is_calm = True
+    turns = Turns(world, seed)
+    job = calm_job(world, "run0")
+    living = job.start()
+    await turns.pass_by(steps)
+    has_ended = living.done()
+    job.lose(1.0 - survivors)
+    return world, turns, has_ended
+
+
+@pytest.mark.parametrize("survivors", [0.0, 0.5, 1.0])
+def test_a_rerun_finishes_a_write_whose_driver_died_between_any_two_steps(survivors: float) -> None:
+    async def scenario(steps: int) -> tuple[bool, bool]:
+        world, turns, has_ended = await killed_after(steps, survivors=survivors)
+        is_partial = 0 < len(world.committed) < len(ROWS)
+        for number in range(1, 4):  # survivors of the first job may claim once more
+            error = await turns.finish(calm_job(world, f"run{number}").start())
+            if error is None:
+                break
+            assert isinstance(error, Superseded)
+        while world.pending:
+            world.happen()
+        assert await turns.finish(calm_job(world, "last").start()) is None
+        assert_whole(world)
+        return has_ended, is_partial
+
+    steps, partial_count = 0, 0
+    while True:
+        has_ended, is_partial = asyncio.run(scenario(steps))
+        partial_count += is_partial
+        steps += 1
+        if has_ended:
+            break
+    assert steps > 20
+    assert partial_count > 0  # else no driver died between two EndTxn requests
+
+
+def test_an_operator_finishes_a_write_whose_driver_died_between_any_two_steps() -> None:
+    async def scenario(steps: int) -> tuple[bool, bool]:
+        world, turns, has_ended = await killed_after(steps, survivors=0.0)
+        while world.pending:
+            world.happen()
+        finishing = asyncio.ensure_future(finish(world, SINK, prefix="penstock"))
+        assert await turns.finish(finishing) is None
+        is_decided = finishing.result().decision is not None
+        assert world.committed == (Counter(ROWS) if is_decided else Counter())
+        assert not world.open
+
+        # A write that was rolled back may be run again; one that was committed is not written twice.
+        assert await turns.finish(calm_job(world, "run1").start()) is None
+        assert_whole(world)
+        return has_ended, is_decided
+
+    steps, outcomes = 0, set()
+    while True:
+        has_ended, is_decided = asyncio.run(scenario(steps))
+        outcomes.add(is_decided)
+        steps += 1
+        if has_ended:
+            break
+    assert outcomes == {False, True}
+
+
+def test_a_driver_that_lives_after_all_decides_nothing_once_its_write_was_finished() -> None:
+    async def scenario(steps: int) -> bool:
+        world = World(random.Random(steps), times_out=False)
+        world.is_calm = True
+        turns = Turns(world, steps)
+        job = calm_job(world, "run0")
+        living = job.start()
+        await turns.pass_by(steps)
+        finishing = asyncio.ensure_future(finish(world, SINK, prefix="penstock"))
+        assert await turns.finish(finishing) is None
+        is_committed = finishing.result().decision is not None
+        has_held = finishing.result().holder != ""
+        error = await turns.finish(living)
+        while world.pending:
+            world.happen()
+        if is_committed or error is None:
+            assert_whole(world)
+        elif has_held:
+            assert isinstance(error, SinkStopped)
+            assert not world.committed
+            assert not world.open
+        return error is None and is_committed
+
+    outcomes = [asyncio.run(scenario(steps)) for steps in range(60)]
+    assert set(outcomes) == {False, True}
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_rows_of_a_write_are_committed_once_whatever_crashes(block: int) -> None:
+    async def simulate(seed: int) -> None:
+        rng = random.Random(seed)
+        world = World(rng, times_out=False)
+        turns = Turns(world, seed)
+        jobs: list[Job] = []
+        for number in range(rng.randint(1, 5)):
+            job = Job(world, f"run{number}", batches=1)
+            jobs.append(job)
+            living = job.start()
+            await turns.pass_by(rng.randrange(100))
+            fate = rng.random()
+            if fate < 0.5:
+                job.lose(0.7)
+            elif fate < 0.7:
+                await turns.finish(living)
+            if rng.random() < 0.2:
+                asyncio.ensure_future(finish(world, SINK, prefix="penstock")).add_done_callback(
+                    lambda each: each.cancelled() or each.exception()
+                )
+        for job in jobs:
+            for task in job.tasks:
+                task.cancel()
+        world.is_calm = True
+        await turns.pass_by(200)
+        for number in range(10):
+            error = await turns.finish(calm_job(world, f"later{number}").start())
+            if error is None:
+                break
+            assert isinstance(error, SinkStopped), f"seed {seed}: {error!r}"
+        while world.pending:
+            world.happen()
+        assert await turns.finish(calm_job(world, "final").start()) is None, f"seed {seed}"
+        assert_whole(world)
+
+    for seed in range(block * 50, block * 50 + 50):
+        asyncio.run(simulate(seed))
+
+
+def test_a_write_that_failed_after_its_decision_is_committed_by_its_abort() -> None:
+    """Nobody runs a batch job again for certain, so what is decided must not wait for that."""
+
+    async def scenario() -> None:
+        world = World(random.Random(3), times_out=False)
+        world.is_calm = True
+        turns = Turns(world, 3)
+        job = calm_job(world, "run0")
+        living = job.start()
+        while world.ledger.decision is None:
+            await turns.pass_by(1)
+        living.cancel()
+        aborting = asyncio.ensure_future(abort_write(world, SINK, "run0", prefix="penstock"))
+        assert await turns.finish(aborting) is None
+        assert_whole(world)
+
+    asyncio.run(scenario())
+
+
+# -- what identifies a write
+
+
+def test_jobs_with_one_write_id_are_runs_of_one_sink() -> None:
+    one, two = BatchWrite.of("daily"), BatchWrite.of("daily")
+
+    assert one.sink == two.sink == "write:daily"
+    assert one.run != two.run
+    assert one.is_named
+    assert one.place(partition=3, attempt=1) == Place("write:daily", one.run, 0, 3, 1)
+
+
+def test_jobs_without_a_write_id_share_nothing() -> None:
+    one, two = BatchWrite.of(None), BatchWrite.of(None)
+
+    assert one.sink != two.sink
+    assert not one.is_named
+
+
+def test_a_write_id_means_exactly_once() -> None:
+    options = Options.read(BROKERS | {"writeId": "daily"}, Use.BATCH_WRITE)
+
+    assert options.is_exactly_once(is_stream=False)
+    with pytest.raises(BadOption, match="writeId needs guarantee=exactly-once"):
+        Options.read(BROKERS | {"writeId": "daily", "guarantee": "at-least-once"}, Use.BATCH_WRITE)
+
+
+def test_a_stream_has_no_write_id() -> None:
+    with pytest.raises(BadOption, match="identified by its checkpoint"):
+        Options.read(BROKERS | {"writeId": "daily"}, Use.STREAM_WRITE)
+    with pytest.raises(BadOption, match="to_topics has a name"):
+        EachBatch(BROKERS | {"writeId": "daily"}, name=None)
+    with pytest.raises(BadOption, match="marks batch writes"):
+        EachBatch(BROKERS, name="write:daily")
+
+
+def test_other_rows_under_the_id_of_a_committed_write_are_refused_rather_than_dropped() -> None:
+    decided = Decision("write:daily", "a", 0, (TaskWrote(0, 3, None), TaskWrote(1, 4, None)))
+
+    def done(decided: Decision | None) -> Done:
+        return Done(
+            Place("write:daily", "b", 0, 0), 5, True, frozenset(), frozenset(), 0, None, decided, None
+        )
+
+    check_same_write([done(None)], rows=9)
+    check_same_write([done(decided)], rows=7)
+    with pytest.raises(SinkStopped, match=r"'daily' was committed before, with 7 rows; this job has 9 rows"):
+        check_same_write([done(decided)], rows=9)
+
+
+def test_a_write_that_another_job_took_over_is_told_of_its_id() -> None:
+    ledger = Ledger("write:daily", "a").after(0, Claim("write:daily", "b", "a"))
+
+    with pytest.raises(Superseded, match="another job with the same writeId"):
+        may_claim(ledger, "a", "penstock")
+
+
+def test_messages_name_a_write_by_its_id_and_a_query_by_its_id() -> None:
+    assert messages.named("write:daily") == "batch write 'daily'"
+    assert messages.named("7f1c") == "query 7f1c"
+    told = messages.aborted_after_decision("write:daily", batch=0, transactions=["t"])
+    assert "again with writeId=daily" in told
