@@ -1,7 +1,8 @@
 """Reads a part of topics once: `spark.read.format("penstock")`.
 
-Spark refuses a reader that takes filters where its setting for that is off. So there are two classes, and
-`source` finds out which one is asked for.
+Two classes read. `FilteringReader` takes the query's filters and is chosen only by the option `filterPushdown`: Spark
+keeps a narrowed read with the DataFrame and uses it again for later queries, which would miss rows. Spark also rejects
+a reader that takes filters if its own setting for that is off, so `source` checks both.
 """
 
 from __future__ import annotations

@@ -171,6 +171,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("failOnDataLoss", Use.READ, boolean, True, "Stop when records went away before they were read; else warn."),
     Option("includeHeaders", Use.ANY, boolean, False, "Add the column headers."),
     Option("columns", Use.READ, names, None, "Read only these columns: `key,value`."),
+    Option(
+        "filterPushdown", Use.BATCH_READ, boolean, False,
+        "Narrow the read by the query's filters; only for a DataFrame that is used once.",
+    ),
     Option("rowsPerBatch", Use.READ, integer(), None, "Rows of one Arrow batch."),
     Option("groupId", Use.STREAM_READ, text, None, "Commit what was processed to this consumer group, for lag tools."),
     Option("groupIdPrefix", Use.READ, text, None, "Taken for the connector's sake: tasks read without a group."),

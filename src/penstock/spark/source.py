@@ -59,7 +59,7 @@ class PenstockDataSource(DataSource):
 
         options = Options.read(self.options, Use.BATCH_READ)
         reader = range_reader(options, schema, self._decoders)
-        if not _is_told_filters():
+        if not (options.get("filterPushdown") and _is_told_filters()):
             return PenstockReader(options, reader, cores=self._cores())
         own = () if options.is_set(OPTION) else schema.names
         return FilteringReader(options, reader, cores=self._cores(), own_columns=own)

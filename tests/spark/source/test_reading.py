@@ -91,22 +91,27 @@ def test_filters_are_pushed_down_where_spark_lets_them(spark: SparkSession, fill
     telling = register(spark.newSession())
     telling.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
-    assert read(telling, filled).where(wanted).count() == 20
-    assert read(telling, filled).where(younger).count() == 50
-    plan = read(telling, filled).where(wanted)._jdf.queryExecution().executedPlan().toString()
+    assert read(telling, filled, filterPushdown="true").where(wanted).count() == 20
+    assert read(telling, filled, filterPushdown="true").where(younger).count() == 50
+    narrowed = read(telling, filled, filterPushdown="true").where(wanted)
+    plan = narrowed._jdf.queryExecution().executedPlan().toString()
     assert "Filter (" not in plan
     assert read(spark, filled).where(wanted).count() == 20
 
 
-def test_a_frame_may_be_asked_several_things(spark: SparkSession, filled: Broker) -> None:
+@pytest.mark.parametrize("pushdown", ["false", "true"])
+def test_a_dataframe_used_twice_with_different_filters_has_all_rows(
+    spark: SparkSession, filled: Broker, pushdown: str
+) -> None:
+    """With Spark's setting on, the second use had the rows of the first filter only."""
     usual = register(spark.newSession())
     for name, value in RUNTIME.items():
         usual.conf.set(name, value)
+    usual.conf.set("spark.sql.python.filterPushdown.enabled", pushdown)
     rows = read(usual, filled)
 
     one, others = rows.where("partition = 0"), rows.where("partition > 0")
 
-    # Where Spark pushes filters down it keeps those of one question for the next one.
     assert [each.count() for each in (one, others, rows, one.union(others))] == [100, 200, 300, 300]
 
 
