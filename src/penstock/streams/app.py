@@ -110,7 +110,7 @@ class App(Builder):
         if not self.topology.sources:
             raise TopologyError(f"{self.name} reads nothing: begin with app.stream(...) or app.table(...)")
         parts = cut(self.topology)
-        counts = topics.prepare(self.topology, parts, self.settings)
+        planned = topics.plan(self.topology, parts, self.settings)
         session = penstock.spark.session(self.name) if spark is None else penstock.spark.register(spark)
         self._spark = session
         settings = self.settings
@@ -121,11 +121,12 @@ class App(Builder):
             skips_failed=settings.get("processing.exception.handler") == "continue",
             dead_letters=settings.get("errors.dead.letter.queue.topic.name"),
             caches=settings.caches,
-            topics=counts,
+            topics=planned.counts,
         )
         compiled = [compile_stage(session, self.topology, stage, program, settings) for stage in parts.stages]
         fingerprint = fingerprint_of((each.stage, each.domains) for each in compiled)
         check_topology(session, self.name, settings.state_folder, fingerprint)
+        planned.create(settings)  # not before: a program that is rejected must leave no topics behind
         self._purging = listener_for(session, settings, parts.stages)
         return compiled
 

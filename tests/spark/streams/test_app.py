@@ -183,6 +183,26 @@ def test_a_program_that_changed_under_its_checkpoint_is_told_so(
     started(lambda songs: songs.filter(bool).group_by_value().count(name="plays").to("charts"))
 
 
+def test_a_program_that_its_checkpoint_rejects_leaves_no_changelog_topic_behind(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    broker.admin().create_topic("albums", 1)
+
+    def start(table: str) -> None:
+        app = App("album-charts", broker.bootstrap_servers, state_dir=str(tmp_path))
+        app.stream("albums", value=str).group_by_value().count(name=table)
+        app.start(spark)
+        app.stop()
+
+    start("plays")
+    with pytest.raises(TopologyError, match="is not the program"):
+        start("heard")
+
+    topics = {listing.name for listing in broker.admin().list_topics()}
+    assert "album-charts-plays-changelog" in topics
+    assert "album-charts-heard-changelog" not in topics
+
+
 def test_a_versioned_table_that_is_asked_has_the_latest_values_by_time(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -1,4 +1,6 @@
-"""The topics of an application: those that it reads must be there, those that are its own are made.
+"""The topics of an application: those that it reads must exist, its own are created.
+
+`plan` looks and decides, `Planned.create` acts. In between the application checks whether it fits its checkpoint.
 
 Changelogs are compacted (those of windows also forget), topics between stages delete what is old. What is there already
 is left as it is, and must have the partitions that it needs.
@@ -86,20 +88,35 @@ def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
     }
 
 
-def prepare(topology: Topology, cut: Cut, settings: AppSettings) -> dict[str, int]:
-    """Make what is missing; the number of partitions of every topic that the application knows by name."""
+@dataclass(frozen=True)
+class Planned:
+    """What an application needs of its cluster. Nothing is created before it is known that the application may run."""
+
+    counts: Mapping[str, int]
+    """Partitions of every topic that the application knows by name, also of those that are missing."""
+    missing: tuple[NewTopic, ...]
+    """Its own topics that do not exist yet."""
+
+    def create(self, settings: AppSettings) -> None:
+        if self.missing:
+            with clients.admin(settings.client) as admin:
+                _create(admin, list(self.missing))
+
+
+def plan(topology: Topology, cut: Cut, settings: AppSettings) -> Planned:
+    """Look topics up and say what is missing. Raises `TopologyError` if a topic that is read does not exist."""
     wanted = read_topics(topology)
     own = own_topics(topology, cut, settings)
     with clients.admin(settings.client) as admin:
         counts = _counts(admin, wanted)
-        if missing := [topic for topic in wanted if topic not in counts]:
+        if absent := [topic for topic in wanted if topic not in counts]:
             raise TopologyError(
-                f"topics that {settings.application_id} reads are not there: {', '.join(missing)}"
+                f"topics that {settings.application_id} reads are not there: {', '.join(absent)}"
             )
         width = max(counts.values(), default=1)
         counts |= _counts(admin, [topic.name for topic in own])
         replicas = settings.get("replication.factor")
-        new = [
+        missing = tuple(
             NewTopic(
                 name=topic.name,
                 partitions=topic.partitions or width,
@@ -108,13 +125,11 @@ def prepare(topology: Topology, cut: Cut, settings: AppSettings) -> dict[str, in
             )
             for topic in own
             if topic.name not in counts
-        ]
-        if new:
-            _create(admin, new)
-            counts |= {topic.name: int(topic.partitions or 1) for topic in new}
+        )
+        counts |= {topic.name: int(topic.partitions or 1) for topic in missing}
         sinks = [sink.topic for sink in topology.sinks if isinstance(sink.topic, str)]
         counts |= _counts(admin, [topic for topic in sinks if topic not in counts])
-    return counts
+    return Planned(counts, missing)
 
 
 def _counts(admin: object, wanted: Iterable[str]) -> dict[str, int]:
