@@ -21,6 +21,7 @@ _LISTENING: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 def register(spark: SparkSession) -> SparkSession:
     from penstock.spark.source import PenstockDataSource
+    from penstock.spark.worker_python import check_workers
 
     parallelism = None if is_connect(spark) else spark.sparkContext.defaultParallelism
 
@@ -30,6 +31,7 @@ def register(spark: SparkSession) -> SparkSession:
     if is_connect(spark):
         spark.dataSource.register(Registered)
         return spark
+    check_workers(spark.sparkContext)
     with active(spark):
         spark.dataSource.register(Registered)
     if spark not in _LISTENING:

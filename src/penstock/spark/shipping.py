@@ -46,11 +46,14 @@ def python_path(existing: str | None, *, ahead: str = "") -> str:
     return os.pathsep.join(dict.fromkeys(parts))
 
 
-def _root_unless_installed() -> str:
-    """Where it is installed, every Python of this environment finds it already."""
-    root = str(package_root())
+def is_installed() -> bool:
+    """Whether every process of this Python finds the package, whatever its PYTHONPATH says."""
     installed = {os.path.realpath(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
-    return "" if root in installed else root
+    return str(package_root()) in installed
+
+
+def _root_unless_installed() -> str:
+    return "" if is_installed() else str(package_root())
 
 
 _kept: list[tempfile.TemporaryDirectory[str]] = []

@@ -1,0 +1,105 @@
+"""Whether Spark's Python workers find the package: told on registration, and only if it is certain."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from penstock.spark import worker_python
+from penstock.spark.errors import SparkError
+from penstock.spark.worker_python import check_workers
+
+
+class Jvm:
+    class System:
+        environment: ClassVar[dict[str, str]] = {}
+
+        @classmethod
+        def getenv(cls, name: str) -> str | None:
+            return cls.environment.get(name)
+
+
+@dataclass
+class Context:
+    """What is asked of a `SparkContext`."""
+
+    pythonExec: str
+    master: str = "local[2]"
+    environment: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
+    _python_includes: list[str] = field(default_factory=list)
+    _jvm: Any = Jvm
+
+    def getConf(self) -> dict[str, str]:
+        return self.conf
+
+
+@pytest.fixture
+def other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A Python that finds nothing but its own library."""
+    return script(tmp_path, f'exec "{sys.executable}" -I -S "$@"')
+
+
+def script(folder: Path, line: str) -> str:
+    python = folder / "python3"
+    python.write_text(f"#!/bin/sh\n{line}\n")
+    python.chmod(0o755)
+    return str(python)
+
+
+def check(context: Context) -> None:
+    check_workers(context)  # type: ignore[arg-type]  # a fake has all that is asked for
+
+
+def test_workers_of_a_python_without_the_package_are_rejected_on_registration(other_python: str) -> None:
+    """A task failed with ModuleNotFoundError: No module named 'penstock'."""
+    with pytest.raises(SparkError) as caught:
+        check(Context(other_python))
+
+    for words in (other_python, "cannot import penstock", f"PYSPARK_PYTHON={sys.executable}", "pyFiles"):
+        assert words in str(caught.value)
+
+
+def test_the_python_is_looked_up_as_workers_do(other_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Jvm.System, "environment", {"PATH": str(Path(other_python).parent)})
+
+    with pytest.raises(SparkError, match="cannot import penstock"):
+        check(Context("python3"))
+
+
+def test_another_python_that_finds_the_package_is_accepted(tmp_path: Path) -> None:
+    source = Path(worker_python.__file__).parents[2]
+    python = script(tmp_path, f'exec "{sys.executable}" "$@"')
+
+    check(Context(python, environment={"PYTHONPATH": str(source)}))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"master": "spark://elsewhere:7077"},
+        {"master": "yarn"},
+        {"_python_includes": ["penstock.zip"]},
+        {"conf": {"spark.archives": "packed.tar.gz#packed"}},
+    ],
+    ids=["a cluster", "yarn", "pyFiles", "archives"],
+)
+def test_what_cannot_be_known_is_accepted(other_python: str, said: dict[str, Any]) -> None:
+    check(Context(other_python, **said))
+
+
+@pytest.mark.parametrize("line", ["exit 1", "exit 127", "kill -9 $$"])
+def test_a_python_that_fails_for_another_reason_is_for_spark_to_tell(tmp_path: Path, line: str) -> None:
+    check(Context(script(tmp_path, line)))
+    check(Context(str(tmp_path / "missing")))
+
+
+def test_workers_of_this_very_python_cost_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_python, "is_installed", lambda: True)
+    monkeypatch.setattr(worker_python, "_finds_package", lambda *_: pytest.fail("a process was started"))
+
+    check(Context(sys.executable))
