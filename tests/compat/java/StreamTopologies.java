@@ -7,10 +7,12 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serde;
@@ -43,6 +45,7 @@ import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.Processor;
@@ -53,6 +56,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -149,6 +153,19 @@ public final class StreamTopologies {
         TOPOLOGIES.put("processor", b -> {
             b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("counts"), TEXT, Serdes.Long()));
             left(b).process(Ticking::new, "counts").to("out");
+        });
+
+        TOPOLOGIES.put("processor-windows", b -> {
+            b.addStateStore(Stores.windowStoreBuilder(Stores.inMemoryWindowStore("windows", ms(20), ms(5), false), TEXT, TEXT));
+            left(b).process(KeepingWindows::new, "windows").to("out");
+        });
+        TOPOLOGIES.put("processor-windows-on-disk", b -> {
+            b.addStateStore(Stores.windowStoreBuilder(Stores.persistentWindowStore("windows", ms(20), ms(5), false), TEXT, TEXT));
+            left(b).process(KeepingWindows::new, "windows").to("out");
+        });
+        TOPOLOGIES.put("processor-sessions", b -> {
+            b.addStateStore(Stores.sessionStoreBuilder(Stores.inMemorySessionStore("sessions", ms(20)), TEXT, TEXT));
+            left(b).process(KeepingSessions::new, "sessions").to("out");
         });
 
         TOPOLOGIES.put("unlimited", b -> writeWindows(
@@ -311,6 +328,70 @@ public final class StreamTopologies {
             if (seen > 30) {
                 timer.cancel();
             }
+        }
+    }
+
+    /** Keeps values by windows of five milliseconds, and tells what the store shows of a key after each record. */
+    private static final class KeepingWindows implements Processor<String, String, String, String> {
+        private ProcessorContext<String, String> context;
+        private WindowStore<String, String> windows;
+
+        @Override
+        public void init(ProcessorContext<String, String> context) {
+            this.context = context;
+            windows = context.getStateStore("windows");
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            final String key = record.key() == null ? "none" : record.key();
+            final long start = record.timestamp() / 5 * 5;
+            windows.put(key, record.value(), start);
+            final StringBuilder shown = new StringBuilder();
+            try (WindowStoreIterator<String> found = windows.fetch(key, 0L, 10_000L)) {
+                found.forEachRemaining(each -> shown.append(each.key).append('=').append(each.value).append(' '));
+            }
+            shown.append(windows.fetch(key, start));
+            shown.append(windows.fetch(key, Math.max(0, start - 20)));
+            context.forward(record.withKey(key).withValue(shown.toString()));
+        }
+    }
+
+    /** Keeps sessions with gaps of three milliseconds, and tells what the store shows of a key after each record. */
+    private static final class KeepingSessions implements Processor<String, String, String, String> {
+        private ProcessorContext<String, String> context;
+        private SessionStore<String, String> sessions;
+
+        @Override
+        public void init(ProcessorContext<String, String> context) {
+            this.context = context;
+            sessions = context.getStateStore("sessions");
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            final String key = record.key() == null ? "none" : record.key();
+            final long time = record.timestamp();
+            long start = time;
+            long end = time;
+            for (final Windowed<String> met : sorted(key, time - 3, time + 3).keySet()) {
+                start = Math.min(start, met.window().start());
+                end = Math.max(end, met.window().end());
+                sessions.remove(met);
+            }
+            sessions.put(new Windowed<>(key, new SessionWindow(start, end)), record.value() == null ? "-" : record.value());
+            final StringBuilder shown = new StringBuilder();
+            sorted(key, 0, 10_000).forEach((session, value) -> shown.append(session.window().start()).append('-')
+                .append(session.window().end()).append('=').append(value).append(' '));
+            context.forward(record.withKey(key).withValue(shown.toString()));
+        }
+
+        private Map<Windowed<String>, String> sorted(String key, long firstEnd, long lastStart) {
+            final Map<Windowed<String>, String> all = new TreeMap<>(Comparator.comparingLong(each -> each.window().start()));
+            try (KeyValueIterator<Windowed<String>, String> found = sessions.findSessions(key, firstEnd, lastStart)) {
+                found.forEachRemaining(each -> all.put(each.key, each.value));
+            }
+            return all;
         }
     }
 

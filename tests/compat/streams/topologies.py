@@ -17,17 +17,22 @@ from penstock.streams import (
     KeyValueState,
     Processor,
     Record,
+    SessionState,
     Stream,
     Table,
     Transformer,
+    Windowed,
+    WindowState,
     hopping,
     key_value_store,
     session,
+    session_store,
     sliding,
     tumbling,
     unlimited,
     until_time_limit,
     until_window_closes,
+    window_store,
     within,
 )
 
@@ -146,6 +151,49 @@ def processor(app: Builder) -> None:
     left(app).process(Ticking, stores=[store], key=str, value=str).to("out")
 
 
+class KeepingWindows(Processor[str, str, str, str]):
+    """Keeps values by windows of five milliseconds, and tells what the store shows of a key after each record."""
+
+    def init(self, context: Context[str, str]) -> None:
+        self.windows: WindowState[str, str] = context.store("windows")
+
+    def process(self, record: Record[str, str]) -> None:
+        key, start_ms = record.key or "none", record.timestamp_ms // 5 * 5
+        self.windows.put(key, record.value, start_ms)
+        shown = "".join(f"{at_ms}={value} " for at_ms, value in self.windows.fetch(key, 0, 10_000))
+        one, other = self.windows.get(key, start_ms), self.windows.get(key, max(0, start_ms - 20))
+        told = f"{shown}{'null' if one is None else one}{'null' if other is None else other}"
+        self.context.forward(record.with_key(key).with_value(told))
+
+
+def processor_windows(app: Builder) -> None:
+    store = window_store("windows", key=str, value=str, window=ms(5), retention=ms(20))
+    left(app).process(KeepingWindows, stores=[store], key=str, value=str).to("out")
+
+
+class KeepingSessions(Processor[str, str, str, str]):
+    """Keeps sessions with gaps of three milliseconds, and tells what the store shows of a key after each record."""
+
+    def init(self, context: Context[str, str]) -> None:
+        self.sessions: SessionState[str, str] = context.store("sessions")
+
+    def process(self, record: Record[str, str]) -> None:
+        key, time_ms = record.key or "none", record.timestamp_ms
+        start_ms = end_ms = time_ms
+        for met, _ in list(self.sessions.find(key, time_ms - 3, time_ms + 3)):
+            start_ms, end_ms = min(start_ms, met.start_ms), max(end_ms, met.end_ms)
+            self.sessions.delete(met)
+        self.sessions.put(Windowed(key, start_ms, end_ms), "-" if record.value is None else record.value)
+        found = sorted(self.sessions.find(key, 0, 10_000), key=lambda each: each[0].start_ms)
+        shown = "".join(f"{session.start_ms}-{session.end_ms}={value} " for session, value in found)
+        self.context.forward(record.with_key(key).with_value(shown))
+
+
+def processor_sessions(app: Builder) -> None:
+    store = session_store("sessions", key=str, value=str, retention=ms(20))
+    left(app).process(KeepingSessions, stores=[store], key=str, value=str).to("out")
+
+
 class Counting(Transformer[str, str, str]):
     """Values with the number of changes of their key; every third change deletes it."""
 
@@ -174,6 +222,9 @@ TOPOLOGIES: dict[str, Callable[[Builder], object]] = {
         grouped(app).cogroup(add).cogroup(right(app).group_by_key(), add_right).aggregate(str).to("out")
     ),
     "processor": processor,
+    "processor-windows": processor_windows,
+    "processor-windows-on-disk": processor_windows,
+    "processor-sessions": processor_sessions,
     "unlimited": lambda app: grouped(app).windowed_by(UNLIMITED).count().to("out"),
     "tumbling": lambda app: grouped(app).windowed_by(TUMBLING).aggregate(str, add).to("out"),
     "hopping": lambda app: grouped(app).windowed_by(HOPPING).count().to("out"),

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from penstock.client.errors import BadConfiguration
 from penstock.metadata.names import fault_of_topic_name
-from penstock.streams import App, Builder, Processor, TopologyError, key_value_store
+from penstock.streams import (
+    App,
+    Builder,
+    Processor,
+    Record,
+    TopologyError,
+    key_value_store,
+    session_store,
+    window_store,
+)
 from penstock.streams.compile.cut import cut
 from penstock.streams.compile.topics import own_topics
 from penstock.streams.settings import AppSettings
@@ -89,3 +98,28 @@ def test_a_topic_between_stages_with_too_long_a_name_is_refused_before_anything_
 
     with pytest.raises(TopologyError, match="253 characters where 249 are allowed"):
         own_topics(app.topology, cut(app.topology), AppSettings.of("a" * 150))
+
+
+def test_changelogs_of_stores_that_expire_rows_delete_what_is_old() -> None:
+    """They were compacted only, and kept every expired window."""
+
+    class Nothing(Processor[str, str, str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            pass
+
+    app = App("app")
+    stores = [
+        window_store("windows", key=str, value=str, window=1, retention=60),
+        session_store("sessions", key=str, value=str, retention=30),
+        key_value_store("values", key=str, value=str),
+    ]
+    app.stream("in", key=str, value=str).process(Nothing, stores=stores)
+    settings = AppSettings.of("app", settings={"windowstore.changelog.additional.retention.ms": 1000})
+
+    topics = {topic.name: topic.config for topic in own_topics(app.topology, cut(app.topology), settings)}
+
+    assert topics == {
+        "app-windows-changelog": {"cleanup.policy": "compact,delete", "retention.ms": "61000"},
+        "app-sessions-changelog": {"cleanup.policy": "compact,delete", "retention.ms": "31000"},
+        "app-values-changelog": {"cleanup.policy": "compact"},
+    }

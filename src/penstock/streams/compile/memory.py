@@ -2,7 +2,7 @@
 them and put back.
 
 Windows that nothing can change any more are forgotten first. The interpreter keeps them for whoever asks; here they are
-in the changelog.
+in the changelog. Expired rows of window and session stores are deleted first, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator, TableOperator
-from penstock.streams.interpret.processing import ProcessRecords
+from penstock.streams.interpret.processing import ProcessRecords, SessionValues, WindowValues
 from penstock.streams.interpret.state import State
 from penstock.streams.nouns import Windowed
 
@@ -31,6 +31,8 @@ def taken(operators: Operators, stores: Mapping[str, Any], *, stream_time_ms: in
     _forget_windows(operators, stream_time_ms)
     found = {node.name: memory for node, operator in operators.items() if (memory := _memory(operator))}
     for name, store in stores.items():
+        if isinstance(store, WindowValues | SessionValues):
+            store.expire()
         found[f"store {name}"] = {
             part: _plain(value) for part, value in vars(store).items() if part in _OF_STORES
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock import errors
 from penstock.admin import NewTopic
@@ -18,9 +19,10 @@ from penstock.streams.compile import names
 from penstock.streams.compile.cut import Cut
 from penstock.streams.nouns import TopologyError
 from penstock.streams.settings import AppSettings
+from penstock.streams.stores import Store
 from penstock.streams.topic_names import check_own_topic
 from penstock.streams.topology import Aggregate, Node, Topology, is_own_changelog
-from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnT
         for crossing in cut.crossings
     ]
     for name, node in logged_stores(topology):
-        found.append(OwnTopic(names.changelog(application_id, name), _changelog_config(node, settings)))
+        kept_ms = _kept_ms(node, topology.store_of_processor(name))
+        found.append(OwnTopic(names.changelog(application_id, name), _changelog_config(kept_ms, settings)))
     for topic in found:
         check_own_topic(topic.name, application_id)
     return found
@@ -68,24 +71,27 @@ def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
             yield name, node
 
 
-def _changelog_config(node: Node, settings: AppSettings) -> dict[str, str]:
-    if not isinstance(node, Aggregate) or node.windows is None:
-        return {"cleanup.policy": "compact"}
-    windows = node.windows
-    if isinstance(windows, UnlimitedWindows):
-        return {"cleanup.policy": "compact"}
+def _kept_ms(node: Node, store: Store[Any, Any] | None) -> int | None:
+    """How long rows of a store are kept behind stream time; None for ever."""
+    if store is not None:
+        return store.retention_ms
+    windows = node.windows if isinstance(node, Aggregate) else None
     match windows:
         case TimeWindows():
-            length_ms = windows.size_ms
+            return windows.size_ms + windows.grace_ms
         case SlidingWindows():
-            length_ms = windows.difference_ms
+            return windows.difference_ms + windows.grace_ms
         case SessionWindows():
-            length_ms = windows.gap_ms
+            return windows.gap_ms + windows.grace_ms
+        case _:
+            return None
+
+
+def _changelog_config(kept_ms: int | None, settings: AppSettings) -> dict[str, str]:
+    if kept_ms is None:
+        return {"cleanup.policy": "compact"}
     longer_ms = settings.get("windowstore.changelog.additional.retention.ms")
-    return {
-        "cleanup.policy": "compact,delete",
-        "retention.ms": str(length_ms + windows.grace_ms + longer_ms),
-    }
+    return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms + longer_ms)}
 
 
 @dataclass(frozen=True)

@@ -43,24 +43,59 @@ class KeyValues:
                 yield key, value
 
 
-class WindowValues:
-    """A window store; see `processors.WindowState`. It forgets by the greatest window that was put into it."""
+class _Expiring:
+    """What window and session stores have in common: rows expire by the store's retention and observed stream time.
+
+    Observed stream time is the greatest time that was put into this store, as in Kafka Streams. An expired row is
+    hidden from reads at once. It is deleted when observed stream time has advanced by half of the retention since rows
+    were last deleted, as Kafka Streams drops whole segments: so a store holds rows of one and a half retention periods
+    at most, and a put does not look at all rows. The changelog is not told; the retention of its topic does the same.
+    """
+
+    _state: State
 
     def __init__(self, store: Store[Any, Any]) -> None:
-        assert store.window_ms is not None
         assert store.retention_ms is not None
-        self._window_ms, self._retention_ms = store.window_ms, store.retention_ms
+        self._retention_ms = store.retention_ms
         self._keys = State(store.key, None)
-        self._state = State(TimeWindowed(store.key, store.window_ms), store.value)
         self._latest_ms = -1
+        self._deleted_at_ms = -1
+
+    def expire(self) -> None:
+        """Delete all expired rows now."""
+        self._deleted_at_ms = self._latest_ms
+        self._state.forget(self._is_gone)
+
+    def _observe(self, time_ms: int) -> None:
+        self._latest_ms = max(self._latest_ms, time_ms)
+        if self._latest_ms - self._deleted_at_ms >= max(1, self._retention_ms // 2):
+            self.expire()
+
+    def _is_gone(self, window: Windowed[Any]) -> bool:
+        return self._time_ms(window) <= self._latest_ms - self._retention_ms
+
+    def _time_ms(self, window: Windowed[Any]) -> int:
+        raise NotImplementedError
+
+
+class WindowValues(_Expiring):
+    """A window store; see `processors.WindowState`. Rows expire by the start of their window."""
+
+    def __init__(self, store: Store[Any, Any]) -> None:
+        super().__init__(store)
+        assert store.window_ms is not None
+        self._window_ms = store.window_ms
+        self._state = State(TimeWindowed(store.key, store.window_ms), store.value)
 
     def get(self, key: Any, start_ms: int) -> Any:
-        return None if self._is_gone(start_ms) else self._state.get(self._window(key, start_ms))
+        window = self._window(key, start_ms)
+        return None if self._is_gone(window) else self._state.get(window)
 
     def put(self, key: Any, value: Any, start_ms: int) -> None:
-        self._latest_ms = max(self._latest_ms, start_ms)
-        if not self._is_gone(start_ms):
-            self._state.put(self._window(key, start_ms), value, start_ms)
+        self._observe(start_ms)
+        window = self._window(key, start_ms)
+        if not self._is_gone(window):
+            self._state.put(window, value, start_ms)
 
     def fetch(self, key: Any, first_ms: int, last_ms: int) -> Iterator[tuple[int, Any]]:
         place = self._keys.place(key)
@@ -70,31 +105,28 @@ class WindowValues:
 
     def items(self) -> Iterator[tuple[Windowed[Any], Any]]:
         for window, value in list(self._state.items()):
-            if not self._is_gone(window.start_ms):
+            if not self._is_gone(window):
                 yield window, value
 
     def _window(self, key: Any, start_ms: int) -> Windowed[Any]:
         return Windowed(key, start_ms, start_ms + self._window_ms)
 
-    def _is_gone(self, start_ms: int) -> bool:
-        return start_ms <= self._latest_ms - self._retention_ms
+    def _time_ms(self, window: Windowed[Any]) -> int:
+        return window.start_ms
 
 
-class SessionValues:
-    """A session store; see `processors.SessionState`."""
+class SessionValues(_Expiring):
+    """A session store; see `processors.SessionState`. Rows expire by the end of their session."""
 
     def __init__(self, store: Store[Any, Any]) -> None:
-        assert store.retention_ms is not None
-        self._retention_ms = store.retention_ms
-        self._keys = State(store.key, None)
+        super().__init__(store)
         self._state = State(SessionWindowed(store.key), store.value)
-        self._latest_ms = -1
 
     def get(self, key: Windowed[Any]) -> Any:
         return None if self._is_gone(key) else self._state.get(key)
 
     def put(self, key: Windowed[Any], value: Any) -> None:
-        self._latest_ms = max(self._latest_ms, key.end_ms)
+        self._observe(key.end_ms)
         if not self._is_gone(key):
             self._state.put(key, value, key.end_ms)
 
@@ -108,8 +140,8 @@ class SessionValues:
             if is_met and not self._is_gone(session) and self._keys.place(session.key) == place:
                 yield session, value
 
-    def _is_gone(self, session: Windowed[Any]) -> bool:
-        return session.end_ms <= self._latest_ms - self._retention_ms
+    def _time_ms(self, window: Windowed[Any]) -> int:
+        return window.end_ms
 
 
 def store_for(store: Store[Any, Any]) -> KeyValues | WindowValues | SessionValues:

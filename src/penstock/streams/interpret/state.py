@@ -8,7 +8,7 @@ something else is refused: what comes of it would depend on how often it was wri
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from penstock.streams.nouns import Change, Headers, Record, TopologyError, shown
@@ -68,6 +68,10 @@ class State:
         if new is not None or old is not None:
             yield Record(key, Change(new, old), timestamp_ms, headers)
 
+    def forget(self, is_expired: Callable[[Any], bool]) -> None:
+        """Drop the rows of expired keys. Unlike a deletion, this is no change that anybody is told of."""
+        self._rows = {place: row for place, row in self._rows.items() if not is_expired(row[0])}
+
     def kept(self) -> Any:
         """All that it holds, to be put back into another one; None or nothing where it holds nothing."""
         return self._rows
@@ -100,6 +104,7 @@ class VersionedState(State):
         self._versions: dict[bytes, list[tuple[int, Any]]] = {}
         """By the bytes of a key: since when it had which value, in order of time; None where it was deleted."""
         self._observed_ms = -1
+        self._swept_at_ms = -1
 
     def put(self, key: Any, value: Any, timestamp_ms: int) -> None:
         place = self.place(key)
@@ -110,6 +115,8 @@ class VersionedState(State):
         versions[at : at + has_same_time] = [(timestamp_ms, written)]
         self._observed_ms = max(self._observed_ms, timestamp_ms)
         self._forget(place)
+        if self._observed_ms - self._swept_at_ms >= max(1, self._history_ms // 2):
+            self._forget_deleted()
         if versions[-1][0] == timestamp_ms:
             super().put(key, value, timestamp_ms)
 
@@ -148,6 +155,16 @@ class VersionedState(State):
         begins = bisect_right(versions, self._observed_ms - self._history_ms, key=_since) - 1
         if begins > 0:
             del versions[:begins]
+
+    def _forget_deleted(self) -> None:
+        """Keys that were deleted before the history begins: else a table would grow with every key that it ever had."""
+        self._swept_at_ms = self._observed_ms
+        begins_ms = self._observed_ms - self._history_ms
+        self._versions = {
+            place: versions
+            for place, versions in self._versions.items()
+            if versions[-1][1] is not None or versions[-1][0] > begins_ms
+        }
 
 
 def _since(version: tuple[int, Any]) -> int:

@@ -15,17 +15,23 @@ import pytest
 from harness.stages import Stages, Written, hold_global_tables
 from penstock.streams import (
     Builder,
+    Context,
     Processor,
     Record,
+    SessionState,
     Transformer,
+    Windowed,
+    WindowState,
     hopping,
     key_value_store,
     session,
+    session_store,
     sliding,
     tumbling,
     unlimited,
     until_time_limit,
     until_window_closes,
+    window_store,
     within,
 )
 from penstock.streams.compile.failures import OperatorFailed
@@ -510,6 +516,43 @@ def test_windows_that_are_closed_take_no_room(windows: Any, caches: bool) -> Non
         sizes.append(sum(map(len, pages)))
 
     assert max(sizes[40:]) < 1.5 * max(sizes[:20])
+
+
+class Keeping(Processor[str, int, str, int]):
+    """Puts every record into a window store and a session store."""
+
+    def init(self, context: Context[str, int]) -> None:
+        self.windows: WindowState[str, int] = context.store("windows")
+        self.sessions: SessionState[str, int] = context.store("sessions")
+
+    def process(self, record: Record[str, int]) -> None:
+        self.windows.put(record.key, record.value, record.timestamp_ms)
+        self.sessions.put(Windowed(record.key, record.timestamp_ms, record.timestamp_ms), record.value)
+
+
+def test_expired_rows_of_window_and_session_stores_leave_the_pages() -> None:
+    """They were kept for ever: pages grew with every batch."""
+    app = Builder()
+    stores = [
+        window_store("windows", key=str, value=int, window=0.01, retention=0.5),
+        session_store("sessions", key=str, value=int, retention=0.5),
+    ]
+    numbers(app).process(Keeping, stores=stores, key=str, value=int).to("out")
+    stages = Stages(app.topology)
+    sizes = []
+    for batch in range(60):
+        for at in range(10):
+            stages.send("numbers", Written(b"ab"[at % 2 :][:1], bytes(8), 1000 + batch * 100 + at * 10))
+        stages.run()
+        pages = [
+            data
+            for running in stages.running
+            for each in running.pages.values()
+            for data in each.pages.values()
+        ]
+        sizes.append(sum(map(len, pages)))
+
+    assert max(sizes[40:]) < 1.1 * max(sizes[:20])
 
 
 def test_what_joins_hold_back_goes_when_its_time_is_over() -> None:

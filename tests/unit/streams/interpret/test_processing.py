@@ -177,6 +177,50 @@ def test_window_stores_forget_what_lies_behind() -> None:
     ]
 
 
+def test_expired_rows_of_window_stores_are_deleted() -> None:
+    """They were hidden and never deleted: a store grew as long as the program ran."""
+
+    def put(context: Context[Any, Any], record: Record[str, str]) -> None:
+        context.store("windows").put(record.key, 1, record.timestamp_ms)
+
+    test = processed(doing(put), [window_store("windows", key=str, value=int, window=0.01, retention=0.1)])
+    most = 0
+    for time_ms in range(0, 2000, 10):
+        test.input("in").send("1", key=str(time_ms), timestamp_ms=time_ms)
+        most = max(most, len(test.store("windows")._state))
+
+    assert most <= 15 + 1  # one and a half retention periods, of ten rows each
+    assert len(list(test.store("windows").items())) == 10
+
+
+def test_expired_rows_of_session_stores_are_deleted() -> None:
+    def put(context: Context[Any, Any], record: Record[str, str]) -> None:
+        session = Windowed(record.key, record.timestamp_ms - 5, record.timestamp_ms)
+        context.store("sessions").put(session, 1)
+
+    test = processed(doing(put), [session_store("sessions", key=str, value=int, retention=0.1)])
+    most = 0
+    for time_ms in range(10, 2000, 10):
+        test.input("in").send("1", key="a", timestamp_ms=time_ms)
+        most = max(most, len(test.store("sessions")._state))
+
+    assert most <= 15 + 1
+    assert len(list(test.store("sessions").find("a", 0, 5000))) == 10
+
+
+def test_an_expired_row_is_hidden_before_it_is_deleted_and_no_late_put_brings_it_back() -> None:
+    def put(context: Context[Any, Any], record: Record[str, str]) -> None:
+        context.store("windows").put(record.key, int(record.value), record.timestamp_ms)
+
+    test = processed(doing(put), [window_store("windows", key=str, value=int, window=0.01, retention=0.1)])
+    for value, time_ms in (("1", 0), ("2", 99), ("3", 100), ("4", 0)):
+        test.input("in").send(value, key="a", timestamp_ms=time_ms)
+
+    windows = test.store("windows")
+    assert windows.get("a", 0) is None
+    assert list(windows.fetch("a", 0, 1000)) == [(99, 2), (100, 3)]
+
+
 def test_session_stores_find_sessions_that_touch() -> None:
     def put(context: Context[Any, Any], record: Record[str, str]) -> None:
         store: SessionState[str, str] = context.store("sessions")

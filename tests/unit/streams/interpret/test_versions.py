@@ -55,6 +55,15 @@ def test_versions_that_nobody_can_ask_for_take_no_room() -> None:
     assert len(state._versions[state.place("a")]) <= HISTORY_MS + 1
 
 
+def test_keys_that_were_deleted_before_the_history_begins_take_no_room() -> None:
+    state = versioned()
+    for time_ms in range(1000):
+        state.put(str(time_ms), 1, time_ms)
+        state.put(str(time_ms), None, time_ms + 1)
+
+    assert len(state._versions) <= 1.5 * HISTORY_MS + 2
+
+
 def test_what_it_keeps_is_put_back() -> None:
     state, other = versioned(), versioned()
     for value, time_ms in ((1, 10), (2, 20), (3, 15)):
