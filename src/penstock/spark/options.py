@@ -75,6 +75,7 @@ class Options:
 
     @classmethod
     def read(cls, given: Mapping[str, str], use: Use) -> Self:
+        check_mapping(given, "options")
         values: dict[str, Any] = {}
         settings: dict[str, str] = {}
         for name, value in given.items():
@@ -255,6 +256,12 @@ def _check_settings(options: Options, use: Use) -> None:
         clients.check_admin(settings)
     except BadConfiguration as error:
         raise BadOption(f"option {KAFKA}{error}") from error
+
+
+def check_mapping(given: object, what: str) -> None:
+    """What a program passes in place of a dict, such as the name of a topic."""
+    if not isinstance(given, Mapping):
+        raise BadOption(f"{what} is a dict of names and values, not {given!r}")
 
 
 def _check_write_id(options: Options, use: Use) -> None:

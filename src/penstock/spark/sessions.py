@@ -61,6 +61,8 @@ def session(
     from penstock.spark import register
 
     chosen = master or os.environ.get(MASTER_VARIABLE) or DEFAULT_MASTER
+    if not isinstance(settings, Mapping | None):
+        raise SparkUnavailable(f"settings is a dict of Spark's settings, not {settings!r}")
     said = dict(settings or {})
     check_master(chosen)
     _require_answer(chosen)

@@ -90,7 +90,9 @@ def headers_of(
 ) -> Headers:
     if given is None:
         return ()
-    pairs = given.items() if isinstance(given, Mapping) else given
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise TopologyError(f"headers are a dict, or a list of pairs (name, value), not {shown(given)}")
     return tuple((name, value) for name, value in pairs)
 
 

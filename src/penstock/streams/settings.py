@@ -60,6 +60,8 @@ class AppSettings:
         options: Mapping[str, object] | None = None,
     ) -> Self:
         """Take settings with dots and options with underscores, or refuse them as `BadConfiguration`."""
+        if not isinstance(settings, Mapping | None):
+            raise BadConfiguration(f"settings is a dict of names and values, not {settings!r}")
         given: dict[str, tuple[str, object]] = {}
 
         def take(name: str, key: str, value: object) -> None:

@@ -18,7 +18,7 @@ from penstock.client.errors import IllegalState
 from penstock.streams.dsl.builder import Builder
 from penstock.streams.interpret.engine import Interpreter, Output, source_reads
 from penstock.streams.interpret.state import State
-from penstock.streams.nouns import Duration, Record, TopologyError, headers_of, milliseconds
+from penstock.streams.nouns import Duration, Record, TopologyError, headers_of, milliseconds, shown
 from penstock.streams.serdes import Serde, Spec, serde_of
 from penstock.streams.topology import Node, Topology
 
@@ -154,12 +154,17 @@ class InputTopic(Generic[K, V]):
 
     def send_all(self, values: Iterable[V | None]) -> None:
         """Values without a key, one after the other."""
+        if isinstance(values, str | bytes):
+            raise TopologyError(f"send_all takes a list of values; send takes one, such as {shown(values)}")
         for value in values:
             self.send(value)
 
     def send_pairs(self, pairs: Iterable[tuple[K | None, V | None]]) -> None:
         """Pairs of key and value, one after the other."""
-        for key, value in pairs:
+        for pair in pairs:
+            if isinstance(pair, str | bytes):
+                raise TopologyError(f"send_pairs takes pairs (key, value), and not {shown(pair)}")
+            key, value = pair
             self.send(value, key=key)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.spark.errors import BadOption
-from penstock.spark.options import Options, Use
+from penstock.spark.options import Options, Use, check_mapping
 from penstock.spark.sink import PREFIX, messages
 from penstock.spark.sink.decision import NOBODY, Ledger, Place, SinkStopped
 from penstock.spark.sink.protocol import finish
@@ -52,8 +52,9 @@ def finish_write(options: Mapping[str, str], write_id: str) -> bool:
 
     Safe to repeat. A job that still runs under this id is stopped: call this only if the job is dead.
     """
-    if not write_id.strip():
-        raise BadOption("write_id is empty")
+    check_mapping(options, "options")
+    if not isinstance(write_id, str) or not write_id.strip():
+        raise BadOption(f"write_id is the writeId of one write, not {write_id!r}")
     read = Options.read(
         {name: said for name, said in options.items() if name.lower() != "writeid"}, Use.BATCH_WRITE
     )

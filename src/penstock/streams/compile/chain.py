@@ -24,7 +24,7 @@ from penstock.streams.compile.cut import Crossing, Entry, Place
 from penstock.streams.compile.failures import OperatorFailed
 from penstock.streams.compile.kernels import flattening_kernel, mapping_kernel
 from penstock.streams.functions import Function, itself
-from penstock.streams.interpret.stateless import pair, record_made
+from penstock.streams.interpret.stateless import pair, record_made, several
 from penstock.streams.nouns import Record
 from penstock.streams.topology import (
     Branch,
@@ -184,7 +184,7 @@ class Chain:
             if kernel is not None:
                 flattened = kernel(records.values)
                 return records.take(flattened.rows, values=flattened.values)
-        kept, lists = self._called(node, node.function, records, wrap=list)
+        kept, lists = self._called(node, node.function, records, wrap=lambda made: several(made, node))
         records = _kept(records, kept)
         items = [item for found in lists for item in found]
         if node.result == "pair" and not _are_pairs(items):

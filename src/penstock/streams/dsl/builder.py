@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -13,7 +13,7 @@ from penstock.streams.dsl.graph import Graph, State
 from penstock.streams.dsl.stream import Stream
 from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.functions import function_of
-from penstock.streams.nouns import Duration, TopologyError, milliseconds
+from penstock.streams.nouns import Duration, TopologyError, milliseconds, shown
 from penstock.streams.serdes import Spec, serde_of
 from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import GlobalTable as GlobalNode
@@ -195,7 +195,13 @@ class Builder:
                 f"reset is `earliest`, `latest`, or a timedelta for how long ago, not {reset!r}"
             )
         pattern = topics.pattern if isinstance(topics, re.Pattern) else None
-        names = () if pattern is not None else (topics,) if isinstance(topics, str) else tuple(topics)
+        names: tuple[str, ...] = ()
+        if isinstance(topics, str):
+            names = (topics,)
+        elif isinstance(topics, Iterable) and not isinstance(topics, bytes):
+            names = tuple(topics)
+        elif pattern is None:
+            raise TopologyError(f"a stream reads a topic, a list of topics or a pattern, not {shown(topics)}")
         if pattern is not None and isinstance(reset, timedelta):
             raise TopologyError("topics of a pattern are not known yet: they begin `earliest` or `latest`")
         if pattern is None and not names:

@@ -83,6 +83,8 @@ class Graph:
     def add_stores(self, stores: Iterable[Store[Any, Any]]) -> None:
         """A store may be shared by processors, which then name the same object; another one of that name is a
         slip."""
+        if isinstance(stores, str | bytes | Store) or not isinstance(stores, Iterable):
+            raise TopologyError(f"stores is a list: stores=[...], not {shown(stores)}")
         for store in stores:
             if not isinstance(store, Store):
                 raise TopologyError(f"{store!r} is no store: make one with key_value_store(...) and the like")

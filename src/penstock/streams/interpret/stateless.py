@@ -34,7 +34,7 @@ class MapRecords(Operator[t.Map]):
 
 class FlatMapRecords(Operator[t.FlatMap]):
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
-        for made in self.node.function(record.key, record.value):
+        for made in several(self.node.function(record.key, record.value), self.node):
             if self.node.result == "value":
                 yield record.with_value(made)
             else:
@@ -72,6 +72,13 @@ class TakeBranch(Operator[t.Branch]):
         index, value = record.value
         if index == self.node.index:
             yield record.with_value(value)
+
+
+def several(made: Any, node: t.Node) -> list[Any]:
+    """What a function of `flat_map` must give. Text can be iterated over too, but nobody means its letters."""
+    if isinstance(made, str | bytes):
+        raise TypeError(f"{node.name}: the function must return a list, and not {shown(made)}")
+    return list(made)
 
 
 def pair(made: Any, node: t.Node) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pytest
 
+from penstock.spark import finish_write
 from penstock.spark.errors import BadOption
 from penstock.spark.sink.decision import SinkStopped
 from penstock.spark.sink.each_batch import OPTION, StreamBatch, to_topics
@@ -118,3 +119,11 @@ def test_a_function_that_passes_over_a_failed_batch_gets_no_further() -> None:
 
     other_run: Any = Batch("swallowing", "7a1e3c0a-0000-4000-8000-000000000000")
     to_topics(GIVEN)(other_run, 8)
+
+
+@pytest.mark.parametrize("options", ["abc", ["abc"], None])
+def test_options_are_a_dict(options: Any) -> None:
+    with pytest.raises(BadOption, match="options is a dict of names and values"):
+        to_topics(options)
+    with pytest.raises(BadOption, match="options is a dict of names and values"):
+        finish_write(options, "daily")

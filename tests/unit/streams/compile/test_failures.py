@@ -62,6 +62,7 @@ READING: dict[str, Build] = {
     "one of several pairs that is none": lambda s: s.flat_map(
         lambda k, v: [(k, v), v if v == BAD else (k, v)], name="x"
     ),
+    "text in place of a list": lambda s: s.flat_map(lambda v: v if v == BAD else [v], name="x"),
     "pairs that cannot be gone through": lambda s: s.flat_map(
         lambda k, v: 1 if v == BAD else [(k, v)], name="x"
     ),
