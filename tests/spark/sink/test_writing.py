@@ -144,6 +144,26 @@ def test_a_batch_is_written_as_one_transaction_where_that_is_asked_for(
 
 
 @pytest.mark.penstock(settings=TWO_PHASE)
+def test_a_batch_write_that_failed_is_written_once_by_its_rerun_and_not_again(
+    spark: SparkSession, penstock: Broker
+) -> None:
+    penstock.admin().create_topic("out", partitions=2)
+    rows = spark.range(100).selectExpr("string(id) as value").repartition(3)
+    failing = rows.selectExpr("if(value = '77', raise_error('a bad day'), value) as value")
+
+    with pytest.raises(PySparkException, match="a bad day"):
+        to(failing, penstock, writeId="load-1")
+    assert not committed(penstock)
+    for _ in range(2):
+        to(rows, penstock, writeId="load-1")
+    with pytest.raises(PySparkException, match="was committed before, with 100 rows; this job has 99 rows"):
+        to(rows.where("value != '77'"), penstock, writeId="load-1")
+
+    assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(100))
+    assert not penstock.admin().list_transactions(states=["Ongoing"])
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
 def test_a_stream_is_written_once_and_goes_on_where_it_was(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ no time-out if the broker allows that, because a rerun is expected to end them. 
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +18,9 @@ from dataclasses import dataclass
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use, check_mapping
 from penstock.spark.sink import PREFIX, messages
-from penstock.spark.sink.decision import NOBODY, Ledger, Place, SinkStopped
+from penstock.spark.sink.decision import NOBODY, Place, SinkStopped
 from penstock.spark.sink.protocol import finish
-from penstock.spark.sink.transactions import SinkAdmin, admin_settings
+from penstock.spark.sink.transactions import connection_of
 
 BATCH = 0  # a write has one batch only
 
@@ -59,13 +58,9 @@ def finish_write(options: Mapping[str, str], write_id: str) -> bool:
         {name: said for name, said in options.items() if name.lower() != "writeid"}, Use.BATCH_WRITE
     )
     sink = f"{messages.WRITE}{write_id.strip()}"
-    ledger = asyncio.run(_finish(read, sink))
+    prefix = read.get("transactionalIdPrefix") or PREFIX
+    with connection_of(read.settings) as connection:
+        ledger = connection.run(lambda admin: finish(admin, sink, prefix=prefix))
     if ledger.holder == NOBODY:
         raise SinkStopped(f"{messages.named(sink)} is unknown: no job with this writeId has written here")
     return ledger.decision is not None
-
-
-async def _finish(options: Options, sink: str) -> Ledger:
-    prefix = options.get("transactionalIdPrefix") or PREFIX
-    async with SinkAdmin.of(admin_settings(options.settings)) as admin:
-        return await finish(admin, sink, prefix=prefix)

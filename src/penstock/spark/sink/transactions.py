@@ -34,6 +34,7 @@ Settings = Mapping[str, object]
 PATIENCE_MS = (
     180_000  # what a sink's producers have in place of a minute, so that a broker may be away for that long
 )
+LEDGERS_MAX = 100  # every batch write is a sink of its own; one that is forgotten is read again from the log
 TIMEOUT = "transaction.timeout.ms"
 TWO_PHASE = "transaction.two.phase.commit.enable"
 
@@ -99,6 +100,8 @@ class SinkConnection:
         ledger = self._ledgers.get(place.sink)
         assignment = self.run(lambda admin: assign(admin, ledger, place, prefix=prefix))
         self._ledgers[place.sink] = assignment.ledger
+        if len(self._ledgers) > LEDGERS_MAX:
+            del self._ledgers[next(iter(self._ledgers))]
         return assignment
 
     def begin(self, transactional_id: str, *, is_two_phase: bool) -> Producer:
