@@ -1,8 +1,9 @@
 """The state of tables, asked from outside: what their changelogs hold, which anybody may read.
 
-A changelog is written in the same transaction as the outputs, so a reader of committed records sees a table as it was
-after some batch, whole. It need not be the process that runs the application which asks. What was read is kept, and
-each question first reads on to the end, so the first one takes as long as the table is large, and later ones no time.
+A changelog is committed together with the outputs of its batch, so a reader of committed records sees no row of a batch
+that may still fail. Each task commits a transaction of its own: while a batch is being committed, some rows are of that
+batch and others still of the one before. Any process may ask, not only the one that runs the application. What was read
+is kept, and each question first reads on to the end: the first one takes as long as the table is large, later ones none.
 """
 
 from __future__ import annotations
