@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.sink.each_batch import EachBatch
 
-__all__ = ["finish_write", "register", "session", "to_topics"]
+__all__ = ["finish_query", "finish_write", "register", "session", "to_topics"]
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -34,9 +34,18 @@ def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBat
 def finish_write(options: Mapping[str, str], write_id: str) -> bool:
     """Finish an exactly-once batch write whose driver died: commit it if that was decided, and roll it back otherwise.
     Returns whether it is committed. A job that still runs under this id is stopped."""
-    from penstock.spark.sink.batch_write import finish_write
+    from penstock.spark.sink.finishing import finish_write
 
     return finish_write(options, write_id)
+
+
+def finish_query(options: Mapping[str, str], query_id: str) -> int | None:
+    """End what an exactly-once stream has left open whose driver died and that nobody starts again: commit its last
+    batch if that was decided, and roll back the rest. Returns the number of the last committed batch, None if there is
+    none. A query that still runs under this id is stopped; it may be started again later."""
+    from penstock.spark.sink.finishing import finish_query
+
+    return finish_query(options, query_id)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 A changelog is committed together with the outputs of its batch, so a reader of committed records sees no row of a batch
 that may still fail. Each task commits a transaction of its own: while a batch is being committed, some rows are of that
 batch and others still of the one before. Any process may ask, not only the one that runs the application. What was read
-is kept, and each question first reads on to the end: the first one takes as long as the table is large, later ones none.
+is kept, and each question first reads on to the end, so the first one takes as long as the table is large.
 """
 
 from __future__ import annotations

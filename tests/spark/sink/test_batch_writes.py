@@ -8,14 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 import penstock.spark
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.spark.options import Options, Use
-from penstock.spark.sink import writer
+from penstock.spark.sink import each_batch, writer
 from penstock.spark.sink.decision import SinkStopped
+from penstock.spark.sink.each_batch import StreamBatch
 from penstock.spark.sink.transactions import SinkAdmin
 from penstock.spark.sink.writer import TransactionalBatchWriter, batch_writer
 from penstock.testing.broker import Broker
@@ -54,7 +55,7 @@ def job(broker: Broker, write_id: str | None = None) -> TransactionalBatchWriter
     return made
 
 
-def write(job: TransactionalBatchWriter, monkeypatch: pytest.MonkeyPatch, *, rows: int = ROWS) -> list[Any]:
+def write(job: DataSourceArrowWriter, monkeypatch: pytest.MonkeyPatch, *, rows: int = ROWS) -> list[Any]:
     messages: list[WriterCommitMessage] = []
     for task in range(TASKS):
         monkeypatch.setattr(writer, "_context", lambda number=task: Task(number))
@@ -169,9 +170,33 @@ def test_an_operator_rolls_back_an_undecided_write(out: Broker, monkeypatch: pyt
     assert not out.admin().list_transactions(states=["Ongoing"])
 
 
-def test_a_write_id_that_was_never_used_is_unknown(out: Broker) -> None:
+def test_an_id_that_was_never_used_is_unknown(out: Broker) -> None:
     with pytest.raises(SinkStopped, match="'load-2' is unknown"):
         penstock.spark.finish_write(options_of(out), "load-2")
+    with pytest.raises(SinkStopped, match="query 5c6fe1d6 is unknown"):
+        penstock.spark.finish_query(options_of(out), "5c6fe1d6")
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_an_operator_finishes_a_query_that_nobody_starts_again(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, is_decided: bool
+) -> None:
+    """The guide said to terminate its transactions one by one, which leaves a part of a batch that was decided."""
+    batch = StreamBatch("query", "run", 7)
+    given = options_of(out) | {each_batch.OPTION: batch.pack()}
+    micro_batch = batch_writer(Options.read(given, Use.BATCH_WRITE), SCHEMA, False)
+    assert isinstance(micro_batch, DataSourceArrowWriter)
+    told = write(micro_batch, monkeypatch)
+    if is_decided:
+        with monkeypatch.context() as patched:
+            die_after(1, patched)
+            with pytest.raises(DriverDied):
+                micro_batch.commit(told)
+
+    assert penstock.spark.finish_query(options_of(out), "query") == (7 if is_decided else None)
+
+    assert committed(out) == (WHOLE if is_decided else Counter())
+    assert not out.admin().list_transactions(states=["Ongoing"])
 
 
 def test_a_job_whose_commit_failed_after_the_decision_is_committed_by_its_abort(

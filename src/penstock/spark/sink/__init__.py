@@ -3,7 +3,7 @@
 `decision` says what a log of claims and decisions means and what a batch has to do; `protocol` walks through the steps
 of a task, of a commit, of an abort and of a run's end; neither does I/O. `decisions` is the topic, `transactions` the
 cluster, `rows` what columns must be, `writer` what Spark calls, and `retiring` what the driver does when a query ends.
-`batch_write` identifies a batch write and finishes it after its driver died; `messages` holds the words for users.
+`batch_write` identifies a batch write, `finishing` ends what a dead driver has left, `messages` holds error messages.
 """
 
 DECISIONS_TOPIC = "__penstock_spark"

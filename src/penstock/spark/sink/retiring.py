@@ -201,8 +201,8 @@ async def _retire(run: SinkRun, patience_s: float) -> None:
 def _warn(run: SinkRun, reason: str) -> None:
     logger.warning(
         "query %s is over, and its open transactions (%s) may not have been ended (%s). Readers of committed records"
-        " wait behind those that are open, until the query is started again, or `penstock transactions terminate` ends"
-        " them, or their time is up where they have one",
+        " wait behind those that are open until the query is started again, or penstock.spark.finish_query ends them,"
+        " or they time out",
         run.sink,
         run.transactions,
         reason,

@@ -118,7 +118,7 @@ def test_what_cannot_be_ended_is_said_with_what_ends_it(
         "penstock-q-r-*",
         "nobody there",
         "started again",
-        "transactions terminate",
+        "finish_query",
     ):
         assert words in record.getMessage()
 
