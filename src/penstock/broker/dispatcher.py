@@ -216,6 +216,7 @@ class Dispatcher:
     ) -> list[Part] | None:
         try:
             response = await awaitable
+            return None if response is None else encode(response)
         except asyncio.CancelledError:
             raise
         except CloseConnection as error:
@@ -226,7 +227,6 @@ class Dispatcher:
             self._our_bug(route, connection)
             connection.close()
             return None
-        return None if response is None else encode(response)
 
     def _our_bug(self, route: Route, connection: Connection) -> PeerError:
         name = api(route.api_key).name

@@ -68,25 +68,33 @@ class ConnectionTable:
         is merely quiet."""
         limit_s = self.limits.idle_ms_max / 1000
         for connection in list(self._connections):
-            if connection.stream.is_reset():
-                logger.debug("%s is gone", connection.peer)
+            try:
+                self._look_at(connection, now, limit_s)
+            except Exception:
+                # One broken connection must not keep the others from being swept.
+                logger.exception("sweeping the connection of %s failed; closing it", connection.peer)
                 connection.abort()
-                continue
-            connection.look_at_backlog(now)
-            if connection.has_work():
-                continue
-            idle_s = now - connection.last_active
-            if 0 <= limit_s < idle_s:
-                if connection.is_stuck():
-                    logger.info(
-                        "%s has read nothing for %.0f s; dropping what it was sent", connection.peer, idle_s
-                    )
-                    connection.abort()
-                else:
-                    logger.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
-                    connection.close()
-            elif idle_s > 1:
-                connection.shrink()
+
+    def _look_at(self, connection: Connection, now: float, limit_s: float) -> None:
+        if connection.stream.is_reset():
+            logger.debug("%s is gone", connection.peer)
+            connection.abort()
+            return
+        connection.look_at_backlog(now)
+        if connection.has_work():
+            return
+        idle_s = now - connection.last_active
+        if 0 <= limit_s < idle_s:
+            if connection.is_stuck():
+                logger.info(
+                    "%s has read nothing for %.0f s; dropping what it was sent", connection.peer, idle_s
+                )
+                connection.abort()
+            else:
+                logger.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
+                connection.close()
+        elif idle_s > 1:
+            connection.shrink()
 
     def close_all(self) -> None:
         for connection in list(self._connections):
@@ -154,5 +162,5 @@ class Listener:
         self._sweeper = self._loop.call_later(every_s, self._sweep)
 
     def _sweep(self) -> None:
+        self._schedule_sweep()  # first: a sweep that fails must not be the last one
         self._table.sweep(self._loop.time())
-        self._schedule_sweep()

@@ -252,13 +252,23 @@ class SocketListening:
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(ACCEPT_RETRY_S, self._resume)
                 return
-            self._buffers.apply(connected)
-            stream = SocketStream(self._loop, connected, address)
-            handler = self._accept(stream)
-            if handler is None:
+            try:
+                self._serve(connected, address)
+            except OSError as error:
+                logger.debug("a connection of %s ended as it was accepted: %s", address, error)
                 connected.close()
-            else:
-                stream.start(handler)
+            except Exception:
+                logger.exception("accepting a connection of %s failed", address)
+                connected.close()
+
+    def _serve(self, connected: socket.socket, address: object) -> None:
+        self._buffers.apply(connected)
+        stream = SocketStream(self._loop, connected, address)
+        handler = self._accept(stream)
+        if handler is None:
+            connected.close()
+        else:
+            stream.start(handler)
 
     def _resume(self) -> None:
         if self._is_open:

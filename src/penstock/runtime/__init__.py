@@ -8,14 +8,15 @@ unchanged on a virtual clock, an in-memory network and a disk that loses what wa
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.runtime.clock import Clock
 from penstock.runtime.disk import Disk
 from penstock.runtime.network import Network
+from penstock.runtime.supervisor import Supervisor
 from penstock.runtime.workers import Workers
 
-__all__ = ["Clock", "Disk", "Network", "Runtime", "Workers"]
+__all__ = ["Clock", "Disk", "Network", "Runtime", "Supervisor", "Workers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,5 @@ class Runtime:
     disk: Disk
     network: Network
     workers: Workers
+    supervisor: Supervisor = field(default_factory=Supervisor)
+    """Keeps the background tasks of the node running."""

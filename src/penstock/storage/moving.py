@@ -58,6 +58,10 @@ class Move:
         except (DirectoryOffline, LogClosed) as error:
             logger.warning("moving %s to %s is given up: %s", self.log, self.target.path, error)
             self._drop_copy()
+        except Exception:
+            # The log itself is untouched: it stays where it is, and the move can be requested again.
+            logger.exception("moving %s to %s failed", self.log, self.target.path)
+            self._drop_copy()
 
     async def _copy_and_swap(self) -> None:
         log = self.log

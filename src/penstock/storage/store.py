@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -85,6 +85,7 @@ class LogStore:
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
         """Called when a directory fails, after its logs refuse everything."""
         self._clock = runtime.clock
+        self._supervisor = runtime.supervisor
         self._settings = settings
         self._topic_settings = topic_settings
         self._node_id = node_id
@@ -209,8 +210,12 @@ class LogStore:
         return [self._describe(directory) for directory in self.directories]
 
     async def enforce_retention(self) -> int:
-        """One round of retention over all logs; returns the number of segments dropped."""
+        """One round of retention over all logs; returns the number of segments dropped.
+
+        A log that fails does not keep the others from being cleaned; the first such error is raised at the end.
+        """
         dropped = 0
+        failure: Exception | None = None
         for count, log in enumerate(self.all()):
             if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
@@ -218,6 +223,11 @@ class LogStore:
                 dropped += log.enforce_retention(self._clock.wall_ms(), high_watermark=log.high_watermark)
             except StorageError:
                 continue  # gone or offline meanwhile, which was said when it happened
+            except Exception as error:
+                error.add_note(f"while enforcing the retention of {log}")
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return dropped
 
     async def close(self, *, leaves_note: bool = True) -> None:
@@ -307,8 +317,15 @@ class LogStore:
 
         async def expire_producers() -> None:
             now_ms = self._clock.wall_ms()
+            failure: Exception | None = None
             for log in self.all():
-                log.producers.expire(now_ms, expiration_ms=settings.producer_id_expiration_ms)
+                try:
+                    log.producers.expire(now_ms, expiration_ms=settings.producer_id_expiration_ms)
+                except Exception as error:
+                    error.add_note(f"while expiring the producer ids of {log}")
+                    failure = failure or error
+            if failure is not None:
+                raise failure
 
         async def enforce_retention() -> None:
             await self.enforce_retention()
@@ -322,22 +339,22 @@ class LogStore:
         async def checkpoint_high_watermarks() -> None:
             await asyncio.gather(*[directory.checkpoint_high_watermarks() for directory in self._online()])
 
-        for interval_ms, work in (
-            (settings.retention_check_interval_ms, enforce_retention),
-            (settings.recovery_point_interval_ms, checkpoint_recovery_points),
-            (settings.start_offset_interval_ms, checkpoint_start_offsets),
-            (settings.high_watermark_interval_ms, checkpoint_high_watermarks),
-            (settings.producer_id_expiration_check_interval_ms, expire_producers),
+        for name, interval_ms, work in (
+            ("log retention", settings.retention_check_interval_ms, enforce_retention),
+            ("recovery point checkpoint", settings.recovery_point_interval_ms, checkpoint_recovery_points),
+            ("log start offset checkpoint", settings.start_offset_interval_ms, checkpoint_start_offsets),
+            ("high watermark checkpoint", settings.high_watermark_interval_ms, checkpoint_high_watermarks),
+            ("producer id expiration", settings.producer_id_expiration_check_interval_ms, expire_producers),
         ):
             if interval_ms < NEVER:
-                task = asyncio.get_running_loop().create_task(self._repeat(interval_ms, work))
-                self._tasks.append(task)
-
-    async def _repeat(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(min(interval_ms, self._settings.initial_task_delay_ms) / 1000)
-        while True:
-            await work()
-            await asyncio.sleep(interval_ms / 1000)
+                self._tasks.append(
+                    self._supervisor.repeat(
+                        name,
+                        work,
+                        interval_ms=interval_ms,
+                        initial_delay_ms=min(interval_ms, settings.initial_task_delay_ms),
+                    )
+                )
 
     def _describe(self, directory: LogDirectory) -> DirectoryDescription:
         total = usable = -1

@@ -3,6 +3,8 @@
 import asyncio
 import random
 
+import pytest
+
 from penstock.net.connection import Answer, Connection
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
 from penstock.runtime.network import Stream
@@ -138,3 +140,33 @@ def test_a_peer_that_stopped_reading_for_good_is_let_go_and_one_that_reads_slowl
         listener.stop_accepting()
 
     run_virtual(VirtualLoop(), main())
+
+
+def test_a_sweep_that_fails_on_one_connection_is_logged_and_closes_the_idle_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An exception used to end sweeping for good, and idle connections stayed open."""
+
+    async def main() -> None:
+        table = ConnectionTable(limits(idle_ms_max=60_000))
+        network, listener = await start(table)
+        broken = await connect(network, listener)
+        idle = await connect(network, listener)
+        first = next(iter(table._connections))
+
+        def fail() -> bool:
+            raise ValueError("no such socket")
+
+        first.stream.is_reset = fail  # type: ignore[method-assign]
+        await asyncio.sleep(70)
+
+        assert broken.is_closed
+        assert idle.is_closed
+        assert len(table) == 0
+        late = await connect(network, listener)
+        await asyncio.sleep(70)
+        assert late.is_closed
+        listener.stop_accepting()
+
+    run_virtual(VirtualLoop(), main())
+    assert "no such socket" in caplog.text

@@ -178,3 +178,29 @@ async def test_an_address_in_use_is_refused() -> None:
     with pytest.raises(OSError, match="in use"):
         await network.listen("127.0.0.1", listening.port, lambda stream: None)
     listening.close()
+
+
+async def test_a_connection_that_cannot_be_set_up_is_closed_and_logged_and_others_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    accepted: asyncio.Future[Collector] = asyncio.get_running_loop().create_future()
+    attempts: list[Stream] = []
+
+    def accept(stream: Stream) -> Collector:
+        attempts.append(stream)
+        if len(attempts) == 1:
+            raise ValueError("no room for it")
+        accepted.set_result(Collector(stream))
+        return accepted.result()
+
+    listening = await SocketNetwork().listen("127.0.0.1", 0, accept)
+    listening.start()
+    with (
+        socket.create_connection(("127.0.0.1", listening.port)) as refused,
+        socket.create_connection(("127.0.0.1", listening.port)),
+    ):
+        server = await accepted
+        assert refused.recv(1) == b""
+    await server.ended
+    listening.close()
+    assert "no room for it" in caplog.text

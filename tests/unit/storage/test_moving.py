@@ -211,3 +211,23 @@ async def test_a_path_that_is_not_ours_is_refused() -> None:
 
     with pytest.raises(UnknownDirectory):
         store.move("t", 0, "/c")
+
+
+async def test_a_move_that_fails_is_logged_and_leaves_no_copy_behind(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+
+    def broken(copy: Log, *_: object, **__: object) -> None:
+        raise ValueError("a batch of straw")
+
+    monkeypatch.setattr(Log, "append_as_follower", broken)
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert log.directory == "/a"
+    assert not [name for name in disk.list("/b") if "future" in name]
+    assert "moving t-0 to /b failed" in caplog.text
+    assert "a batch of straw" in caplog.text
+    await store.close()

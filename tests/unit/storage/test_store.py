@@ -17,6 +17,7 @@ from penstock.storage.errors import (
     NoDirectory,
     PartitionExists,
 )
+from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
 from penstock.testing.disk import SimulatedDisk
@@ -330,4 +331,52 @@ async def test_a_store_knows_whether_its_logs_are_as_a_clean_stop_left_them(leav
     await store.start()
 
     assert store.was_clean is leaves_note
+    await store.close()
+
+
+def test_retention_goes_on_after_a_round_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """One exception used to end the task for good, and the disk filled up."""
+    settings = dataclasses.replace(QUIET, retention_check_interval_ms=10_000, initial_task_delay_ms=0)
+
+    async def main() -> None:
+        store = make_store(SimulatedDisk(), settings=settings)
+        await store.start()
+        rounds: list[int] = []
+
+        async def enforce_retention() -> int:
+            rounds.append(1)
+            if len(rounds) == 1:
+                raise ValueError("no such segment")
+            return 0
+
+        store.enforce_retention = enforce_retention  # type: ignore[method-assign]
+        await asyncio.sleep(25)
+        assert len(rounds) == 4
+        await store.close()
+
+    run_virtual(VirtualLoop(), main())
+    assert "'log retention' failed: no such segment" in caplog.text
+
+
+async def test_a_log_that_fails_does_not_keep_others_from_being_cleaned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = make_store(SimulatedDisk())
+    await store.start()
+    cleaned: list[int] = []
+    for partition in range(3):
+        store.create("t", partition, TOPIC_ID, SETTINGS)
+
+    def enforce_retention(log: Log, now_ms: int, *, high_watermark: int) -> int:
+        if log.partition == 1:
+            raise ValueError("no such segment")
+        cleaned.append(log.partition)
+        return 1
+
+    monkeypatch.setattr(Log, "enforce_retention", enforce_retention)
+    with pytest.raises(ValueError, match="no such segment") as caught:
+        await store.enforce_retention()
+
+    assert cleaned == [0, 2]
+    assert caught.value.__notes__ == ["while enforcing the retention of t-1"]
     await store.close()
