@@ -11,7 +11,7 @@ from penstock.config.group import GroupSettings
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.group.context import GroupContext, Surroundings
 from penstock.coordinator.outcome import Answer, CoordinatorRecord, Outcome
-from penstock.coordinator.runtime import ShardContext
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import Timeline
 from penstock.coordinator.timers import Timers
 from penstock.metadata.errors import Refused

@@ -82,7 +82,7 @@ class Outcome(Generic[R]):
     """Told once: NONE when the records are committed, or why they were not taken or will not be committed here. What a
     decision keeps in memory alone (who waits for a rebalance) is brought in line there."""
     producer: ProducerIdentity | None = None
-    """Records of its transaction: written as one batch, and replayed as such; see `runtime.TransactionalShard`."""
+    """Records of its transaction: written as one batch, and replayed as such; see `shard.TransactionalShard`."""
 
 
 DONE: Outcome[None] = Outcome(None)

@@ -12,7 +12,8 @@ import pytest
 from harness.coordinator_log import ListLog
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome
-from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.metadata.errors import Refused
 from penstock.protocol.declare import record
@@ -58,12 +59,14 @@ class CountShard:
         return Outcome(count, [CoordinatorRecord(CountKey(name=name), CountValue(count=count))])
 
 
-def make_runtime(log: ListLog) -> CoordinatorRuntime[CountShard]:
+def make_runtime(
+    log: ListLog, make_shard: Callable[[ShardContext], CountShard] = CountShard
+) -> CoordinatorRuntime[CountShard]:
     return CoordinatorRuntime(
         topic="__counts",
         log=log,
         framing=RecordFraming([(CountKey, CountValue)]),
-        make_shard=CountShard,
+        make_shard=make_shard,
         wall_ms=lambda: 1_700_000_000_000,
     )
 
@@ -322,7 +325,9 @@ def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.L
     assert "__counts-0 cannot be loaded" in caplog.text
 
 
-def test_a_log_that_makes_a_shard_fail_is_not_served_and_others_are(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shard_that_fails_while_it_is_loaded_is_loaded_again_and_others_are_served_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         for partition in (0, 1):
             runtime.elected(partition)
@@ -331,15 +336,18 @@ def test_a_log_that_makes_a_shard_fail_is_not_served_and_others_are(caplog: pyte
         other = make_runtime(log)
         for partition in (0, 1):
             other.elected(partition)
-        broken = other._held[0].shard
+        broken = other._shards._held[0].shard
         broken.counts = None  # type: ignore[assignment]
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.05)
 
         with pytest.raises(Refused) as caught:
             other.read(0, lambda shard: shard)
         assert caught.value.error is ErrorCode.NOT_COORDINATOR
         assert other.write(1, lambda shard: shard.add("a")) == 2
         assert not other.is_loading
+
+        await asyncio.sleep(1)
+        assert other.write(0, lambda shard: shard.add("a")) == 2
         await other.close()
 
     play(scenario)
@@ -455,5 +463,182 @@ def test_a_large_write_is_cut_into_batches_and_loads_as_one(count: int, name_byt
         await asyncio.sleep(1)
         assert list(shard_of(other).counts.values()) == list(range(count))
         await other.close()
+
+    play(scenario)
+
+
+def test_a_timer_that_fails_does_not_stop_the_timers_of_its_shard(caplog: pytest.LogCaptureFixture) -> None:
+    """Session expiry of a whole shard used to stop for good."""
+    expired: list[str] = []
+
+    class ExpiringShard(CountShard):
+        def loaded(self) -> None:
+            for name, delay_ms in (("broken", 1000), ("sound", 2000)):
+                self.context.timers.set(name, delay_ms, lambda name=name: self.expire(name))  # type: ignore[misc]
+
+        def expire(self, name: str) -> Outcome[None]:
+            if name == "broken" and "broken" not in expired:
+                expired.append(name)
+                raise KeyError(name)
+            expired.append(name)
+            return Outcome(None, self.add(name).records)
+
+    async def scenario(_: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime = make_runtime(log, ExpiringShard)
+        runtime.elected(0)
+        await asyncio.sleep(5)
+
+        assert expired == ["broken", "broken", "sound"]
+        assert dict(shard_of(runtime).counts.committed_items()) == {"broken": 1, "sound": 1}
+        await runtime.close()
+
+    play(scenario)
+    (said,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "__counts-0 failed to decide: 'broken'" in said.getMessage()
+    assert said.exc_info is not None
+
+
+def test_a_shard_that_cannot_replay_what_it_wrote_is_loaded_again_from_its_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It used to go on serving state that was behind its log."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        runtime.write(0, lambda shard: shard.add("a"))
+        first = shard_of(runtime)
+        waiting: Answer[str] = Answer()
+        first.waiting.append(waiting)
+        first.replay = None  # type: ignore[assignment, method-assign]
+
+        with pytest.raises(Refused) as caught:
+            runtime.write(0, lambda shard: shard.add("a"))
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        assert waiting.is_given, "who waits is sent away"
+        with pytest.raises(Refused):
+            shard_of(runtime)
+
+        await asyncio.sleep(1)
+        assert shard_of(runtime) is not first
+        assert shard_of(runtime).counts["a"] == 2
+        assert runtime.write(0, lambda shard: shard.add("a")) == 3
+
+    play(scenario)
+    assert "__counts-0 failed to write: records up to offset 2 cannot be replayed" in caplog.text
+
+
+@pytest.mark.parametrize("commits_at_once", [True, False])
+def test_a_commit_callback_that_fails_has_its_shard_loaded_again(commits_at_once: bool) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        def told(error: ErrorCode) -> None:
+            raise KeyError("who")
+
+        log.commits_at_once = commits_at_once
+        runtime.elected(0)
+        before = shard_of(runtime)
+        heard: list[ErrorCode] = []
+
+        answer = runtime.write(0, lambda shard: Outcome(1, shard.add("a").records, told))
+
+        if isinstance(answer, asyncio.Future):
+            behind = runtime.write(0, lambda _: Outcome("seen", (), heard.append))
+            log.commit()
+            answer = await answer
+            assert isinstance(behind, asyncio.Future)
+            assert await behind == "seen"
+            assert heard == [ErrorCode.NOT_COORDINATOR], "a dropped shard acts on nothing any more"
+        assert answer == 1, "it is committed"
+        await asyncio.sleep(1)
+        assert shard_of(runtime) is not before
+        assert shard_of(runtime).counts["a"] == 1
+
+    play(scenario)
+
+
+def test_a_decision_for_all_shards_that_fails_in_one_reaches_the_others() -> None:
+    """A change of the metadata used to stop at the first shard that failed, and the node with it."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        for partition in range(3):
+            runtime.elected(partition)
+
+        def decide(shard: CountShard) -> Outcome[None]:
+            if shard.context.partition == 1:
+                raise KeyError("topic")
+            return Outcome(None, shard.add("seen").records)
+
+        runtime.write_all(decide)
+
+        assert [shard.counts["seen"] for shard in runtime.shards()] == [1, 1]
+        await asyncio.sleep(1)
+        assert len(list(runtime.shards())) == 3
+
+    play(scenario)
+
+
+def test_a_request_whose_decision_fails_takes_nobody_elses_shard_away() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        shard = shard_of(runtime)
+
+        def decide(shard: CountShard) -> Outcome[int]:
+            raise KeyError("member")
+
+        with pytest.raises(KeyError):
+            runtime.write(0, decide)
+        assert shard_of(runtime) is shard
+
+    play(scenario)
+
+
+def test_records_that_cannot_be_encoded_are_refused_and_their_shard_serves_on() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        shard = shard_of(runtime)
+        heard: list[ErrorCode] = []
+
+        with pytest.raises(Refused) as caught:
+            runtime.write(0, lambda shard: Outcome(1, shard.add("long" * 10_000).records, heard.append))
+
+        assert caught.value.error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert heard == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert shard_of(runtime) is shard
+        assert runtime.write(0, lambda shard: shard.add("a")) == 1
+
+    play(scenario)
+
+
+def test_a_shard_whose_log_always_fails_is_not_loaded_all_the_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        log.batches[0] = [bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))]
+        log.ends[0] = log.committed[0] = 1
+        runtime.elected(0)
+        await asyncio.sleep(3600)
+        runtime.resigned(0)
+        count = len(caplog.records)
+        await asyncio.sleep(3600)
+        assert len(caplog.records) == count
+
+    play(scenario)
+    assert 60 <= len([record for record in caplog.records if "cannot be loaded" in record.getMessage()]) <= 75
+
+
+def test_a_log_that_fails_in_another_way_than_by_refusing_has_its_shard_loaded_again() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        append = log.append
+
+        def append_and_fail(partition: int, batches: bytearray, guard: object = None) -> int:
+            append(partition, batches, guard)
+            raise ValueError("after the write")
+
+        log.append = append_and_fail  # type: ignore[method-assign]
+        with pytest.raises(Refused) as caught:
+            runtime.write(0, lambda shard: shard.add("a"))
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+        log.append = append  # type: ignore[method-assign]
+
+        await asyncio.sleep(1)
+        assert runtime.write(0, lambda shard: shard.add("a")) == 2
 
     play(scenario)

@@ -11,7 +11,8 @@ import pytest
 from harness.coordinator_log import ListLog
 from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdentity
-from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.metadata.errors import Refused
 from penstock.protocol.declare import record
@@ -345,3 +346,23 @@ def test_a_shard_without_transactions_is_not_served_from_a_log_with_an_open_one(
 
     play(scenario)
     assert "producer 7 has a transaction open" in caplog.text
+
+
+def test_a_shard_that_cannot_replay_a_marker_is_loaded_again_and_the_marker_is_to_be_sent_again() -> None:
+    async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
+        runtime.elected(0)
+        first = runtime.read(0, lambda shard: shard)
+        first.transaction_ended = None  # type: ignore[assignment, method-assign]
+        marker = EndedTransaction(
+            producer_id=7, producer_epoch=2, coordinator_epoch=0, is_commit=True, transaction_version=0
+        )
+
+        with pytest.raises(Refused) as caught:
+            runtime.end_transaction(0, marker)
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+
+        await asyncio.sleep(1)
+        assert runtime.end_transaction(0, marker) is None
+        assert runtime.read(0, lambda shard: shard.notes["ended"]) == 7
+
+    play(scenario)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
 from penstock.coordinator.group.group import Group
-from penstock.coordinator.runtime import ShardContext
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import Timeline, TimelineMap
 from penstock.coordinator.timers import Timers
 from penstock.metadata.image import MetadataImage

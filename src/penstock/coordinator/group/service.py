@@ -15,7 +15,8 @@ from penstock.coordinator.group.records import BLOCKS, TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Guard, Outcome
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.shard import ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage

@@ -20,7 +20,7 @@ from penstock.coordinator.group.offsets import Offsets
 from penstock.coordinator.group.streams.groups import StreamsGroups
 from penstock.coordinator.group.transactional_commit import TransactionalCommits
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
-from penstock.coordinator.runtime import ShardContext
+from penstock.coordinator.shard import ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -15,7 +15,8 @@ from penstock.config.broker import BrokerSettings
 from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.outcome import Outcome
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.runtime import CoordinatorRuntime, ShardContext
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.txn.context import Decide, Surroundings
 from penstock.coordinator.txn.markers import MarkerWriter
 from penstock.coordinator.txn.records import TransactionFraming

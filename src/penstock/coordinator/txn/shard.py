@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.coordinator.outcome import DONE, NEWEST, CoordinatorRecord, Outcome
-from penstock.coordinator.runtime import ShardContext
+from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.coordinator.txn import adding, ending, initiating
 from penstock.coordinator.txn.context import Surroundings
