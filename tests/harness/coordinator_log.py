@@ -13,6 +13,15 @@ from penstock.records.batch import place
 from penstock.records.control import EndedTransaction, end_transaction_batch
 
 
+class ListWait:
+    def __init__(self, log: ListLog, listener: Callable[[ErrorCode], None]) -> None:
+        self._log = log
+        self._listener = listener
+
+    def cancel(self) -> None:
+        self._log.waits = [wait for wait in self._log.waits if wait[2] is not self._listener]
+
+
 class ListLog:
     """Partitions as lists of batches; a write is committed at once, or with `commit()`."""
 
@@ -56,11 +65,13 @@ class ListLog:
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self.committed.get(partition, 0)
 
-    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
+    def wait_for_commit(
+        self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]
+    ) -> ListWait | None:
         if self.is_committed(partition, end_offset):
-            return True
+            return None
         self.waits.append((partition, end_offset, listener))
-        return False
+        return ListWait(self, listener)
 
     def bounds(self, partition: int) -> tuple[int, int]:
         return 0, self.ends.get(partition, 0)

@@ -60,7 +60,8 @@ class LocalMarkers:
     def _append(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
         partition = self._partitions.find(where.topic, where.partition)
         info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
-        if partition.when_acknowledged(info.last_offset + 1, acks=ACKS_ALL, listener=told):
+        wait = partition.wait_for_acknowledgement(info.last_offset + 1, acks=ACKS_ALL, listener=told)
+        if wait is None:
             told(ErrorCode.NONE)
 
     def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:

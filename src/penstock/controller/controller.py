@@ -52,7 +52,7 @@ class _Pending:
 
     last_offset: int
     delta: MetadataDelta
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    waiters: dict[asyncio.Future[None], None] = field(default_factory=dict)  # in order; a set would have none
 
 
 class Controller:
@@ -203,12 +203,18 @@ class Controller:
         if not self._pending:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending[-1].waiters.append(waiter)
+        waiters = self._pending[-1].waiters
+        waiters[waiter] = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await waiter
         except TimeoutError as exc:
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT) from exc
+            raise Refused(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"The metadata log did not commit the change within {timeout_ms} ms; it may still be committed.",
+            ) from exc
+        finally:
+            waiters.pop(waiter, None)  # a log that is stuck must not gather requests that have given up
 
     def _append(self, outcome: Outcome[R]) -> None:
         batches = list(_split(outcome.records))
@@ -249,7 +255,7 @@ class Controller:
         while self._pending and self._pending[0].last_offset < high_watermark:
             pending = self._pending.popleft()
             self._cache.publish(pending.delta)
-            for waiter in pending.waiters:
+            for waiter in list(pending.waiters):
                 if not waiter.done():
                     waiter.set_result(None)
 

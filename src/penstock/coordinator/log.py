@@ -12,6 +12,12 @@ from penstock.records.batch import Buffer
 from penstock.records.control import EndedTransaction
 
 
+class CommitWait(Protocol):
+    def cancel(self) -> None:
+        """Nobody wants to be told any more."""
+        ...
+
+
 class CoordinatorLog(Protocol):
     """The partitions of one internal topic that this node leads."""
 
@@ -29,8 +35,11 @@ class CoordinatorLog(Protocol):
         """Whether everything below `end_offset` is on every replica in sync."""
         ...
 
-    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
-        """True: it is. Else `listener` is told once: NONE when it is, or why it will not be by this leader."""
+    def wait_for_commit(
+        self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]
+    ) -> CommitWait | None:
+        """None if everything below `end_offset` is committed. If not, `listener` is told once, unless the wait is
+        cancelled: NONE when it is committed, or why it will not be by this leader."""
         ...
 
     def bounds(self, partition: int) -> tuple[int, int]:

@@ -154,7 +154,7 @@ class CoordinatorRuntime(Generic[S]):
         if held.end_offset == held.committed_end:
             self._tell(held, told, ErrorCode.NONE)
             return _future_of(response) if isinstance(response, Answer) else response
-        return self._park(held, response, told)
+        return self._park(held, response, told, has_written=bool(outcome.records))
 
     def _append(self, held: HeldShard[S], records: Sequence[CoordinatorRecord]) -> None:
         batches = self._build(
@@ -227,7 +227,9 @@ class CoordinatorRuntime(Generic[S]):
         except Exception as failure:
             self._shards.fail(held, failure, "failed after a write")
 
-    def _park(self, held: HeldShard[S], response: R | Answer[R], told: Told | None) -> asyncio.Future[R]:
+    def _park(
+        self, held: HeldShard[S], response: R | Answer[R], told: Told | None, *, has_written: bool
+    ) -> asyncio.Future[R]:
         end_offset = held.end_offset
         waiting: asyncio.Future[R] | None = None
         if not isinstance(response, Answer):
@@ -252,6 +254,9 @@ class CoordinatorRuntime(Generic[S]):
 
         def lost_patience() -> None:
             """The write may still be committed, so only the one who waits is told."""
+            if wait is not None and waiting is not None and told is None and not has_written:
+                # Nothing else hangs on it, and heartbeats would pile up while the log is stuck.
+                wait.cancel()
             if waiting is not None and not waiting.done():
                 words = f"a write to {self._topic} was not replicated in time"
                 waiting.set_exception(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, words))
@@ -259,13 +264,13 @@ class CoordinatorRuntime(Generic[S]):
         loop = asyncio.get_running_loop()
         patience = loop.call_later(self._commit_timeout_ms() / 1000, lost_patience)
         try:
-            is_committed = self._log.when_committed(held.context.partition, end_offset, committed)
+            wait = self._log.wait_for_commit(held.context.partition, end_offset, committed)
         except Exception as error:
             patience.cancel()
             self._tell(held, told, ErrorCode.NOT_COORDINATOR)
             self._shards.fail(held, error, "lost its log after a write")
             raise self._shards.not_coordinator(held.context.partition) from error
-        if is_committed:
+        if wait is None:
             committed(ErrorCode.NONE)
         if waiting is not None:
             return waiting

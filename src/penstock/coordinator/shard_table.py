@@ -248,7 +248,7 @@ class ShardTable(Generic[S]):
             if not reached.done():
                 reached.set_result(error)
 
-        if not self._log.when_committed(partition, end_offset, listener):
+        if self._log.wait_for_commit(partition, end_offset, listener) is not None:
             error = await reached
             if error is not ErrorCode.NONE:
                 raise Refused(error, "the partition's leader changed while it was loaded")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.coordinator.log import CommitWait
 from penstock.coordinator.outcome import Guard
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -54,8 +55,10 @@ class LedPartitions:
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self._partitions.find(self._topic, partition).high_watermark
 
-    def when_committed(self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]) -> bool:
-        return self._partitions.find(self._topic, partition).when_acknowledged(
+    def wait_for_commit(
+        self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]
+    ) -> CommitWait | None:
+        return self._partitions.find(self._topic, partition).wait_for_acknowledgement(
             end_offset, acks=ACKS_ALL, listener=listener
         )
 

@@ -12,7 +12,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, stamp_append_time
 from penstock.records.control import EndedTransaction, end_transaction_batch
-from penstock.replication.delayed import FetchWait, OffsetListener
+from penstock.replication.delayed import FetchWait, OffsetListener, OffsetWait
 from penstock.replication.replica import NO_EPOCH, Replica
 from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, admit
 from penstock.runtime.network import FileSlice
@@ -94,21 +94,21 @@ class Partition(Replica):
             self._move_high_watermark(log)
         return info
 
-    def when_acknowledged(self, end_offset: int, *, acks: int, listener: OffsetListener) -> bool:
-        """Whether an append that ended at `end_offset` may be acknowledged now; if not, `listener` is told
-        later.
+    def wait_for_acknowledgement(
+        self, end_offset: int, *, acks: int, listener: OffsetListener
+    ) -> OffsetWait | None:
+        """None if an append that ended at `end_offset` may be acknowledged now. If not, `listener` is told later,
+        unless the caller cancels the wait that is returned.
 
         acks=all means committed. Any other means written, and durable where a flush policy asks for that.
         """
         if acks == ACKS_ALL:
             if end_offset <= self.high_watermark:
-                return True
-            self._commit_waits.add(end_offset, listener)
-        else:
-            if end_offset <= self.log.durable_end_offset:
-                return True
-            self._durable_waits.add(end_offset, listener)
-        return False
+                return None
+            return self._commit_waits.add(end_offset, listener)
+        if end_offset <= self.log.durable_end_offset:
+            return None
+        return self._durable_waits.add(end_offset, listener)
 
     def commit_error(self) -> ErrorCode:
         """What is to be said of a committed append: the replicas in sync may have become too few meanwhile."""
@@ -283,10 +283,9 @@ class Partition(Replica):
             self._tell_stable_offset()  # the transaction that held it back may have begun before the new start
         return offset
 
-    def when_deleted(self, offset: int, listener: OffsetListener) -> bool:
-        """Whether records below `offset` are gone from every replica in sync; if not, `listener` is told
-        later."""
+    def wait_for_deletion(self, offset: int, listener: OffsetListener) -> OffsetWait | None:
+        """None if records below `offset` are gone from every in-sync replica. If not, `listener` is told later, unless
+        the caller cancels the wait that is returned."""
         if self.low_watermark >= offset:
-            return True
-        self._low_waits.add(offset, listener)
-        return False
+            return None
+        return self._low_waits.add(offset, listener)

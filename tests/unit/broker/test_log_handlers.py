@@ -164,6 +164,11 @@ async def test_deleting_waits_for_the_replicas_and_gives_up_in_time(
     waiting = delete_records.handle(node.broker, delete(1, topic="copied"), context(version=2))
     assert isinstance(waiting, asyncio.Future)
     assert deleted(await late).error_code == ErrorCode.REQUEST_TIMED_OUT
+    gone = delete_records.handle(node.broker, delete(1, topic="copied"), context(version=2))
+    assert isinstance(gone, asyncio.Future)
+    gone.cancel()
+    await asyncio.sleep(0)
+    assert len(partition._low_waits) == 1, "only the one that still waits"
     partition.follower_fetched(2, end_offset=2, start_offset=1, leader_epoch=0, now_ms=NOW)
 
     answer = deleted(await waiting)

@@ -294,6 +294,27 @@ async def test_acks_all_gives_up_when_its_time_is_over(
     assert only(response).error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
+async def test_produce_requests_that_timed_out_or_lost_their_connection_are_not_kept(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    """They used to stay until the high watermark moved, without bound."""
+    cluster.add_topic("copied", replicas=(1, 2))
+    waits = node.partition("copied")._commit_waits
+
+    for number in range(100):
+        is_late = number % 2 == 0
+        request = produce(make_batch(b"a"), acks=ALL, topic="copied", timeout_ms=0 if is_late else 86_400_000)
+        waiting = handle(node.broker, request, context(version=9))
+        assert isinstance(waiting, asyncio.Future)
+        if is_late:
+            assert only(await waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
+        else:
+            waiting.cancel()
+        await asyncio.sleep(0)
+
+    assert len(waits) <= 1
+
+
 async def test_a_batch_committed_with_too_few_replicas_left_is_told_so(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:

@@ -109,6 +109,9 @@ async def test_a_request_that_waits_too_long_is_told_so_and_done_all_the_same(no
     with pytest.raises(Refused) as refused:
         await node.controller.create_topics(wanting(new_topic("t", 1, 1), timeout_ms=1))
     assert refused.value.error is ErrorCode.REQUEST_TIMED_OUT
+    assert not node.controller._pending[-1].waiters, (
+        "a log that is stuck gathers no requests that have given up"
+    )
 
     node.log.sync_gate.set()
     await settle()

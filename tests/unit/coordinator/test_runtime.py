@@ -246,6 +246,25 @@ def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_wri
     play(scenario)
 
 
+def test_requests_that_wrote_nothing_and_timed_out_are_not_kept_while_the_log_is_stuck() -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        log.commits_at_once = False
+        parked = [runtime.write(0, lambda shard: shard.add("a"))]
+        parked += [runtime.write(0, lambda shard: Outcome(shard.counts["a"])) for _ in range(100)]
+
+        for waiting in parked:
+            assert isinstance(waiting, asyncio.Future)
+            with pytest.raises(Refused):
+                await waiting
+
+        assert len(log.waits) == 1, "the write itself may still be committed"
+        log.commit()
+        assert shard_of(runtime).counts.committed("a") == 1
+
+    play(scenario)
+
+
 def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)

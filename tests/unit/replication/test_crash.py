@@ -51,7 +51,7 @@ def test_no_acknowledged_record_is_lost_and_none_is_there_twice(seed: int, acks:
             batch = make_batch(b"%d" % value, bytes(rng.randrange(200_000)), timestamp=value)
             info = partition.append_as_leader(batch, acks=acks, now_ms=value)
             listener = acknowledged.listener(value)
-            if partition.when_acknowledged(info.last_offset + 1, acks=acks, listener=listener):
+            if partition.wait_for_acknowledgement(info.last_offset + 1, acks=acks, listener=listener) is None:
                 acknowledged.append(value)
             await asyncio.sleep(rng.uniform(0, 0.01))
         workers.kill()

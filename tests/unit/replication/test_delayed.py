@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.delayed import FetchWait, FetchWaits, OffsetWaits
 
@@ -53,6 +55,55 @@ def test_a_listener_may_wait_again_while_it_is_told() -> None:
     waits.reach(9)
 
     assert told == ["again"]
+
+
+def test_cancelled_waits_are_not_told_and_not_kept() -> None:
+    waits = OffsetWaits()
+    told: list[int] = []
+    added = [waits.add(offset, lambda error, offset=offset: told.append(offset)) for offset in range(100)]
+
+    for wait in added[10:]:
+        wait.cancel()
+        wait.cancel()
+
+    assert len(waits) <= 20
+    waits.reach(100)
+    assert told == list(range(10))
+    assert not waits
+
+
+def test_a_listener_may_cancel_others_while_it_is_told() -> None:
+    waits = OffsetWaits()
+    told: list[str] = []
+
+    def first(error: ErrorCode) -> None:
+        told.append("first")
+        for wait in others:
+            wait.cancel()
+
+    waits.add(1, first)
+    others = [waits.add(offset, lambda error: told.append("other")) for offset in (1, 2, 3)]
+    waits.add(4, lambda error: told.append("last"))
+
+    waits.reach(2)
+    waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    assert told == ["first", "last"]
+
+
+def test_a_listener_that_fails_is_logged_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    waits = OffsetWaits()
+    told: list[int] = []
+
+    def broken(error: ErrorCode) -> None:
+        raise KeyError("member of straw")
+
+    waits.add(1, broken)
+    waits.add(2, lambda error: told.append(2))
+    waits.reach(2)
+
+    assert told == [2]
+    assert "member of straw" in caplog.text
 
 
 async def test_a_fetch_is_woken_once_when_enough_bytes_have_come() -> None:

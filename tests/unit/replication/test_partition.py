@@ -60,7 +60,7 @@ async def test_what_the_only_replica_writes_is_committed_at_once(cluster: Cluste
     assert partition.high_watermark == 2
     assert partition.last_stable_offset == 2
     assert values(partition, 0) == [b"a", b"b"]
-    assert partition.when_acknowledged(2, acks=ALL, listener=Listener())
+    assert partition.wait_for_acknowledgement(2, acks=ALL, listener=Listener()) is None
 
 
 async def test_reading_at_the_end_gives_nothing_and_beyond_is_refused(
@@ -184,8 +184,8 @@ async def test_a_record_is_committed_when_every_replica_in_sync_has_it(
     listener = Listener()
     append(partition, b"a", acks=ALL)
 
-    assert not partition.when_acknowledged(1, acks=ALL, listener=listener)
-    assert partition.when_acknowledged(1, acks=1, listener=listener)
+    assert partition.wait_for_acknowledgement(1, acks=ALL, listener=listener) is not None
+    assert partition.wait_for_acknowledgement(1, acks=1, listener=listener) is None
     assert values(partition, 0) == []
     assert values(partition, 0, for_replica=True) == [b"a"]
 
@@ -245,7 +245,7 @@ async def test_losing_the_leadership_sends_all_away_who_wait(cluster: Cluster, n
     partition = node.partition()
     listener, woken = Listener(), []
     append(partition, b"a", acks=ALL)
-    partition.when_acknowledged(1, acks=ALL, listener=listener)
+    partition.wait_for_acknowledgement(1, acks=ALL, listener=listener)
     partition.add_fetch_wait(FetchWait(1000, lambda: woken.append("look")))
 
     cluster.publish(partition_record("orders", 0, replicas=(1, 2), leader=2, leader_epoch=1))
@@ -290,8 +290,8 @@ async def test_with_a_flush_policy_nothing_is_acknowledged_before_it_is_synced(
     append(partition, b"a")
 
     assert partition.high_watermark == 0
-    assert not partition.when_acknowledged(1, acks=1, listener=listener)
-    assert not partition.when_acknowledged(1, acks=ALL, listener=lambda error: done.set())
+    assert partition.wait_for_acknowledgement(1, acks=1, listener=listener) is not None
+    assert partition.wait_for_acknowledgement(1, acks=ALL, listener=lambda error: done.set()) is not None
     await done.wait()
     assert listener == [ErrorCode.NONE]
     assert partition.high_watermark == partition.log.durable_end_offset == 1
@@ -306,7 +306,7 @@ async def test_a_sync_that_fails_is_told_to_those_who_wait(
     disk.fail(partition.log.directory, errno.EIO, operations={"sync"})
 
     append(partition, b"a")
-    partition.when_acknowledged(1, acks=ALL, listener=told.set_result)
+    partition.wait_for_acknowledgement(1, acks=ALL, listener=told.set_result)
 
     assert await told == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.is_offline
@@ -366,7 +366,7 @@ async def test_deleting_is_done_when_the_followers_have_deleted_too(cluster: Clu
     fetched(partition, 2, 2)
 
     offset = partition.delete_records(1)
-    assert not partition.when_deleted(offset, listener)
+    assert partition.wait_for_deletion(offset, listener) is not None
     fetched(partition, 2, 2, start_offset=1)
 
     assert listener == [ErrorCode.NONE]

@@ -21,6 +21,7 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from penstock.replication.delayed import OffsetWait
 
 UNKNOWN_OFFSET = -1
 
@@ -50,6 +51,7 @@ class PendingDeletion:
         self._partitions = broker.partitions
         self._future: asyncio.Future[DeleteRecordsResponse] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
+        self._waits: list[OffsetWait] = []
 
     def delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         result = DeleteRecordsPartitionResult(
@@ -73,19 +75,27 @@ class PendingDeletion:
             if self.outstanding == 0 and self._timer is not None:
                 self._finish()
 
-        if partition.when_deleted(offset, deleted):
+        wait = partition.wait_for_deletion(offset, deleted)
+        if wait is None:
             result.low_watermark = partition.low_watermark
         else:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
             self.outstanding += 1
+            self._waits.append(wait)
         return result
 
     def start(self, timeout_ms: int) -> asyncio.Future[DeleteRecordsResponse]:
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
+        self._future.add_done_callback(self._leave)
         return self._future
 
     def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if not self._future.done():  # its connection may be gone
             self._future.set_result(self.response)
+
+    def _leave(self, _: asyncio.Future[DeleteRecordsResponse]) -> None:
+        """Answered, timed out, or the connection is gone: leave nothing behind."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for wait in self._waits:
+            wait.cancel()

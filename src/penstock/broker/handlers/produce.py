@@ -44,6 +44,7 @@ from penstock.records.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
+from penstock.replication.delayed import OffsetWait
 from penstock.replication.partition import Partition
 from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
 from penstock.storage.transactions.guards import VerificationGuard
@@ -91,6 +92,7 @@ def _append_later(
             return
         if isinstance(response, asyncio.Future):
             response.add_done_callback(pass_on)
+            appended.add_done_callback(lambda _: response.cancel())  # of no effect if it is answered
         else:
             appended.set_result(response)
 
@@ -257,13 +259,14 @@ class SlowAppend:
 class PendingProduce:
     """A response that waits until each of its appends may be acknowledged, or its time is up."""
 
-    __slots__ = ("_outstanding", "_timer", "future", "response")
+    __slots__ = ("_outstanding", "_timer", "_waits", "future", "response")
 
     def __init__(self, response: ProduceResponse) -> None:
         self.future: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
         self.response = response
         self._outstanding = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._waits: list[OffsetWait] = []
 
     @property
     def is_incomplete(self) -> bool:
@@ -276,8 +279,10 @@ class PendingProduce:
             answer.error_code = partition.commit_error() if error == ErrorCode.NONE and acks == -1 else error
             self.end()
 
-        if not partition.when_acknowledged(end_offset, acks=acks, listener=acknowledge):
+        wait = partition.wait_for_acknowledgement(end_offset, acks=acks, listener=acknowledge)
+        if wait is not None:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
+            self._waits.append(wait)
             self.begin()
 
     def begin(self) -> None:
@@ -300,13 +305,19 @@ class PendingProduce:
 
     def start(self, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
+        self.future.add_done_callback(self._leave)
         return self.future
 
     def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if not self.future.done():  # its connection may be gone
             self.future.set_result(self.response)
+
+    def _leave(self, _: asyncio.Future[ProduceResponse]) -> None:
+        """Answered, timed out, or the connection is gone: leave nothing behind with the partitions."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for wait in self._waits:
+            wait.cancel()
 
 
 def _refuse_all(request: ProduceRequest, refusal: Refused) -> ProduceResponse:
