@@ -1,8 +1,11 @@
 """TLS over any stream: plain bytes on one side, records of TLS on the other, and the same `Stream` to whoever uses it.
 
 OpenSSL works here on buffers in memory, never on the socket, so the same code runs over sockets and in a simulation,
-for clients and for brokers. What is sent before the handshake is done waits for it. A slice of a file has to pass
-through this process, as it must be encrypted.
+for clients and for brokers. What is sent before the handshake is done waits for it.
+
+A slice of a file has to pass through this process, because it must be encrypted. That is done in pieces as the stream
+below takes them, so a fetch of any size costs `BACKLOG_BYTES_MAX` of memory at most, and `TURN_BYTES_MAX` of encryption
+before the event loop goes on with others.
 
 Invariant: the handler is told that the stream ended exactly once, whether the handshake failed, the peer said goodbye
 or the stream below was lost.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +24,10 @@ from penstock.runtime.network import FileSlice, Network, Part, Stream, StreamHan
 
 READ_BYTES = 64 * 1024  # of TLS records at a time; one holds up to 16 KiB
 WRITE_BYTES = 256 * 1024  # of a large part that are encrypted at a time, so that its copy stays small
+BACKLOG_BYTES_MAX = 1 << 20  # encrypted bytes that the peer has not read: beyond this no more are encrypted
+TURN_BYTES_MAX = (
+    1 << 20
+)  # about a millisecond; a peer that reads as fast as we encrypt must not stall the others
 
 
 class TlsStream:
@@ -42,7 +50,9 @@ class TlsStream:
         self._room = memoryview(bytearray(READ_BYTES))
         self._handler: StreamHandler | None = None
         self._waiting: deque[Part] = deque()
+        """What is not encrypted yet."""
         self._waiting_bytes = 0
+        self._is_scheduled = False
         self._is_paused = False
         self._is_closing = False
         self._failure: BaseException | None = None
@@ -72,8 +82,7 @@ class TlsStream:
         self._waiting.extend(parts)
         self._waiting_bytes += sum(map(len, parts))
         if self.is_established:
-            self._encrypt()
-            self._flush()
+            self._send_waiting()
 
     def backlog_bytes(self) -> int:
         return self._waiting_bytes + self._below.backlog_bytes()
@@ -99,9 +108,9 @@ class TlsStream:
             return
         self._is_closing = True
         if self.is_established:
-            self._encrypt()
-            self._say_goodbye()
-        self._below.close()
+            self._send_waiting()  # and then say goodbye
+        else:
+            self._below.close()
 
     def abort(self) -> None:
         self._is_closing = True
@@ -117,8 +126,11 @@ class TlsStream:
         self._pump()
 
     def drained(self) -> None:
-        if self._handler is not None and self.is_established and not self._waiting:
-            self._handler.drained()
+        if self._handler is None or not self.is_established:
+            return
+        if self._waiting:
+            self._send_waiting()
+        self._tell_drained()
 
     def closed(self, reason: BaseException | None) -> None:
         handler, self._handler = self._handler, None
@@ -145,8 +157,7 @@ class TlsStream:
                 self.is_established = True
                 if not self.established.done():
                     self.established.set_result(None)
-            self._encrypt()
-            self._flush()
+            self._send_waiting()
             self._decrypt()
         except ssl.SSLWantReadError:
             pass
@@ -168,19 +179,75 @@ class TlsStream:
                 return
             self._handler.received(size)
 
-    def _encrypt(self) -> None:
-        while self._waiting:
-            part = self._waiting[0]
-            data = memoryview(part.read() if isinstance(part, FileSlice) else part)
-            while data:
-                try:
-                    size = self._tls.write(data[:WRITE_BYTES])
-                except ssl.SSLWantReadError:  # the peer renegotiates, and has to say more first
-                    self._waiting[0] = data
+    def _send_waiting(self) -> None:
+        """Encrypt what waits and pass it on, for one turn at most and as far as the stream below keeps up."""
+        turn_bytes = TURN_BYTES_MAX
+        try:
+            while self._waiting and self._failure is None:
+                if self._to_peer.pending >= WRITE_BYTES:
+                    self._flush()
+                if self._below.backlog_bytes() >= BACKLOG_BYTES_MAX:
+                    return  # `drained` goes on
+                if turn_bytes <= 0:
+                    self._continue_soon()
                     return
-                data = data[size:]
+                piece = self._next_piece()
+                size = self._tls.write(piece) if piece else 0
                 self._waiting_bytes -= size
-            self._waiting.popleft()
+                turn_bytes -= size
+                if size < len(piece):
+                    self._waiting[0] = piece[size:]
+                else:
+                    self._waiting.popleft()
+        except ssl.SSLWantReadError:  # the peer renegotiates, and has to say more first
+            return
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        except OSError as error:  # a slice cannot be read; the peer can only be told by ending
+            self._failure = error
+            self.abort()
+            return
+        finally:
+            self._flush()
+        if self._is_closing and self._failure is None:
+            self._say_goodbye()
+            self._below.close()
+
+    def _next_piece(self) -> memoryview:
+        """Bytes at the head of what waits, few enough to be encrypted at once."""
+        head = self._waiting[0]
+        if not isinstance(head, FileSlice):
+            piece = memoryview(head)[:WRITE_BYTES]
+            if len(piece) == len(head):
+                self._waiting[0] = piece
+                return piece
+            rest: Part = memoryview(head)[WRITE_BYTES:]
+        elif head.size <= WRITE_BYTES:
+            piece = self._waiting[0] = _read(head)
+            return piece
+        else:
+            piece = _read(FileSlice(head.file, head.position, WRITE_BYTES))
+            rest = FileSlice(head.file, head.position + WRITE_BYTES, head.size - WRITE_BYTES)
+        self._waiting[0] = rest
+        self._waiting.appendleft(piece)
+        return piece
+
+    def _continue_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._is_scheduled = False
+        if self._handler is not None:
+            self._send_waiting()
+            self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        """Only we know: the stream below may have been empty between two pieces."""
+        if self._handler is not None and not self._is_closing and not self.backlog_bytes():
+            self._handler.drained()
 
     def _flush(self) -> None:
         if self._to_peer.pending:
@@ -197,6 +264,13 @@ class TlsStream:
         self._is_closing = True
         self._flush()
         self._below.close()
+
+
+def _read(piece: FileSlice) -> memoryview:
+    data = memoryview(piece.read())
+    if len(data) < piece.size:
+        raise OSError(errno.EIO, "the file ended before the slice that was promised", piece.file.path)
+    return data
 
 
 async def connect_tls(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.certificates import Authority
-from penstock.net.tls import TlsStream, connect_tls
+from penstock.net.tls import BACKLOG_BYTES_MAX, TURN_BYTES_MAX, WRITE_BYTES, TlsStream, connect_tls
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.network import FileSlice, Stream
 from penstock.testing.loop import VirtualLoop, run_virtual
@@ -246,3 +246,96 @@ def test_garbage_after_the_handshake_ends_the_stream(tmp_path: Path) -> None:
         assert isinstance(world.served[0].reason, ssl.SSLError)
 
     run(tmp_path, test)
+
+
+def large_slice(folder: Path, size: int) -> FileSlice:
+    path = folder / "large"
+    path.write_bytes(random.Random(size).randbytes(size))
+    return FileSlice(RealDisk().open(str(path)), 0, size)
+
+
+def test_a_large_slice_is_encrypted_as_the_peer_reads_and_not_at_once(tmp_path: Path) -> None:
+    """A fetch of 50 MiB used to be read into memory and encrypted whole, though the peer read nothing."""
+    piece = large_slice(tmp_path, 8 << 20)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        await world.streams[0].established
+        server = world.served[0].stream
+        below = server._below  # type: ignore[attr-defined]
+        client.stream.pause_reading()
+
+        server.send([b"head", piece, b"tail"])
+        await asyncio.sleep(1)
+
+        assert below.backlog_bytes() <= BACKLOG_BYTES_MAX + 2 * WRITE_BYTES
+        assert server.backlog_bytes() >= piece.size
+        client.stream.resume_reading()
+        assert await client.has(8 + piece.size) == b"head" + piece.read() + b"tail"
+        assert server.backlog_bytes() == 0
+
+    run(tmp_path, test)
+    piece.file.close()
+
+
+def test_a_peer_that_reads_fast_does_not_keep_the_loop_busy_with_one_slice(tmp_path: Path) -> None:
+    piece = large_slice(tmp_path, 8 << 20)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        await world.streams[0].established
+        server = world.served[0]
+        below = server.stream._below  # type: ignore[attr-defined]
+        sent: list[int] = []
+        drained: list[int] = []
+        send = below.send
+        below.send = lambda parts: (sent.append(sum(map(len, parts))), send(parts))
+        server.drained = lambda: drained.append(server.stream.backlog_bytes())  # type: ignore[method-assign]
+
+        server.stream.send([piece])
+
+        assert 0 < sum(sent) <= TURN_BYTES_MAX + 2 * WRITE_BYTES
+        assert await client.has(piece.size) == piece.read()
+        assert drained == [0]
+
+    run(tmp_path, test)
+    piece.file.close()
+
+
+def test_closing_sends_a_large_slice_to_its_end_first(tmp_path: Path) -> None:
+    piece = large_slice(tmp_path, 4 << 20)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        await world.streams[0].established
+        client.stream.pause_reading()
+        world.served[0].stream.send([piece])
+        world.served[0].stream.close()
+        await asyncio.sleep(1)
+        assert not world.served[0].is_closed.is_set()
+        client.stream.resume_reading()
+
+        await client.is_closed.wait()
+        assert bytes(client.data) == piece.read()
+        assert (client.reason, world.served[0].reason) == (None, None)
+
+    run(tmp_path, test)
+    piece.file.close()
+
+
+def test_a_slice_that_cannot_be_read_ends_the_stream_with_the_reason(tmp_path: Path) -> None:
+    piece = large_slice(tmp_path, 1000)
+
+    async def test(world: World) -> None:
+        client = await world.connect()
+        await world.streams[0].established
+        world.served[0].stream.send([FileSlice(piece.file, 500, 1000)])
+
+        await world.served[0].is_closed.wait()
+        await client.is_closed.wait()
+        assert isinstance(world.served[0].reason, OSError)
+        assert world.served[0].closings == 1
+        assert client.data == b""
+
+    run(tmp_path, test)
+    piece.file.close()
