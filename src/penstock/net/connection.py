@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.net.framing import FrameReader, FrameTooLarge
+from penstock.net.peer_faults import PeerFaults
 from penstock.runtime.network import FileSlice, Part, Stream
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Server(Protocol):
 class Connection:
     __slots__ = (
         "_backlog_bytes",
+        "_faults",
         "_frames",
         "_held_by",
         "_is_paused",
@@ -75,7 +77,9 @@ class Connection:
         scratch: memoryview,
         frame_bytes_max: int,
         now: Callable[[], float],
+        faults: PeerFaults | None = None,
     ) -> None:
+        """`faults` is the log of what peers do wrong, which all connections of a node share."""
         self.stream = stream
         self.peer = stream.peer
         self.peer_host = stream.peer_host
@@ -86,6 +90,7 @@ class Connection:
         self.data: dict[str, object] = {}
         """What a layer above remembers about this peer for as long as it stays, such as its client's name."""
         self._server = server
+        self._faults = faults or PeerFaults()
         self._frames = FrameReader(scratch, frame_bytes_max=frame_bytes_max)
         self._waiting: deque[Answer] = deque()
         self._large_answers: dict[int, int] = {}  # the size of each in `_waiting`, by its identity
@@ -200,7 +205,7 @@ class Connection:
                     asyncio.get_running_loop().call_soon(self._continue_reading)
                     break
         except (FrameTooLarge, PeerError) as error:
-            logger.warning("closing the connection of %s: %s", self.peer, error)
+            self._faults.report(self.peer, self.peer_host, str(error), now=self.now())
             self._send_outgoing()
             self.stream.close()
             return

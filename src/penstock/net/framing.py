@@ -24,6 +24,18 @@ class FrameTooLarge(Exception):
     """The peer announced a frame beyond the limit, or of negative length; its stream cannot be understood further."""
 
 
+class ForeignProtocol(FrameTooLarge):
+    """The peer does not speak Kafka's protocol at all: where the length should be, another protocol begins."""
+
+
+HTTP_STARTS = frozenset(
+    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ", b"HTTP")
+)
+"""The first four bytes of every HTTP method, of the preface of HTTP/2, and of a response. As lengths they are all over
+1 GiB."""
+TLS_HANDSHAKE, TLS_ALERT, TLS_MAJOR_VERSION = 22, 21, 3
+
+
 def new_room(size: int) -> memoryview:
     return memoryview(bytearray(size))
 
@@ -116,9 +128,7 @@ class FrameReader:
         """Bytes of the frame that starts here, its length field included."""
         length: int = _LENGTH.unpack_from(self._buffer, start)[0]
         if not 0 <= length <= self.frame_bytes_max:
-            raise FrameTooLarge(
-                f"a frame of {length} bytes was announced; the limit is {self.frame_bytes_max}"
-            )
+            raise _refusal(bytes(self._buffer[start : start + 4]), length, self.frame_bytes_max)
         return length + 4
 
     def _make_room(self, frame_bytes: int) -> None:
@@ -132,3 +142,15 @@ class FrameReader:
         own[:pending] = leftover if own is not self._buffer else bytes(leftover)
         self._own = self._buffer = own
         self._start, self._end = 0, pending
+
+
+def _refusal(start: bytes, length: int, frame_bytes_max: int) -> FrameTooLarge:
+    """Say what the peer speaks, if that can be told: a length of 1195725856 bytes helps nobody."""
+    if start in HTTP_STARTS:
+        return ForeignProtocol("it speaks HTTP, and this connection is for the Kafka protocol")
+    if start[0] in (TLS_HANDSHAKE, TLS_ALERT) and start[1] == TLS_MAJOR_VERSION:
+        return ForeignProtocol(
+            "it speaks TLS, and this connection is in plaintext; use security.protocol=PLAINTEXT, or the port of a "
+            "listener with TLS"
+        )
+    return FrameTooLarge(f"a request of {length} bytes was announced; the limit is {frame_bytes_max}")

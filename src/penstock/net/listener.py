@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from penstock.net.connection import Connection, Server
 from penstock.net.framing import SCRATCH_BYTES
+from penstock.net.peer_faults import PeerFaults
 from penstock.runtime.network import Listening, Network, Stream
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class ConnectionTable:
         self._connections: dict[Connection, None] = {}  # in order of arrival; a set would have none
         self._per_host: Counter[str] = Counter()
         self.refused_count = 0
+        self.faults = PeerFaults()
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -45,11 +47,12 @@ class ConnectionTable:
         """Why one more connection of `host` is too many, or None."""
         if len(self._connections) >= self.limits.connections_max:
             return (
-                f"there are {self.limits.connections_max}, as many as max.connections or the open files allow"
+                f"the limit of {self.limits.connections_max} connections is reached; raise max.connections, or the "
+                "limit of open files (ulimit -n)"
             )
         host_max = self.limits.host_overrides.get(host, self.limits.connections_per_host_max)
         if self._per_host.get(host, 0) >= host_max:
-            return f"max.connections.per.ip={host_max} reached"
+            return f"{host} has reached its limit of connections, max.connections.per.ip={host_max}"
         return None
 
     def add(self, connection: Connection) -> None:
@@ -143,7 +146,7 @@ class Listener:
         refusal = self._table.refusal(stream.peer_host)
         if refusal is not None:
             self._table.refused_count += 1
-            logger.warning("refusing the connection of %s: %s", stream.peer, refusal)
+            self._table.faults.report(stream.peer, stream.peer_host, refusal, now=self._loop.time())
             return None
         connection = Connection(
             stream,
@@ -152,6 +155,7 @@ class Listener:
             scratch=self._scratch,
             frame_bytes_max=self._table.limits.frame_bytes_max,
             now=self._loop.time,
+            faults=self._table.faults,
         )
         self._table.add(connection)
         return connection

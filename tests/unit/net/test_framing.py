@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.net.framing import EXACT_FRAME_BYTES, FrameReader, FrameTooLarge
+from penstock.net.framing import EXACT_FRAME_BYTES, ForeignProtocol, FrameReader, FrameTooLarge
 
 
 def reader(*, scratch_bytes: int = 256, limit: int = 1 << 20) -> FrameReader:
@@ -71,6 +71,25 @@ def test_a_length_out_of_bounds_is_refused(length: int) -> None:
     frames.received(4)
 
     with pytest.raises(FrameTooLarge):
+        frames.next_frame()
+
+
+@pytest.mark.parametrize(
+    ("start", "spoken"),
+    [
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"POST /topics HTTP/1.1\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+    ],
+)
+def test_another_protocol_is_called_by_its_name_and_not_by_a_length(start: bytes, spoken: str) -> None:
+    frames = reader(limit=100 << 20)
+    frames.lend()[: len(start)] = start
+    frames.received(len(start))
+
+    with pytest.raises(ForeignProtocol, match=f"it speaks {spoken}"):
         frames.next_frame()
 
 

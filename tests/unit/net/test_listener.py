@@ -113,7 +113,9 @@ def test_a_host_with_a_limit_of_its_own_is_held_to_that_one() -> None:
     table = ConnectionTable(limits(per_host_max=0, overrides={"10.0.0.7": 1}))
 
     assert table.refusal("10.0.0.7") is None
-    assert table.refusal("10.0.0.8") == "max.connections.per.ip=0 reached"
+    refusal = table.refusal("10.0.0.8")
+    assert refusal is not None
+    assert "10.0.0.8 has reached its limit of connections, max.connections.per.ip=0" in refusal
 
 
 def test_a_peer_that_stopped_reading_for_good_is_let_go_and_one_that_reads_slowly_is_not() -> None:
@@ -170,3 +172,23 @@ def test_a_sweep_that_fails_on_one_connection_is_logged_and_closes_the_idle_ones
 
     run_virtual(VirtualLoop(), main())
     assert "no such socket" in caplog.text
+
+
+def test_a_health_check_that_speaks_http_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """It used to be "a frame of 1195725856 bytes", once for each attempt."""
+
+    async def main() -> None:
+        table = ConnectionTable(limits())
+        network, listener = await start(table)
+        for _ in range(5):
+            client = await connect(network, listener)
+            client.stream.send([b"GET /health HTTP/1.1\r\nHost: broker\r\n\r\n"])
+            await asyncio.sleep(1)
+            assert client.is_closed
+        listener.stop_accepting()
+
+    run_virtual(VirtualLoop(), main())
+    (said,) = [
+        record.getMessage() for record in caplog.records if "closing the connection" in record.getMessage()
+    ]
+    assert said.endswith("it speaks HTTP, and this connection is for the Kafka protocol")
