@@ -84,7 +84,8 @@ def verify(broker: Broker, request: ProduceRequest, version: int) -> Verdict | a
         if producer not in (None, (header.producer_id, header.producer_epoch)):
             verdict.give_all_back()
             raise Refused(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a transactional request is of one producer alone"
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "a transactional produce request must have record batches of one producer id only",
             )
         producer = header.producer_id, header.producer_epoch
         try:
@@ -159,10 +160,13 @@ def _as_producers_know(error: ErrorCode, where: TopicPartition, version: int) ->
         # The one retriable error that every producer takes as such and asks nobody for new metadata about.
         return Refused(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"whether {name} is in the transaction is not known: {error.name}; try again",
+            f"adding {name} to the transaction could not be verified: {error.name}; try again",
         )
     if error is ErrorCode.PRODUCER_FENCED:
-        return Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"a newer producer has taken over, seen at {name}")
+        return Refused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"{name}: a producer with the same transactional id and a newer epoch has fenced this one",
+        )
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
         error = ErrorCode.INVALID_TXN_STATE
-    return Refused(error, f"{name} is not part of the transaction: {error.name}")
+    return Refused(error, f"{name} could not be added to the transaction: {error.name}")

@@ -91,7 +91,7 @@ def _apply(
         if change.operation is Operation.DELETE:
             altered.pop(change.name, None)
         elif change.value is None:
-            raise BadSetting(change.name, None, f"must have a value for {change.operation.name}")
+            raise BadSetting(change.name, None, f"needs a value for {change.operation.name}")
         elif change.operation is Operation.SET:
             altered[change.name] = change.value
         else:
@@ -105,7 +105,7 @@ def _alter_list(change: Change, current: str | None, setting: Setting | None) ->
     A list that was not set begins as the declared default, and not as what the broker says: such is Kafka's rule.
     """
     if setting is None or setting.type is not SettingType.LIST:
-        raise BadSetting(change.name, None, f"must be a list for {change.operation.name}")
+        raise BadSetting(change.name, None, f"is not a list, so {change.operation.name} is not possible")
     assert change.value is not None
     if current is None:
         current = ",".join(setting.default or ())

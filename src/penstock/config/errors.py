@@ -23,5 +23,5 @@ def unknown_setting(key: str, known: list[str], *, where: str) -> BadSetting:
     import difflib  # 7 ms that only a refusal has to pay
 
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-    hint = f"; did you mean {near[0]}?" if near else "; `penstock settings` lists all that there are"
+    hint = f"; did you mean {near[0]}?" if near else "; `penstock settings` lists all settings"
     return BadSetting(key, None, f"not a setting of {where}{hint}")

@@ -89,7 +89,7 @@ def _parse(name: str, text: str) -> Any:
             topic for topic, synonyms in BROKER_SYNONYMS.items() if name in {s.name for s in synonyms}
         ]
         if name in BROKER and counterpart:
-            error = BadSetting(name, None, f"a setting of the broker; a topic says {counterpart[0]}")
+            error = BadSetting(name, None, f"this is a broker setting; the topic setting is {counterpart[0]}")
         raise error
     return setting.parse(text)
 

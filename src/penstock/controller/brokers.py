@@ -131,10 +131,11 @@ def check_broker_epoch(image: MetadataImage, node_id: int, epoch: int) -> Broker
     """Refuse what comes from a node that is not registered, or from an incarnation of it that is gone."""
     broker = image.brokers.get(node_id)
     if broker is None:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Node {node_id} is not registered.")
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {node_id} is not registered.")
     if broker.epoch != epoch:
         raise Refused(
-            ErrorCode.STALE_BROKER_EPOCH, f"Node {node_id} has broker epoch {broker.epoch}, not {epoch}."
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {node_id} has broker epoch {broker.epoch}, but the request has {epoch}.",
         )
     return broker
 
@@ -142,7 +143,9 @@ def check_broker_epoch(image: MetadataImage, node_id: int, epoch: int) -> Broker
 def _check_directories(image: MetadataImage, registration: Registration) -> None:
     directories: Sequence[Uuid] = registration.directories
     if not directories:
-        raise Refused(ErrorCode.INVALID_REGISTRATION, "A node registers with one log directory at least.")
+        raise Refused(
+            ErrorCode.INVALID_REGISTRATION, "A broker must register with at least one log directory."
+        )
     if len(set(directories)) != len(directories):
         raise Refused(ErrorCode.INVALID_REGISTRATION, "Two log directories have the same id.")
     for directory in directories:

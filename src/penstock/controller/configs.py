@@ -47,7 +47,9 @@ def alter_configs(
 ) -> Outcome[list[Refused | None]]:
     """The answer has, for each alteration, the reason why it was refused, or None."""
     if len(alterations) > RECORDS_MAX:
-        raise Refused(ErrorCode.POLICY_VIOLATION, f"One request may name {RECORDS_MAX} resources at most.")
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION, f"One request may name at most {RECORDS_MAX} resources; split it."
+        )
     records: list[object] = []
     refusals: list[Refused | None] = []
     for alteration in alterations:
@@ -55,7 +57,8 @@ def alter_configs(
             altered = _alter(image, alteration, settings)
             if len(records) + len(altered) > RECORDS_MAX:
                 raise Refused(
-                    ErrorCode.POLICY_VIOLATION, f"One request may change {RECORDS_MAX} settings at most."
+                    ErrorCode.POLICY_VIOLATION,
+                    f"One request may change at most {RECORDS_MAX} settings; split it.",
                 )
             records += altered
             refusals.append(None)
@@ -113,7 +116,7 @@ def _altered(
                 return alter_broker(settings, changes)
     except BadSetting as bad:
         raise Refused(error, str(bad)) from bad
-    raise Refused(ErrorCode.INVALID_REQUEST, f"Settings of {resource} are not kept.")
+    raise Refused(ErrorCode.INVALID_REQUEST, f"{resource} has no settings.")
 
 
 def _records(
@@ -134,7 +137,9 @@ def _records(
 
 def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
     if value is not None and len(value.encode()) > VALUE_BYTES_MAX:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"{name} would be longer than {VALUE_BYTES_MAX} bytes.")
+        raise Refused(
+            ErrorCode.INVALID_CONFIG, f"The value of {name} is longer than {VALUE_BYTES_MAX} bytes."
+        )
     return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
 
 
@@ -144,13 +149,13 @@ def _check_name(resource: ConfigResource, node_id: int) -> None:
         if resource.name not in ("", str(node_id)):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {node_id}, but received {resource.name}.",
+                f"Unexpected broker id {resource.name}: this broker is {node_id}.",
             )
         return
     if not resource.name:
         kind = resource.type.name.lower().replace("_", " ")
         raise Refused(
-            ErrorCode.INVALID_REQUEST, f"A {kind} has a name; there are no defaults for all of them."
+            ErrorCode.INVALID_REQUEST, f"The {kind} has no name; default settings exist for brokers only."
         )
     if resource.type is ResourceType.TOPIC:
         check_topic_name(resource.name)
@@ -173,10 +178,10 @@ def _check_min_isr(image: MetadataImage, resource: ConfigResource, changes: Sequ
         if resource != CLUSTER_DEFAULTS:
             raise Refused(
                 ErrorCode.INVALID_CONFIG,
-                f"{MIN_ISR} of one broker cannot be set while {ELIGIBLE_LEADERS} is on.",
+                f"{MIN_ISR} cannot be set for a single broker while {ELIGIBLE_LEADERS} is enabled.",
             )
         if change.operation is Operation.DELETE:
             raise Refused(
                 ErrorCode.INVALID_CONFIG,
-                f"{MIN_ISR} of the cluster cannot be removed while {ELIGIBLE_LEADERS} is on.",
+                f"The cluster's {MIN_ISR} cannot be removed while {ELIGIBLE_LEADERS} is enabled.",
             )

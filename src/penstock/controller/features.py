@@ -70,20 +70,22 @@ def update_features(
 def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, node_id: int) -> None:
     wanted = update.max_version_level
     if update.upgrade_type not in _UPGRADE_TYPES:
-        raise _bad_update(update, "The controller does not know this upgrade type.")
+        raise _bad_update(update, "The upgrade type is unknown.")
     if wanted < 0:
-        raise _bad_update(update, "The lowest version of a feature is 0.")
+        raise _bad_update(update, "A feature version cannot be negative.")
     if update.feature not in SUPPORTED:
         raise _bad_update(update, f"Controller {node_id} does not support this feature.")
     for who, supported in _supporters(image, update.feature, node_id):
         if wanted not in supported:
             raise _bad_update(update, f"{who} only supports versions {supported}.")
     if wanted < current and update.upgrade_type == UpgradeType.UPGRADE:
-        raise _bad_update(update, "A downgrade needs the upgrade type to be a safe or unsafe downgrade.")
+        raise _bad_update(
+            update, "This is a downgrade: use the upgrade type SAFE_DOWNGRADE or UNSAFE_DOWNGRADE."
+        )
     if wanted > current and update.upgrade_type != UpgradeType.UPGRADE:
-        raise _bad_update(update, "The wanted version is newer, and the upgrade type says downgrade.")
+        raise _bad_update(update, "This is an upgrade, but the upgrade type is a downgrade.")
     if wanted < current and update.feature in (METADATA_VERSION, KRAFT_VERSION):
-        raise _bad_update(update, "This feature only goes up.")
+        raise _bad_update(update, "This feature cannot be downgraded.")
 
 
 def _supporters(image: MetadataImage, feature: str, node_id: int) -> Iterator[tuple[str, FeatureRange]]:

@@ -32,7 +32,9 @@ def create_partitions(
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "This topic is named twice in one request.")
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"The topic '{topic.name}' is named twice in one request."
+                )
             added = _grow_topic(image, topic, rng)
             if len(records) + len(added) > RECORDS_MAX:
                 raise too_many_partitions()
@@ -48,7 +50,7 @@ def _grow_topic(
 ) -> list[PartitionRecord]:
     topic = image.topics.get(wanted.name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name}.")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
     additional = _additional_count(topic, wanted)
     # All partitions of a topic have as many replicas as its first.
     replication_factor = len(topic.partitions[0].replicas)
@@ -70,11 +72,14 @@ def _grow_topic(
 def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
     current = len(topic.partitions)
     if wanted.count == current:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {current} partitions already.")
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS, f"The topic '{topic.name}' already has {current} partition(s)."
+        )
     if wanted.count < current:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"{topic.name} has {current} partitions, and partitions cannot be taken away: {wanted.count} is less.",
+            f"The topic '{topic.name}' has {current} partition(s); {wanted.count} would be fewer, and the number of "
+            "partitions can only be increased.",
         )
     additional = wanted.count - current
     if additional > RECORDS_MAX:
@@ -82,7 +87,8 @@ def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
     if wanted.assignments is not None and len(wanted.assignments) != additional:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{additional} partition(s) are to be added, but {len(wanted.assignments)} assignment(s) are given.",
+            f"The request adds {additional} partition(s) to the topic '{topic.name}', but has replica assignments for "
+            f"{len(wanted.assignments)}.",
         )
     return additional
 
@@ -93,15 +99,15 @@ def check_assignment(
     """Refuse replicas that a client chose where they can not be; `replication_factor` is that of the topic's
     others."""
     if not replicas:
-        raise _bad_assignment("names no replica for a partition")
+        raise _bad_assignment("has no replicas for a partition")
     for position, node_id in enumerate(replicas):
         if node_id not in image.brokers:
-            raise _bad_assignment(f"names broker {node_id}, which this cluster does not have")
+            raise _bad_assignment(f"names broker {node_id}, which is not registered")
         if node_id in replicas[:position]:
             raise _bad_assignment(f"names broker {node_id} twice")
     if replication_factor is not None and len(replicas) != replication_factor:
         raise _bad_assignment(
-            f"has {len(replicas)} replica(s) of one partition, but {replication_factor} of the others"
+            f"has a replication factor of {len(replicas)} for one partition and of {replication_factor} for others"
         )
 
 
@@ -114,7 +120,7 @@ def new_partition(
     if not isr:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partition {index} would have no leader: none of its brokers is in service.",
+            f"Partition {index} would have no leader: all brokers in its replica assignment are fenced.",
         )
     return PartitionRecord(
         partition_id=index,
@@ -133,15 +139,17 @@ def new_partition(
 def check_request_size(item_count: int) -> None:
     """Refuse a request as a whole that asks for so much that looking at it would hold up all others."""
     if item_count > RECORDS_MAX:
-        raise Refused(ErrorCode.POLICY_VIOLATION, f"One request may name {RECORDS_MAX} topics at most.")
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION, f"One request may name at most {RECORDS_MAX} topics; split it."
+        )
 
 
 def too_many_partitions() -> Refused:
     return Refused(
         ErrorCode.POLICY_VIOLATION,
-        f"One request may create {RECORDS_MAX} partitions at most, topics included.",
+        f"One request may create at most {RECORDS_MAX} partitions and topics in all; split it.",
     )
 
 
 def _bad_assignment(what: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {what}.")
+    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The replica assignment {what}.")

@@ -30,13 +30,15 @@ def place_replicas(
     if replication_factor > len(usable):
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many brokers; "
-            f"{len(usable)} are registered and have room.",
+            f"The replication factor of {replication_factor} is larger than the number of available brokers, "
+            f"{len(usable)}. Choose a replication factor of at most {len(usable)}, or add brokers."
+            if usable
+            else f"The replication factor of {replication_factor} cannot be reached: no broker is registered.",
         )
     if not active:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need brokers in service, and none is.",
+            f"The replication factor of {replication_factor} cannot be reached: all registered brokers are fenced.",
         )
     circle = _alternate_racks(active, rng)
     placements = []

@@ -23,7 +23,7 @@ def allocate_producer_ids(
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     first = image.next_producer_id
     if first > PRODUCER_ID_MAX - BLOCK_SIZE:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up.")
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "No producer ids are left in this cluster.")
     record = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
     )

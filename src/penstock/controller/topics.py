@@ -37,7 +37,7 @@ from penstock.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from penstock.protocol.types import ZERO_UUID, Uuid, random_uuid
+from penstock.protocol.types import ZERO_UUID, Uuid, random_uuid, uuid_text
 
 DELETION_DISABLED_VERSION = 3  # of DeleteTopics: older ones have no error of their own for it
 DEFAULT = -1  # of partitions and replicas: as the broker's settings say
@@ -60,7 +60,9 @@ def create_topics(
         result = CreatableTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "This topic is named twice in one request.")
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"The topic '{topic.name}' is named twice in one request."
+                )
             created = _create_topic(image, topic, settings, rng)
             if len(records) + len(created.records) > RECORDS_MAX:
                 raise too_many_partitions()
@@ -146,24 +148,25 @@ def _create_topic(
 def _check_new_name(image: MetadataImage, name: str) -> None:
     if name == METADATA_TOPIC:
         raise Refused(
-            ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is the cluster's own and cannot be created."
+            ErrorCode.INVALID_REQUEST,
+            f"The topic '{METADATA_TOPIC}' is internal and cannot be created by clients.",
         )
     check_topic_name(name)
     if name in image.topics:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"A topic named '{name}' already exists.")
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     unified = unified_name(name)
     if unified is not None and unified in image.topics.by_unified_name:
         other = image.topics.by_unified_name[unified][0]
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topic '{other}': '.' and '_' look alike in metrics.",
+            f"Topic '{name}' collides with the existing topic '{other}': '.' and '_' are the same in metric names.",
         )
 
 
 def _overrides(topic: CreatableTopic) -> dict[str, str]:
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"A topic's setting must have a value: {', '.join(nulls)}")
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Null value for topic setting(s): {', '.join(nulls)}")
     return {config.name: config.value for config in topic.configs if config.value is not None}
 
 
@@ -176,12 +179,12 @@ def _place(
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "Say how many replicas: 1 or more, or -1 for as many as the broker's default.",
+            "The replication factor must be 1 or more, or -1 for the broker's default.replication.factor.",
         )
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            "Say how many partitions: 1 or more, or -1 for the broker's default.",
+            "The number of partitions must be 1 or more, or -1 for the broker's num.partitions.",
         )
     partition_count = topic.num_partitions
     if partition_count == DEFAULT:
@@ -200,7 +203,7 @@ def _assigned_by_client(image: MetadataImage, topic: CreatableTopic) -> list[tup
     if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            "With a manual assignment, the number of partitions and the replication factor must be -1.",
+            "With a replica assignment, the number of partitions and the replication factor must both be -1.",
         )
     if len(topic.assignments) > RECORDS_MAX:
         raise too_many_partitions()
@@ -209,14 +212,15 @@ def _assigned_by_client(image: MetadataImage, topic: CreatableTopic) -> list[tup
         if assignment.partition_index in assigned:
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Partition {assignment.partition_index} is assigned more than once.",
+                f"The replica assignment names partition {assignment.partition_index} more than once.",
             )
         replication_factor = len(next(iter(assigned.values()))) if assigned else None
         check_assignment(image, assignment.broker_ids, replication_factor=replication_factor)
         assigned[assignment.partition_index] = tuple(assignment.broker_ids)
     if sorted(assigned) != list(range(len(assigned))):
         raise Refused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assigned partitions must be numbered from 0, without gaps."
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The replica assignment must have consecutive partitions, starting at 0.",
         )
     return [assigned[index] for index in range(len(assigned))]
 
@@ -246,7 +250,7 @@ class _SettingsDescriber:
 
 
 def _deletion_disabled(version: int) -> Refused:
-    message = "Topics cannot be deleted: delete.topic.enable is false."
+    message = "Topic deletion is disabled: delete.topic.enable is false on this broker."
     if version < DELETION_DISABLED_VERSION:
         return Refused(ErrorCode.INVALID_REQUEST, message)
     return Refused(ErrorCode.TOPIC_DELETION_DISABLED, message)
@@ -262,11 +266,14 @@ def _meant(image: MetadataImage, wanted: DeleteTopicState) -> Uuid | str | None:
 
 def _find_topic(image: MetadataImage, wanted: DeleteTopicState, *, is_repeated: bool) -> TopicImage:
     if wanted.name is None and wanted.topic_id == ZERO_UUID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Which topic? Neither a name nor an id is given.")
+        raise Refused(ErrorCode.INVALID_REQUEST, "The request has neither a topic name nor a topic id.")
     if wanted.name is not None and wanted.topic_id != ZERO_UUID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "A topic is named or given by its id, not both.")
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "The request has both a topic name and a topic id; only one of them is allowed.",
+        )
     if is_repeated:
-        raise Refused(ErrorCode.INVALID_REQUEST, "The same topic is given more than once.")
+        raise Refused(ErrorCode.INVALID_REQUEST, "The request names the same topic more than once.")
     if wanted.name is None:
         topic = image.topics.with_id(wanted.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID
@@ -274,5 +281,6 @@ def _find_topic(image: MetadataImage, wanted: DeleteTopicState, *, is_repeated: 
         topic = image.topics.get(wanted.name)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
-        raise Refused(missing)
+        described = f"with id {uuid_text(wanted.topic_id)}" if wanted.name is None else f"'{wanted.name}'"
+        raise Refused(missing, f"The topic {described} does not exist.")
     return topic

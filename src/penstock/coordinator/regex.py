@@ -27,7 +27,7 @@ def compile_regex(pattern: str) -> Matches:
     except re2.error as error:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"`{pattern}` cannot be read as a regular expression of RE2: {_words(error)}.",
+            f"Invalid regular expression `{pattern}` (RE2/J syntax): {_words(error)}.",
         ) from error
     # A set of one: asking it is eight times as fast as asking a pattern, which reports where each group matched.
     compiled = re2.Set.FullMatchSet(OPTIONS)

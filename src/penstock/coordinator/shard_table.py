@@ -86,7 +86,8 @@ class ShardTable(Generic[S]):
             raise self.not_coordinator(partition)
         if not held.is_active:
             raise Refused(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{partition} is being loaded"
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"the coordinator is loading {self._topic}-{partition}; try again",
             )
         return held
 

@@ -35,11 +35,11 @@ def fault_of_topic_name(name: str) -> str | None:
     if not name:
         return "it is empty"
     if name in (".", ".."):
-        return f"'{name}' means a folder"
+        return f"'{name}' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"'{name[:40]}...' has {len(name)} characters, {NAME_LENGTH_MAX} are allowed"
+        return f"'{name[:40]}...' has {len(name)} characters; the maximum is {NAME_LENGTH_MAX}"
     if not _VALID.fullmatch(name):
-        return f"'{name}' has characters other than ASCII letters, digits, '.', '_' and '-'"
+        return f"'{name}' has characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
 
 

@@ -41,7 +41,7 @@ class LedPartitions:
                 # As Kafka: what one client can put into a group has an end, and consumers of the topic can read it.
                 raise Refused(
                     ErrorCode.MESSAGE_TOO_LARGE,
-                    f"a batch of {header.size_bytes} bytes for {led} exceeds max.message.bytes="
+                    f"a record batch of {header.size_bytes} bytes for {led} is larger than max.message.bytes="
                     f"{led.rules.max_message_bytes}",
                 )
         assert guard is None or isinstance(guard, VerificationGuard), "guards come from partitions"
@@ -75,5 +75,8 @@ class LedPartitions:
     def _led(self, index: int) -> Partition:
         partition = self._partitions.find(self._topic, index)
         if not partition.is_leader:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is led by node {partition.leader}")
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the leader of {partition} is broker {partition.leader}, not this one",
+            )
         return partition

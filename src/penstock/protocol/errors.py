@@ -52,9 +52,9 @@ class ErrorCode(enum.IntEnum):
 
     UNKNOWN_SERVER_ERROR = -1, "the server failed in a way that it did not expect"
     NONE = 0, "no error"
-    OFFSET_OUT_OF_RANGE = 1, "the log does not hold this offset"
+    OFFSET_OUT_OF_RANGE = 1, "the offset is out of range of the log"
     CORRUPT_MESSAGE = 2, "the records fail their checksum or are otherwise damaged", RETRIABLE
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker knows no such topic or partition", RETRIABLE
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "the topic or partition does not exist on this broker", RETRIABLE
     INVALID_FETCH_SIZE = 4, "the number of bytes to fetch is not valid"
     LEADER_NOT_AVAILABLE = 5, "the partition has no leader at the moment", RETRIABLE
     NOT_LEADER_OR_FOLLOWER = (
@@ -65,7 +65,7 @@ class ErrorCode(enum.IntEnum):
     REQUEST_TIMED_OUT = 7, "the request was not done in the time that it allowed", RETRIABLE
     BROKER_NOT_AVAILABLE = 8, "the broker cannot be reached"
     REPLICA_NOT_AVAILABLE = 9, "the replica of this partition cannot be reached", RETRIABLE
-    MESSAGE_TOO_LARGE = 10, "a batch is larger than the topic accepts"
+    MESSAGE_TOO_LARGE = 10, "a record batch is larger than max.message.bytes of the topic"
     STALE_CONTROLLER_EPOCH = 11, "a newer controller has taken over"
     OFFSET_METADATA_TOO_LARGE = 12, "the text kept beside a committed offset is too long"
     NETWORK_EXCEPTION = 13, "the connection ended before the response came", RETRIABLE
@@ -74,8 +74,16 @@ class ErrorCode(enum.IntEnum):
     NOT_COORDINATOR = 16, "another broker is the coordinator", RETRIABLE
     INVALID_TOPIC_EXCEPTION = 17, "the topic's name is not valid, or the topic does not allow this"
     RECORD_LIST_TOO_LARGE = 18, "the records are larger than a segment of the log"
-    NOT_ENOUGH_REPLICAS = 19, "too few replicas are in sync; nothing was written", RETRIABLE
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "written, but too few replicas are in sync", RETRIABLE
+    NOT_ENOUGH_REPLICAS = (
+        19,
+        "fewer in-sync replicas than min.insync.replicas; nothing was written",
+        RETRIABLE,
+    )
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
+        20,
+        "written, but with fewer in-sync replicas than min.insync.replicas",
+        RETRIABLE,
+    )
     INVALID_REQUIRED_ACKS = 21, "acks must be 0, 1 or -1"
     ILLEGAL_GENERATION = 22, "the group has moved on to another generation"
     INCONSISTENT_GROUP_PROTOCOL = 23, "the member shares no protocol with the rest of the group"
@@ -91,13 +99,13 @@ class ErrorCode(enum.IntEnum):
     UNSUPPORTED_SASL_MECHANISM = 33, "the broker does not offer this SASL mechanism"
     ILLEGAL_SASL_STATE = 34, "this request has no place in the authentication at this point"
     UNSUPPORTED_VERSION = 35, "this version of the request is not served"
-    TOPIC_ALREADY_EXISTS = 36, "there is a topic of this name already"
+    TOPIC_ALREADY_EXISTS = 36, "a topic with this name already exists"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
     INVALID_REPLICATION_FACTOR = (
         38,
         "the replication factor is not positive, or there are too few brokers for it",
     )
-    INVALID_REPLICA_ASSIGNMENT = 39, "the replicas cannot be placed so"
+    INVALID_REPLICA_ASSIGNMENT = 39, "the replica assignment is not valid"
     INVALID_CONFIG = 40, "a setting is not valid"
     NOT_CONTROLLER = 41, "another node is the active controller", RETRIABLE
     INVALID_REQUEST = 42, "the request contradicts itself or the protocol"
@@ -105,7 +113,7 @@ class ErrorCode(enum.IntEnum):
     POLICY_VIOLATION = 44, "a policy of the cluster forbids this"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "a batch of this producer is missing before this one"
     DUPLICATE_SEQUENCE_NUMBER = 46, "this batch was written before"
-    INVALID_PRODUCER_EPOCH = 47, "a newer instance of this producer has taken over"
+    INVALID_PRODUCER_EPOCH = 47, "the producer was fenced by one with a newer epoch"
     INVALID_TXN_STATE = 48, "the transaction is not in a state that allows this"
     INVALID_PRODUCER_ID_MAPPING = 49, "the producer id does not belong to the transactional id"
     INVALID_TRANSACTION_TIMEOUT = 50, "the transaction timeout is longer than the broker allows"
@@ -114,7 +122,7 @@ class ErrorCode(enum.IntEnum):
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "not allowed on this transactional id"
     SECURITY_DISABLED = 54, "the broker runs without the security feature that this needs"
     OPERATION_NOT_ATTEMPTED = 55, "not tried, because another part of the request failed"
-    KAFKA_STORAGE_ERROR = 56, "the disk that holds this log failed", RETRIABLE
+    KAFKA_STORAGE_ERROR = 56, "the log directory of this partition is offline", RETRIABLE
     LOG_DIR_NOT_FOUND = 57, "the broker has no such log directory"
     SASL_AUTHENTICATION_FAILED = 58, "authentication failed"
     UNKNOWN_PRODUCER_ID = 59, "the log remembers nothing of this producer"
@@ -126,8 +134,8 @@ class ErrorCode(enum.IntEnum):
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "not allowed on this delegation token"
     DELEGATION_TOKEN_EXPIRED = 66, "the delegation token has expired"
     INVALID_PRINCIPAL_TYPE = 67, "this type of principal is not supported"
-    NON_EMPTY_GROUP = 68, "the group still has members"
-    GROUP_ID_NOT_FOUND = 69, "there is no such group"
+    NON_EMPTY_GROUP = 68, "the group is not empty: it has members"
+    GROUP_ID_NOT_FOUND = 69, "the group does not exist"
     FETCH_SESSION_ID_NOT_FOUND = 70, "there is no such fetch session", RETRIABLE
     INVALID_FETCH_SESSION_EPOCH = 71, "the fetch session expects another epoch", RETRIABLE
     LISTENER_NOT_FOUND = 72, "the leader has no listener of this name", RETRIABLE
@@ -148,7 +156,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_RECORD = 87, "a record breaks a rule of the topic"
     UNSTABLE_OFFSET_COMMIT = 88, "an open transaction may still change these offsets", RETRIABLE
     THROTTLING_QUOTA_EXCEEDED = 89, "a quota is exhausted; the response says how long to wait", RETRIABLE
-    PRODUCER_FENCED = 90, "a newer producer with this transactional id has taken over"
+    PRODUCER_FENCED = 90, "the producer was fenced by a newer one with the same transactional id"
     RESOURCE_NOT_FOUND = 91, "the request names something that does not exist"
     DUPLICATE_RESOURCE = 92, "the request names the same thing twice"
     UNACCEPTABLE_CREDENTIAL = 93, "the credential is not good enough"
@@ -163,7 +171,7 @@ class ErrorCode(enum.IntEnum):
     BROKER_ID_NOT_REGISTERED = 102, "no broker with this id is registered"
     INCONSISTENT_TOPIC_ID = 103, "the log belongs to a topic with another id", RETRIABLE
     INCONSISTENT_CLUSTER_ID = 104, "the request is meant for another cluster"
-    TRANSACTIONAL_ID_NOT_FOUND = 105, "there is no such transactional id"
+    TRANSACTIONAL_ID_NOT_FOUND = 105, "the transactional id does not exist"
     FETCH_SESSION_TOPIC_ID_ERROR = 106, "the fetch session mixes topic names and topic ids", RETRIABLE
     INELIGIBLE_REPLICA = 107, "a replica of the new in-sync set may not be in it"
     NEW_LEADER_ELECTED = 108, "the in-sync set was changed, and so was the leader"

@@ -71,7 +71,7 @@ class Partition(Replica):
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self} has {len(self.isr)} replicas in sync and needs {self.min_isr} for acks=all",
+                f"{self} has {len(self.isr)} in-sync replica(s), and acks=all needs min.insync.replicas={self.min_isr}",
             )
 
     def _append(
@@ -232,7 +232,7 @@ class Partition(Replica):
         if epoch < 0 or end_offset < 0 or fetch_offset < log.start_offset:
             raise Refused(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self} cannot tell where epoch {last_fetched_epoch} ended before offset {fetch_offset}",
+                f"{self} does not know where leader epoch {last_fetched_epoch} ended, for offset {fetch_offset}",
             )
         if epoch < last_fetched_epoch or end_offset < fetch_offset:
             return epoch, end_offset
@@ -265,14 +265,14 @@ class Partition(Replica):
         if not log.settings.delete:
             raise Refused(
                 ErrorCode.POLICY_VIOLATION,
-                f"{self} is only compacted; cleanup.policy must hold delete for records to be deleted",
+                f"records of {self} cannot be deleted: its cleanup.policy is compact and does not include delete",
             )
         if offset == -1:
             offset = self.high_watermark
         if offset < 0 or offset > self.high_watermark:
             raise Refused(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self} has its high watermark at {self.high_watermark}; cannot delete up to {offset}",
+                f"{self} cannot be deleted up to offset {offset}: its high watermark is {self.high_watermark}",
             )
         try:
             log.advance_start(offset)

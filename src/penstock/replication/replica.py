@@ -145,14 +145,17 @@ class Replica:
             if leader_epoch < self.leader_epoch:
                 raise Refused(
                     ErrorCode.FENCED_LEADER_EPOCH,
-                    f"{self} is in leader epoch {self.leader_epoch}, past {leader_epoch}",
+                    f"the leader epoch of {self} is {self.leader_epoch}, newer than {leader_epoch} in the request",
                 )
             raise Refused(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{self} is in leader epoch {self.leader_epoch}, not yet {leader_epoch}",
+                f"the leader epoch of {self} is {self.leader_epoch}, older than {leader_epoch} in the request",
             )
         if leader_only and not self.is_leader:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is led by node {self.leader}")
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the leader of {self} is broker {self.leader}, not this one",
+            )
 
     # -- followers, as the leader sees them
 
@@ -167,7 +170,7 @@ class Replica:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER
                 if leader_epoch == NO_EPOCH
                 else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"node {node_id} is no replica of {self} in leader epoch {self.leader_epoch}",
+                f"broker {node_id} is not a replica of {self} in leader epoch {self.leader_epoch}",
             )
         follower.end_offset = end_offset
         follower.start_offset = start_offset
@@ -284,7 +287,7 @@ class Replica:
         self._replica_waits.wake_all()
 
     def _offline_refusal(self) -> Refused:
-        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} lies in a log directory that is offline")
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self} is offline")
 
     def _refusal(self, error: StorageError) -> Refused:
         if isinstance(error, DirectoryOffline):

@@ -70,7 +70,10 @@ class PartitionTable:
         if partition is None:
             topic = self.image.topics.with_id(topic_id)
             if topic is None:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {uuid_text(topic_id)}")
+                raise Refused(
+                    ErrorCode.UNKNOWN_TOPIC_ID,
+                    f"no topic has the id {uuid_text(topic_id)}; it may have been deleted",
+                )
             raise self._absence(topic, topic.name, index)
         return partition
 
@@ -104,15 +107,15 @@ class PartitionTable:
 
     def _absence(self, topic: TopicImage | None, name: str, index: int) -> Refused:
         if topic is None or not 0 <= index < len(topic.partitions):
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
-        if (name, index) in self._offline:
             return Refused(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} lies in a log directory that is offline"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the partition {name}-{index} does not exist"
             )
+        if (name, index) in self._offline:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name}-{index} is offline")
         # Held elsewhere: the client's metadata is old, and this error makes it ask anew.
         return Refused(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"node {self.node_id} holds no replica of {name}-{index}; node {topic.partitions[index].leader} leads it",
+            f"broker {self.node_id} has no replica of {name}-{index}; its leader is {topic.partitions[index].leader}",
         )
 
     # -- following the metadata
@@ -202,7 +205,8 @@ class PartitionTable:
                     return directory.path
         if not is_new and not all(directory.is_online for directory in directories):
             raise Refused(
-                ErrorCode.KAFKA_STORAGE_ERROR, "its log is missing, and may be in a directory that is offline"
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                "its log is missing and may be in a log directory that is offline",
             )
         return None
 

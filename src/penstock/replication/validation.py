@@ -66,7 +66,9 @@ class RecordsRefused(Refused):
     """A refusal that names records, so that their producer can drop just those and send the rest again."""
 
     def __init__(self, error: ErrorCode, faults: list[RecordFault]) -> None:
-        super().__init__(error, f"{len(faults)} records are refused; the first: {faults[0].message}")
+        super().__init__(
+            error, f"{len(faults)} record(s) of the batch are invalid; the first: {faults[0].message}"
+        )
         self.faults = faults
 
 
@@ -148,15 +150,13 @@ def admit(
 ) -> tuple[memoryview, list[BatchHeader]]:
     """The batches to append and their headers, final but for offset and leader epoch."""
     if len(records) <= MAGIC_AT:
-        raise Refused(
-            ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition"
-        )
+        raise Refused(ErrorCode.INVALID_RECORD, "the produce request has no record batch for this partition")
     if records[MAGIC_AT] != MAGIC:
         records = _convert_message_set(records, rules, request_version, effort)
     if len(records) > rules.max_message_bytes:
         raise Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {len(records)} bytes exceeds max.message.bytes={rules.max_message_bytes}",
+            f"the record batch has {len(records)} bytes, more than max.message.bytes={rules.max_message_bytes}",
         )
     try:
         header, scan = kernel.inspect_batch(records)
@@ -185,12 +185,12 @@ def _convert_message_set(
     if request_version >= BATCHES_ONLY_VERSION:
         raise Refused(
             ErrorCode.INVALID_RECORD,
-            f"produce v{request_version} carries batches of format 2, not {records[MAGIC_AT]}",
+            f"Produce v{request_version} needs record batches with magic 2, not {records[MAGIC_AT]}",
         )
     if len(records) > MESSAGE_SET_SHRINKS * rules.max_message_bytes:
         raise Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a message set of {len(records)} bytes exceeds max.message.bytes={rules.max_message_bytes}",
+            f"the message set has {len(records)} bytes, more than max.message.bytes={rules.max_message_bytes}",
         )
     limit_bytes = MESSAGE_SET_BYTES_MAX
     if effort is not None:
@@ -221,44 +221,48 @@ def _scan_compressed(records: memoryview, effort: Effort | None) -> RecordScan:
     except RecordsError as error:
         raise _refusal(error) from error
     if not scan.has_consecutive_offsets:
-        raise Refused(ErrorCode.INVALID_RECORD, "the offsets of a produced batch must be 0, 1, 2, ...")
+        raise Refused(ErrorCode.INVALID_RECORD, "the relative offsets of a record batch must be 0, 1, 2, ...")
     return scan
 
 
 def _check_header(records: memoryview, header: BatchHeader, request_version: int) -> None:
     """Rules that hold for every producer and every topic."""
     if header.size_bytes != len(records):
-        raise Refused(ErrorCode.INVALID_RECORD, "a produce request must have exactly one batch a partition")
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            "a produce request must have exactly one record batch for each partition",
+        )
     attributes = header.attributes
     if attributes & UNUSUAL_MASK:
         if attributes & CONTROL_MASK:
-            raise Refused(ErrorCode.INVALID_RECORD, "control records are the broker's alone to write")
+            raise Refused(ErrorCode.INVALID_RECORD, "clients cannot write control records")
         if attributes & TIMESTAMP_TYPE_MASK:
             raise Refused(
                 ErrorCode.INVALID_TIMESTAMP,
-                "only the broker may give records the timestamp type LogAppendTime",
+                "producers cannot use the timestamp type LogAppendTime; set message.timestamp.type of the topic",
             )
         if header.producer_id < 0:
             # Kafka takes it, as part of no transaction at all; whoever sends it means something else.
-            raise Refused(ErrorCode.INVALID_RECORD, "a batch of a transaction must have a producer id")
+            raise Refused(ErrorCode.INVALID_RECORD, "a transactional record batch must have a producer id")
     if attributes & COMPRESSION_MASK == Compression.ZSTD and request_version < ZSTD_VERSION:
         raise Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"produce requests of version {request_version} must not use zstd",
+            f"Produce v{request_version} does not support zstd; use v{ZSTD_VERSION} or newer",
         )
     if header.base_offset != 0:
         raise Refused(
-            ErrorCode.INVALID_RECORD, f"a produced batch starts at offset 0, not {header.base_offset}"
+            ErrorCode.INVALID_RECORD,
+            f"the base offset of a produced record batch must be 0, not {header.base_offset}",
         )
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise Refused(
             ErrorCode.INVALID_RECORD,
-            f"a batch of {header.record_count} records cannot span {header.last_offset_delta + 1} offsets",
+            f"a record batch of {header.record_count} records cannot have last offset delta {header.last_offset_delta}",
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise Refused(
             ErrorCode.INVALID_RECORD,
-            f"producer {header.producer_id} sent a batch with sequence {header.base_sequence}",
+            f"producer id {header.producer_id} sent an invalid sequence number, {header.base_sequence}",
         )
 
 
@@ -277,15 +281,19 @@ def _name_faults(records: memoryview, rules: ProduceRules, earliest: int, latest
     code = ErrorCode.INVALID_RECORD
     for index, record in enumerate(kernel.iterate_records(records)):
         if rules.needs_keys and record.key is None:
-            faults.append(RecordFault(index, "a compacted topic takes no record without a key"))
+            faults.append(RecordFault(index, "the record has no key, which a compacted topic requires"))
         elif (
             not rules.stamps_append_time
             and record.timestamp != NO_TIMESTAMP
             and not earliest <= record.timestamp <= latest
         ):
             code = ErrorCode.INVALID_TIMESTAMP
-            bounds = f"after {latest}" if record.timestamp > latest else f"before {earliest}"
-            faults.append(RecordFault(index, f"timestamp {record.timestamp} is {bounds}"))
+            bounds = (
+                f"later than {latest}, which message.timestamp.after.max.ms allows"
+                if record.timestamp > latest
+                else f"earlier than {earliest}, which message.timestamp.before.max.ms allows"
+            )
+            faults.append(RecordFault(index, f"the timestamp {record.timestamp} is {bounds}"))
         if len(faults) == FAULTS_MAX:
             break
     if faults:
@@ -309,7 +317,7 @@ def _recompress(
     if len(records) > rules.max_message_bytes:
         raise Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {len(records)} bytes, after recompression, exceeds max.message.bytes="
+            f"the record batch has {len(records)} bytes after recompression, more than max.message.bytes="
             f"{rules.max_message_bytes}",
         )
     return records, kernel.read_header(records, 0)

@@ -55,7 +55,9 @@ class OffsetOutOfRange(StorageError):
     error_name = "OFFSET_OUT_OF_RANGE"
 
     def __init__(self, partition: str, offset: int, start_offset: int, end_offset: int) -> None:
-        super().__init__(f"{partition} has offsets from {start_offset} to {end_offset}, not {offset}")
+        super().__init__(
+            f"offset {offset} of {partition} is out of range: the log has offsets {start_offset} to {end_offset}"
+        )
         self.offset = offset
         self.start_offset = start_offset
         self.end_offset = end_offset

@@ -281,16 +281,16 @@ def _check(
     if header.producer_epoch != epoch:
         if first != 0 and epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(
-                f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first} and not 0"
+                f"producer id {header.producer_id} began epoch {header.producer_epoch} with sequence {first}, not 0"
             )
     elif first != (last_sequence + 1) & SEQUENCE_MAX:
         raise OutOfOrderSequence(
-            f"producer {header.producer_id} sent sequence {first} where"
+            f"producer id {header.producer_id} sent sequence {first}, but"
             f" {(last_sequence + 1) & SEQUENCE_MAX} was expected"
         )
     if producer.transaction_start_offset >= 0 and not header.is_transactional:
         raise InvalidTransactionState(
-            f"producer {header.producer_id} wrote outside its transaction, open since offset"
+            f"producer id {header.producer_id} wrote outside its transaction, which is open since offset"
             f" {producer.transaction_start_offset}"
         )
     return None
@@ -298,4 +298,6 @@ def _check(
 
 def _check_epoch(producer_id: int, producer_epoch: int, *, epoch: int) -> None:
     if producer_epoch < epoch:
-        raise InvalidProducerEpoch(f"producer {producer_id} has epoch {producer_epoch}, but {epoch} was seen")
+        raise InvalidProducerEpoch(
+            f"producer id {producer_id} has epoch {producer_epoch}, older than the last seen epoch {epoch}"
+        )

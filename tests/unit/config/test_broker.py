@@ -77,7 +77,7 @@ class TestLoading:
         [
             ({"nmu.partitions": "1"}, "nmu.partitions: not a setting .* did you mean num.partitions"),
             ({"num.partitions": "0"}, "num.partitions=0: must be an integer of 32 bits, at least 1"),
-            ({"zookeeper.connect": "host:2181"}, "zookeeper.connect: no longer a setting of Kafka"),
+            ({"zookeeper.connect": "host:2181"}, "zookeeper.connect: removed from Kafka"),
             ({"node.id": "1", "broker.id": "2"}, "broker.id=2: must be the same as node.id=1"),
             ({"log.dirs": ""}, "log.dirs=: must be a comma-separated list, of at least one item"),
             ({"log.dirs": "/a,/a"}, "log.dirs=/a,/a: .*neither empty nor repeated"),
@@ -162,13 +162,13 @@ class TestDynamicSettings:
     @pytest.mark.parametrize(
         ("overrides", "is_for_one_broker", "words"),
         [
-            ({"num.partitions": "2"}, True, "cannot change while the broker runs"),
-            ({"listeners": "PLAINTEXT://:1"}, False, "must be said of one broker"),
-            ({"listener.name.a.ssl.key.password": "x"}, False, "must be said of one broker"),
+            ({"num.partitions": "2"}, True, "cannot be changed dynamically"),
+            ({"listeners": "PLAINTEXT://:1"}, False, "can only be set for a single broker"),
+            ({"listener.name.a.ssl.key.password": "x"}, False, "can only be set for a single broker"),
             ({"ssl.keystore.location": "/k"}, True, "listener.name.<listener>.ssl.keystore.location"),
             ({"log.segment.bytes": "1"}, True, "at least 1048576"),
             ({"no.such": "1"}, True, "not a setting"),
-            ({"rsm.config.bucket": "b"}, True, "cannot change while the broker runs"),
+            ({"rsm.config.bucket": "b"}, True, "cannot be changed dynamically"),
         ],
     )
     def test_not_everything_changes_at_run_time(

@@ -51,7 +51,8 @@ class TestResolving:
 
     def test_a_brokers_name_is_refused_with_the_topics_own(self) -> None:
         with pytest.raises(
-            BadSetting, match=r"log.segment.bytes: a setting of the broker; a topic says segment.bytes"
+            BadSetting,
+            match=r"log.segment.bytes: this is a broker setting; the topic setting is segment.bytes",
         ):
             resolve(overrides={"log.segment.bytes": "2000000"})
 

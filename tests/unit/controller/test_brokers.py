@@ -152,7 +152,7 @@ def test_producer_ids_are_for_nodes_that_are_registered() -> None:
 def test_producer_ids_end_some_day() -> None:
     image = replace(cluster(), next_producer_id=PRODUCER_ID_MAX - BLOCK_SIZE + 1)
 
-    with pytest.raises(Refused, match="used up"):
+    with pytest.raises(Refused, match="No producer ids are left"):
         allocate_producer_ids(
             image, AllocateProducerIdsRequest(broker_id=1, broker_epoch=image.brokers[1].epoch)
         )

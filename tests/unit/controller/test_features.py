@@ -93,7 +93,7 @@ def test_updates_that_can_not_be(wanted: tuple[str, int, int]) -> None:
 def test_a_downgrade_to_a_newer_level_is_none() -> None:
     lowered = update(cluster(), ("share.version", 0, SAFE))
 
-    with pytest.raises(Refused, match="newer"):
+    with pytest.raises(Refused, match="This is an upgrade, but the upgrade type is a downgrade"):
         update(lowered, ("share.version", 1, SAFE))
 
 

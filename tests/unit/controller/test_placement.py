@@ -88,10 +88,22 @@ def test_a_node_that_leaves_or_has_no_room_gets_nothing(change: dict[str, object
     assert refused.value.error is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_too_many_replicas_are_refused_with_the_words_replication_factor() -> None:
+    """Users and scripts look for these words."""
+    with pytest.raises(
+        Refused, match=r"replication factor of 9 .* available brokers, 2. Choose .* at most 2"
+    ):
+        place(nodes(2), 1, 9)
+    with pytest.raises(Refused, match="replication factor of 1 cannot be reached: no broker is registered"):
+        place({}, 1, 1)
+
+
 def test_nobody_can_lead_where_all_are_fenced() -> None:
     brokers = {1: replace(nodes(1)[1], is_fenced=True)}
 
-    with pytest.raises(Refused, match="brokers in service, and none is"):
+    with pytest.raises(
+        Refused, match=r"replication factor of .* cannot be reached: all registered brokers are fenced"
+    ):
         place(brokers, 1, 1)
 
 

@@ -115,7 +115,7 @@ def test_a_name_that_looks_like_another_in_metrics() -> None:
     result = only(create(image, new_topic("a_b", 1, 1)))
 
     assert result.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert "collides with existing topic 'a.b'" in (result.error_message or "")
+    assert "collides with the existing topic 'a.b'" in (result.error_message or "")
 
 
 def test_two_new_names_that_look_alike_are_both_created_as_in_kafka() -> None:

@@ -212,7 +212,7 @@ async def test_offsets_outside_the_log_are_refused(offset: int) -> None:
     log = Place().create()
     append(log, make_batch(6))
 
-    with pytest.raises(OffsetOutOfRange, match=r"orders-0 has offsets from 0 to 6"):
+    with pytest.raises(OffsetOutOfRange, match=r"of orders-0 is out of range: the log has offsets 0 to 6"):
         log.read(offset, max_bytes=100, end_offset=6, at_least_one=True)
 
 

@@ -63,7 +63,7 @@ def test_a_batch_follows_on_the_last_one() -> None:
 
     assert state.check([header(3)]) is None
     for wrong in (1, 4, 100):
-        with pytest.raises(OutOfOrderSequence, match="where 3 was expected"):
+        with pytest.raises(OutOfOrderSequence, match="but 3 was expected"):
             state.check([header(wrong)])
 
 
@@ -98,14 +98,14 @@ def test_a_new_epoch_begins_at_zero() -> None:
     state = state_after(header(0), header(1))
 
     assert state.check([header(0, epoch=1)]) is None
-    with pytest.raises(OutOfOrderSequence, match="begins epoch 1 with sequence 2"):
+    with pytest.raises(OutOfOrderSequence, match="began epoch 1 with sequence 2"):
         state.check([header(2, epoch=1)])
 
 
 def test_an_old_epoch_is_fenced() -> None:
     state = state_after(header(0, epoch=3))
 
-    with pytest.raises(InvalidProducerEpoch, match="has epoch 2, but 3 was seen"):
+    with pytest.raises(InvalidProducerEpoch, match="has epoch 2, older than the last seen epoch 3"):
         state.check([header(1, epoch=2)])
 
 

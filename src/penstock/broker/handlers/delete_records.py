@@ -60,7 +60,10 @@ class PendingDeletion:
         try:
             partition = self._partitions.find(topic, wanted.partition_index)
             if is_internal(topic):
-                raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
+                raise Refused(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"records of the internal topic {topic} cannot be deleted",
+                )
             offset = partition.delete_records(wanted.offset)
         except Refused as refusal:
             result.error_code = refusal.error

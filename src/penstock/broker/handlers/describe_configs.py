@@ -57,7 +57,8 @@ async def handle(
         try:
             if index >= RESOURCES_MAX:
                 raise Refused(
-                    ErrorCode.INVALID_REQUEST, f"One request may ask for {RESOURCES_MAX} resources at most."
+                    ErrorCode.INVALID_REQUEST,
+                    f"One request may name at most {RESOURCES_MAX} resources; split it.",
                 )
             result.configs = description.of(wanted)
         except Refused as refused:
@@ -104,11 +105,11 @@ class Description:
             case ResourceType.BROKER_LOGGER:
                 check_own_node(self._broker, resource.name)
             case ResourceType.GROUP:
-                _check_named(resource.name, "which group? its name is empty")
+                _check_named(resource.name, "The group has no name.")
             case ResourceType.CLIENT_METRICS:
-                _check_named(resource.name, "which subscription of client metrics? its name is empty")
+                _check_named(resource.name, "The client metrics subscription has no name.")
             case _:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}")
+                raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}.")
 
     def _tell(self, resource: ConfigResource, keys: tuple[str, ...]) -> list[DescribeConfigsResourceResult]:
         if resource.type is ResourceType.BROKER_LOGGER:

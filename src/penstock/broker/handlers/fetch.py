@@ -264,7 +264,7 @@ class Fetch:
         if partition.rules.compression == Compression.ZSTD:
             raise Refused(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"{partition} has compression.type=zstd, which fetch v{self._version} does not know",
+                f"{partition} has compression.type=zstd, which Fetch v{self._version} does not support",
             )
 
     def _refuse(self, refusal: Refused, target: FetchTarget) -> PartitionData:

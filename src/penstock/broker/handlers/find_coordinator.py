@@ -68,20 +68,22 @@ def _find(
     broker: Broker, key: str, key_type: int, context: RequestContext, why_not: str | None
 ) -> Coordinator:
     if key_type == SHARE:
-        return _refuse(key, ErrorCode.INVALID_REQUEST, "share groups are not served yet")
+        return _refuse(key, ErrorCode.INVALID_REQUEST, "share groups are not supported yet")
     name = TOPICS.get(key_type)
     if name is None:
-        return _refuse(key, ErrorCode.INVALID_REQUEST, f"there is no type {key_type} of coordinators")
+        return _refuse(key, ErrorCode.INVALID_REQUEST, f"unknown coordinator type {key_type}")
     image = broker.metadata.image
     topic = image.topics.get(name)
     if topic is None:
-        return _refuse(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"{name} does not exist")
+        return _refuse(
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"the topic {name} does not exist yet"
+        )
     partition = partition_of(key, len(topic.partitions))
     leader = broker.partitions.as_served(topic)[partition].leader
     found = None if leader == NO_LEADER else alive_endpoint(image, leader, context.listener)
     if found is None:
         return _refuse(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name}-{partition} has no leader in service"
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition {name}-{partition} has no leader"
         )
     _, endpoint = found
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)

@@ -153,9 +153,12 @@ class Lookups:
     def _find_partition(self, topic: str, wanted: ListOffsetsPartition) -> Partition:
         version, timestamp = self._version, wanted.timestamp
         if self._counts[topic, wanted.partition_index] > 1 and version > 0:
-            raise Refused(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
+            raise Refused(ErrorCode.INVALID_REQUEST, "the request names a partition twice")
         if timestamp < 0 and version < SINCE_VERSION.get(timestamp, version + 1):
-            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"v{version} has no timestamp {timestamp}")
+            raise Refused(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"ListOffsets v{version} does not support the timestamp {timestamp}",
+            )
         partition = self._broker.partitions.find(topic, wanted.partition_index)
         partition.check_access(
             leader_epoch=wanted.current_leader_epoch,
@@ -239,8 +242,8 @@ def _check_caught_up(partition: Partition, request: ListOffsetsRequest) -> None:
     if request.replica_id == CONSUMER_ID and partition.epoch_start_offset > partition.high_watermark:
         raise Refused(
             ErrorCode.OFFSET_NOT_AVAILABLE,
-            f"{partition} has its high watermark at {partition.high_watermark}, before its leader's start "
-            f"at {partition.epoch_start_offset}",
+            f"the high watermark of {partition} is {partition.high_watermark}, still below the start offset of its "
+            f"leader epoch, {partition.epoch_start_offset}; try again",
         )
 
 

@@ -135,7 +135,9 @@ def _append(
                     _check_request(partition, acks, context)
                 records = data.records
                 if not isinstance(records, memoryview):
-                    raise Refused(ErrorCode.INVALID_RECORD, f"there are no records for {partition}")
+                    raise Refused(
+                        ErrorCode.INVALID_RECORD, f"the produce request has no records for {partition}"
+                    )
                 guard = None
                 if verdict is not None:
                     guard = verdict.guard_for(partition)
@@ -146,7 +148,7 @@ def _append(
                 ):
                     raise Refused(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                        f"records of a transaction for {partition} came without the transactional id",
+                        f"transactional records for {partition} came without a transactional id",
                     )
                 info = partition.append_as_leader(
                     records, acks=acks, now_ms=now_ms, request_version=version, effort=effort, guard=guard
@@ -342,10 +344,11 @@ def _refuse_all(request: ProduceRequest, refusal: Refused) -> ProduceResponse:
 
 def _check_request(partition: Partition, acks: int, context: RequestContext) -> None:
     if acks not in (1, -1, 0):
-        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it must be 0, 1 or -1")
+        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"invalid acks={acks}; it must be 0, 1 or -1 (all)")
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
         raise Refused(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is internal: clients do not write to it"
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"clients cannot produce to the internal topic {partition.topic}",
         )
 
 

@@ -54,7 +54,9 @@ def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCon
     index = broker.groups.partition_of(request.group_id)
     partition = broker.partitions.get(OFFSETS_TOPIC, index)
     if partition is None or not partition.is_leader or partition.is_offline:
-        raise Refused(ErrorCode.NOT_COORDINATOR, f"{request.group_id} is not coordinated by this node")
+        raise Refused(
+            ErrorCode.NOT_COORDINATOR, f"this broker is not the coordinator of the group {request.group_id}"
+        )
     producer = request.producer_id, request.producer_epoch
     if not partition.needs_verification(*producer):
         return broker.groups.commit_in_transaction(request, version)
@@ -90,7 +92,7 @@ def _commit_if_admitted(
         permit.give_back()
         raise Refused(
             _as_producers_know(error, version),
-            f"{request.group_id} is not part of the transaction: {error.name}",
+            f"the offsets of group {request.group_id} could not be added to the transaction: {error.name}",
         )
     return broker.groups.commit_in_transaction(request, version, guard=permit.guard)
 

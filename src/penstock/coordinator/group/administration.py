@@ -63,7 +63,7 @@ class Administration:
             described.error_message = (
                 f"Group {group_id} not found."
                 if group is None
-                else f"{group_id} is of another type; ask by the API of that type."
+                else f"Group {group_id} is not a classic group; use the API for its type."
             )
         return described
 

@@ -20,7 +20,7 @@ class AssignedGroup(Group):
 
     def check_delete(self) -> None:
         if self.members:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            raise Refused(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty: it has members.")
 
     def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
         return None if self.is_subscribed_to(topic) else commit_timestamp_ms

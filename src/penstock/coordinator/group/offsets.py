@@ -125,7 +125,7 @@ class Offsets:
                 ErrorCode.GROUP_ID_NOT_FOUND
                 if version >= GROUP_NOT_FOUND_VERSION
                 else ErrorCode.ILLEGAL_GENERATION,
-                f"there is no group {group_id}",
+                f"the group {group_id} does not exist",
             )
         now_ms = self._context.wall_ms()
         return OffsetCommit(group_id, image, check, self.is_too_long, version=version, now_ms=now_ms)
@@ -169,7 +169,7 @@ class Offsets:
         group_id = request.group_id
         group = self._context.groups.get(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {group_id} does not exist")
         group.check_offset_delete()
         image = self._context.around.image()
         records: list[CoordinatorRecord] = []

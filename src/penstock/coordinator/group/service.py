@@ -84,7 +84,10 @@ class GroupCoordinator:
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group lives in. Refused while there is no such topic."""
         if not self._partition_count:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} does not exist yet")
+            raise Refused(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the topic {OFFSETS_TOPIC} does not exist yet; try again",
+            )
         return partition_of(group_id, self._partition_count)
 
     # -- for the node

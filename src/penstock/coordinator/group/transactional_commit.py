@@ -83,7 +83,7 @@ class TransactionalCommits:
                 version=version,
             )
         if request.generation_id >= 0:
-            raise Refused(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id}")
+            raise Refused(ErrorCode.ILLEGAL_GENERATION, f"the group {request.group_id} does not exist")
         return None
 
     # -- replay

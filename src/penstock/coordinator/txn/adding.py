@@ -57,19 +57,25 @@ def check_producer(transaction: Transaction | None, producer: Identity) -> Trans
     """The transaction, if `producer` may add to it now."""
     if transaction is None:
         raise Refused(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "no producer has begun with this transactional id"
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "the transactional id is unknown; call InitProducerId first",
         )
     client = transaction.client
     if producer.producer_id != client.producer_id:
         raise Refused(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"the transactional id belongs to {client.producer_id}"
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"the transactional id is mapped to producer id {client.producer_id}",
         )
     if producer.epoch != client.epoch:
-        raise Refused(ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {client.epoch}")
-    if transaction.state in PREPARED:
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is being ended")
-    if transaction.is_kept:
         raise Refused(
-            ErrorCode.INVALID_TXN_STATE, "a prepared transaction can only be committed or rolled back"
+            ErrorCode.PRODUCER_FENCED,
+            f"the producer was fenced: the current producer epoch is {client.epoch}",
         )
+    if transaction.state in PREPARED:
+        raise Refused(
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            "the previous transaction of this transactional id is still being completed; try again",
+        )
+    if transaction.is_kept:
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "a prepared transaction can only be committed or aborted")
     return transaction

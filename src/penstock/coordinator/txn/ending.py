@@ -143,7 +143,10 @@ def _check_repeatable(transaction: Transaction, producer: Identity, *, is_commit
         if producer.epoch != client.epoch:
             raise _fenced(client)
         if transaction.state in PREPARED:
-            raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is being ended")
+            raise Refused(
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                "the previous transaction of this transactional id is still being completed; try again",
+            )
         if transaction.state is State.ONGOING:
             return False
         # Nothing was written since the last end. Rolling that back is what a producer does that does not know
@@ -173,19 +176,23 @@ def _is_the_same_end(transaction: Transaction, *, is_commit: bool) -> bool:
     if transaction.state is (State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT):
         return True
     if transaction.state is (State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT):
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is being ended")
+        raise Refused(
+            ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is already being completed; try again"
+        )
     raise _invalid(transaction, is_commit=is_commit)
 
 
 def _belongs_to_another(client: Identity) -> Refused:
     return Refused(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"the transactional id belongs to producer {client.producer_id}",
+        f"the transactional id is mapped to producer id {client.producer_id}",
     )
 
 
 def _fenced(client: Identity) -> Refused:
-    return Refused(ErrorCode.PRODUCER_FENCED, f"the producer's epoch is {client.epoch}")
+    return Refused(
+        ErrorCode.PRODUCER_FENCED, f"the producer was fenced: the current producer epoch is {client.epoch}"
+    )
 
 
 def _invalid(transaction: Transaction, *, is_commit: bool) -> Refused:

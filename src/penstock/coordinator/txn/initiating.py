@@ -129,6 +129,6 @@ def _check_known(transaction: Transaction, expected: Identity) -> None:
 def _fenced(expected: Identity, client: Identity) -> Refused:
     return Refused(
         ErrorCode.PRODUCER_FENCED,
-        f"producer {expected.producer_id} with epoch {expected.epoch} was replaced by "
-        f"{client.producer_id} with epoch {client.epoch}",
+        f"the producer with id {expected.producer_id} and epoch {expected.epoch} was fenced by id "
+        f"{client.producer_id} and epoch {client.epoch}",
     )

@@ -112,7 +112,9 @@ class TransactionCoordinator:
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         if (request.producer_id == NO_PRODUCER_ID) is not (request.producer_epoch == NO_EPOCH):
-            raise Refused(ErrorCode.INVALID_REQUEST, "producer id and epoch are given together or not at all")
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, "the request must have both a producer id and an epoch, or neither"
+            )
         self._check_timeout(request)
 
         def decide(shard: TransactionShard) -> Outcome[InitProducerIdResponse]:
@@ -181,7 +183,9 @@ class TransactionCoordinator:
     def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
         """Those that this node coordinates, as they are committed. `Refused` while some are being loaded."""
         if self._runtime.is_loading:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "transactions are being loaded")
+            raise Refused(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the transaction coordinator is loading; try again"
+            )
         from penstock.coordinator.txn.listing import Selection  # with it comes the engine of patterns
 
         selection = Selection(request)
@@ -198,7 +202,10 @@ class TransactionCoordinator:
     def partition_of(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that an id lives in. Refused while there is no such topic."""
         if not self._partition_count:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{TRANSACTIONS_TOPIC} does not exist yet")
+            raise Refused(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the topic {TRANSACTIONS_TOPIC} does not exist yet; try again",
+            )
         return partition_of(transactional_id, self._partition_count)
 
     def shards(self) -> Iterator[TransactionShard]:
@@ -254,7 +261,7 @@ class TransactionCoordinator:
             except Refused as refusal:
                 # Producers know nothing of controllers; older ones take an error that they do not expect for the end.
                 raise Refused(
-                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {refusal}"
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer id is available: {refusal}"
                 ) from refusal
             try:
                 response = self._runtime.write(self.partition_of(transactional_id), decide)
@@ -285,7 +292,8 @@ class TransactionCoordinator:
         if not 0 < request.transaction_timeout_ms <= max_ms:
             raise Refused(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"a timeout of {request.transaction_timeout_ms} ms is not between 1 and {max_ms}",
+                f"transaction.timeout.ms={request.transaction_timeout_ms} must be between 1 and "
+                f"transaction.max.timeout.ms={max_ms} of the broker",
             )
 
     def _write_quietly(self, partition: int, decide: Decide) -> bool:

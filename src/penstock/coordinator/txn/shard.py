@@ -91,7 +91,10 @@ class TransactionShard:
             decided = initiating.first(timeout_ms=timeout_ms, now_ms=now_ms, new_producer_id=new_producer_id)
             return self._begun(transactional_id, decided)
         if transaction.state in PREPARED:
-            raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is being ended")
+            raise Refused(
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                "the previous transaction of this transactional id is still being completed; try again",
+            )
         expected = None
         if request.producer_id != NO_PRODUCER_ID:
             expected = Identity(request.producer_id, request.producer_epoch)
@@ -140,7 +143,8 @@ class TransactionShard:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             raise Refused(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "no producer has begun with this transactional id"
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "the transactional id is unknown; call InitProducerId first",
             )
         decided = ending.end(
             transaction,
@@ -163,7 +167,9 @@ class TransactionShard:
     def describe(self, transactional_id: str) -> DescribedTransaction:
         transaction = self.transactions.committed(transactional_id)
         if transaction is None:
-            raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            raise Refused(
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"the transactional id {transactional_id} is unknown"
+            )
         return describe(transactional_id, transaction)
 
     # -- what happens by itself

@@ -69,7 +69,7 @@ def test_a_simple_group_is_described_as_empty(stage: OffsetStage) -> None:
     ("group_id", "message"),
     [
         ("nobody", "Group nobody not found."),
-        (GROUP, f"{GROUP} is of another type; ask by the API of that type."),
+        (GROUP, f"Group {GROUP} is not a classic group; use the API for its type."),
     ],
 )
 def test_other_groups_are_not_found_or_dead_to_older_clients(

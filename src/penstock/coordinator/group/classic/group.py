@@ -336,12 +336,12 @@ class ClassicGroup(Group):
     def check_offset_delete(self) -> None:
         self._check_alive()
         if self.state is not State.EMPTY and not self.is_using_consumer_protocol:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            raise Refused(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty: it has members.")
 
     def check_delete(self) -> None:
         self._check_alive()
         if self.state is not State.EMPTY:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            raise Refused(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty: it has members.")
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return [CoordinatorRecord(GroupMetadataKey(group=self.group_id), None)]
@@ -363,7 +363,7 @@ class ClassicGroup(Group):
 
     def _check_alive(self) -> None:
         if self.state is State.DEAD:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{self.group_id} is no more.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} does not exist.")
 
 
 def _read_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

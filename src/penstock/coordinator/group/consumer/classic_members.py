@@ -140,7 +140,7 @@ class ClassicMembers:
             return
         raise Refused(
             ErrorCode.UNKNOWN_MEMBER_ID,
-            f"{group.group_id} has no member {member_id}; let go of all partitions and join again.",
+            f"Group {group.group_id} has no member {member_id}; give up all partitions and rejoin.",
         )
 
     def _advance(
@@ -184,7 +184,7 @@ class ClassicMembers:
         ):
             raise Refused(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"The protocol of member {member.member_id} is {protocol.name} of type {CONSUMER_PROTOCOL}.",
+                f"Member {member.member_id} uses the protocol {protocol.name} of type {CONSUMER_PROTOCOL}.",
             )
         self._timeouts.cancel_sync(group.group_id, member.member_id)
         # It joined a classic group that agreed on another protocol of its own, and was upgraded before it could sync.
@@ -197,7 +197,7 @@ class ClassicMembers:
             self._timeouts.expect_join(group.group_id, member)
             raise Refused(
                 ErrorCode.REBALANCE_IN_PROGRESS,
-                f"{group.group_id} has a new assignment since {member.member_id} joined; join again to get it.",
+                f"Group {group.group_id} has a new assignment since {member.member_id} joined; rejoin to get it.",
             )
         self._timeouts.set_session(group.group_id, member.member_id, classic.session_timeout_ms)
 
@@ -258,7 +258,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest, member_id:
     if not is_supported:
         raise Refused(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"{member_id} has no protocol that all members of its kind know.",
+            f"Member {member_id} supports no assignor that all classic members of the group support.",
         )
 
 
@@ -268,7 +268,7 @@ def _read_subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscriptio
     except MalformedMessage as error:
         raise Refused(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            "The subscription that came with the join cannot be read.",
+            "The subscription in the JoinGroup request is malformed.",
         ) from error
 
 
@@ -325,7 +325,7 @@ def _check_member(
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     member = group.member(member_id) if instance_id is None else find_static(group, instance_id, member_id)
     if member.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is a member by heartbeats of the new kind.")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return member, member.classic
 
 
@@ -333,7 +333,7 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.epoch:
         raise Refused(
             ErrorCode.ILLEGAL_GENERATION,
-            f"{member.member_id} is in generation {member.epoch}, not {generation}.",
+            f"The generation of member {member.member_id} is {member.epoch}, not {generation}.",
         )
 
 

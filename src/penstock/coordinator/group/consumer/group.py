@@ -120,7 +120,7 @@ class ConsumerGroup(AssignedGroup):
     def member(self, member_id: str) -> ConsumerMember:
         found = self.members.get(member_id)
         if found is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has no member {member_id}.")
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {self.group_id} has no member {member_id}.")
         return found
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -167,7 +167,7 @@ class ConsumerGroup(AssignedGroup):
         if not is_transactional and not member.is_classic and version < COMMIT_VERSION_WITH_EPOCHS:
             raise Refused(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "Members of this kind commit with OffsetCommit 9 or newer, which tells their epoch.",
+                "Members of a consumer group must commit with OffsetCommit v9 or newer, which has a member epoch.",
             )
         if generation_or_epoch == member.epoch:
             return None
@@ -180,7 +180,7 @@ class ConsumerGroup(AssignedGroup):
             return
         member = None if member_id is None else self.members.committed(member_id)
         if member is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{self.group_id} has no member {member_id}.")
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {self.group_id} has no member {member_id}.")
         if member_epoch != member.epoch:
             raise _stale(member, f"{member_epoch} is not its epoch, which is {member.epoch}")
 

@@ -62,24 +62,24 @@ class Heartbeats:
         if (version >= CLIENT_MAKES_ID_VERSION or epoch > 0 or epoch == LEAVING_EPOCH) and _is_blank(
             request.member_id
         ):
-            raise _invalid("A member must say who it is: its id is empty.")
+            raise _invalid("MemberId must not be empty.")
         for name, value in (
             ("GroupId", request.group_id),
             ("InstanceId", request.instance_id),
             ("RackId", request.rack_id),
         ):
             if value is not None and _is_blank(value):
-                raise _invalid(f"{name} is given and empty; leave it out.")
+                raise _invalid(f"{name} must not be empty; leave it out if it is not used.")
         if epoch == JOINING_EPOCH:
             _check_joining(request)
         elif epoch == LEAVING_FOR_A_WHILE_EPOCH and request.instance_id is None:
-            raise _invalid("Only a static member can leave for a while.")
+            raise _invalid("MemberEpoch -2 needs an InstanceId: only a static member can leave temporarily.")
         elif epoch < LEAVING_FOR_A_WHILE_EPOCH:
-            raise _invalid(f"{epoch} is no epoch of a member.")
+            raise _invalid(f"MemberEpoch {epoch} is invalid.")
         if request.server_assignor is not None and request.server_assignor not in self._around.assignors:
             raise Refused(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"There is no assignor {request.server_assignor}; there are {', '.join(self._around.assignors)}.",
+                f"Unsupported assignor {request.server_assignor}; supported: {', '.join(self._around.assignors)}.",
             )
 
     def answer_steady(
@@ -188,11 +188,11 @@ class Heartbeats:
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == NO_TIMEOUT:
-        raise _invalid("A member that joins must tell its rebalance timeout.")
+        raise _invalid("RebalanceTimeoutMs must be set when joining.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("A member that joins has no partitions, and must say so.")
+        raise _invalid("TopicPartitions must be set and empty when joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("A member that joins must tell what it subscribes to, by names or by a pattern.")
+        raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set when joining.")
 
 
 def _updated(

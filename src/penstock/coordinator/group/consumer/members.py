@@ -19,7 +19,7 @@ def check_room(group: ConsumerGroup, member_id: str, *, size_max: int) -> None:
     if len(group.members) >= size_max and member_id not in group.members:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"{group.group_id} is full: it may have {size_max} members.",
+            f"Group {group.group_id} is full: it has the maximum of {size_max} members.",
         )
 
 
@@ -32,7 +32,7 @@ def check_epoch(member: ConsumerMember, epoch: int, reported: Sequence[TopicPart
         return
     raise Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"{member.member_id} is in epoch {member.epoch}, not {epoch}; let go of all partitions and join again.",
+        f"The member epoch of {member.member_id} is {member.epoch}, not {epoch}; give up all partitions and rejoin.",
     )
 
 
@@ -40,12 +40,12 @@ def check_instance(member: ConsumerMember, member_id: str) -> None:
     if member.member_id != member_id:
         raise Refused(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"{member.instance_id} is now {member.member_id}, no longer {member_id}.",
+            f"The static member {member.instance_id} was fenced: it is now member {member.member_id}, not {member_id}.",
         )
 
 
 def unknown_instance(instance_id: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no static member {instance_id}.")
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"The group has no static member {instance_id}.")
 
 
 def check_released(existing: ConsumerMember, member_id: str) -> None:
@@ -53,7 +53,8 @@ def check_released(existing: ConsumerMember, member_id: str) -> None:
     if existing.epoch != LEAVING_FOR_A_WHILE_EPOCH:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"{existing.instance_id} is still {existing.member_id}; it has to leave before {member_id} can come.",
+            f"The static member {existing.instance_id} is still member {existing.member_id}, which must leave before "
+            f"{member_id} can join.",
         )
 
 

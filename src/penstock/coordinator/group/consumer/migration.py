@@ -103,7 +103,7 @@ class Migration:
             if not taken.isdisjoint(_each(claims[member_id])):
                 raise Refused(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"{group.group_id} stays a classic group: a partition is assigned twice.",
+                    f"Group {group.group_id} cannot leave the classic protocol: a partition is assigned twice.",
                 )
             taken.update(_each(claims[member_id]))
         for member_id, member in group.members.items():
@@ -198,7 +198,7 @@ class Migration:
 def _cannot_upgrade(group: ClassicGroup, reason: str) -> Refused:
     return Refused(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"{group.group_id} stays a classic group: {reason}.",
+        f"Group {group.group_id} cannot leave the classic protocol: {reason}.",
     )
 
 

@@ -50,7 +50,7 @@ def reconcile(
         if around.reported is None or around.reported:
             raise Refused(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "It is not known what this member has; let go of all partitions and join again.",
+                "The member has an unknown state, written by newer software; give up all partitions and rejoin.",
             )
         return _step(member, target, around, epoch_while_revoking=target.epoch)
     if member.state is MemberState.UNREVOKED_PARTITIONS:

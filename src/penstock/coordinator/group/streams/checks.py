@@ -52,12 +52,12 @@ def _check_topic_names(topology: Topology) -> None:
     if internal:
         raise Refused(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
-            f"A topology must not use topics of the cluster itself: {', '.join(internal)}",
+            f"A topology cannot use internal topics of the cluster: {', '.join(internal)}",
         )
     for name in names:
         fault = fault_of_topic_name(name)
         if fault is not None:
-            raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"A topic's name is not valid: {fault}")
+            raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"Topic name is invalid: {fault}")
 
 
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
@@ -73,23 +73,19 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_joining(request: StreamsGroupHeartbeatRequest) -> None:
-    _require(
-        request.rebalance_timeout_ms != NO_TIMEOUT, "A member that joins must tell its RebalanceTimeoutMs."
-    )
+    _require(request.rebalance_timeout_ms != NO_TIMEOUT, "RebalanceTimeoutMs must be set when joining.")
     for tasks in (request.active_tasks, request.standby_tasks, request.warmup_tasks):
-        _require(not tasks, "A member that joins must not have tasks.")
+        _require(not tasks, "A joining member must not own tasks.")
     if request.topology is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, "A member that joins must tell its topology.")
+        raise Refused(ErrorCode.INVALID_REQUEST, "Topology must be set when joining.")
     check_topology(request.topology)
 
 
 def _check_member(request: StreamsGroupHeartbeatRequest) -> None:
     epoch = request.member_epoch
-    _require(epoch >= LEAVING_FOR_A_WHILE_EPOCH, f"MemberEpoch is {epoch}; -2 is the least.")
-    _require(
-        epoch != LEAVING_FOR_A_WHILE_EPOCH, "Only a static member, with an InstanceId, leaves for a while."
-    )
-    _require(request.topology is None, "The topology is told when a member joins, and not again.")
+    _require(epoch >= LEAVING_FOR_A_WHILE_EPOCH, f"MemberEpoch {epoch} is invalid.")
+    _require(epoch != LEAVING_FOR_A_WHILE_EPOCH, "MemberEpoch -2 needs an InstanceId.")
+    _require(request.topology is None, "Topology can only be set when joining.")
 
 
 def _require(holds: bool, words: str) -> None:

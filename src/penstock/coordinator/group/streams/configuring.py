@@ -148,7 +148,7 @@ def _repartition_counts(parts: Collection[Subtopology], topics: TopicsImage) -> 
         if len(still_undecided) == len(undecided):
             raise Refused(
                 ErrorCode.STREAMS_INVALID_TOPOLOGY,
-                "The partitions of repartition topics can not be counted: they depend on each other in a circle.",
+                "The partition counts of repartition topics cannot be determined: they depend on each other.",
             )
         undecided = still_undecided
     for part in parts:
@@ -156,7 +156,7 @@ def _repartition_counts(parts: Collection[Subtopology], topics: TopicsImage) -> 
             if topic.name not in counts:
                 raise Refused(
                     ErrorCode.STREAMS_INVALID_TOPOLOGY,
-                    f"Nothing writes to repartition topic {topic.name}, so its partitions can not be counted.",
+                    f"Nothing writes to repartition topic {topic.name}, so its partition count is unknown.",
                 )
     return counts
 

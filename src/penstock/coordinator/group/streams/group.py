@@ -148,14 +148,14 @@ class StreamsGroup(AssignedGroup):
         if not is_transactional and version < COMMIT_VERSION_WITH_EPOCHS:
             raise Refused(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "Members of a streams group must commit with version 9 of OffsetCommit or a newer one.",
+                "Members of a streams group must commit with OffsetCommit v9 or newer.",
             )
         if epoch == member.epoch:
             return None
         if epoch > member.epoch:
-            raise _stale(f"Epoch {epoch} is newer than the member's epoch {member.epoch}.")
+            raise _stale(f"The member epoch {epoch} is newer than the current epoch {member.epoch}.")
         if self.topology is None:
-            raise _stale("The topology of the group is not known.")
+            raise _stale("The group has no topology.")
         return lambda topic_id, partition: self._check_held(member, epoch, topic_id, partition)
 
     def _check_held(self, member: StreamsMember, epoch: int, topic_id: Uuid, partition: int) -> None:
@@ -163,14 +163,14 @@ class StreamsGroup(AssignedGroup):
         topic = self._image().topics.with_id(topic_id)
         topology = self.topology
         if topic is None or topology is None or topic.name not in topology.subtopology_of:
-            raise _stale("The topic is not one that the topology reads.")
+            raise _stale("The topology does not read this topic.")
         task = Task(topology.subtopology_of[topic.name], partition)
         given = member.assigned.active.get(task, member.revoking.active.get(task))
         if given is None:
-            raise _stale(f"Epoch {epoch} is old, and the member does not have task {task}.")
+            raise _stale(f"The member epoch {epoch} is old, and the member does not own task {task}.")
         if epoch < given:
             raise _stale(
-                f"Epoch {epoch} is older than {given}, in which task {task} was given to the member."
+                f"The member epoch {epoch} is older than {given}, when task {task} was assigned to the member."
             )
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
@@ -180,7 +180,7 @@ class StreamsGroup(AssignedGroup):
         if member is None:
             raise _unknown(member_id, self.group_id)
         if member_epoch != member.epoch:
-            raise _stale(f"Epoch {member_epoch} is not the member's epoch {member.epoch}.")
+            raise _stale(f"The member epoch {member_epoch} is not the current epoch {member.epoch}.")
 
     def is_subscribed_to(self, topic: str) -> bool:
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of

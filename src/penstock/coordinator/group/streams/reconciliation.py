@@ -41,7 +41,7 @@ def reconcile(
         if owned is None or owned:
             raise Refused(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "The member's state is not known here. It has to give up its tasks and join again.",
+                "The member has an unknown state, written by newer software. Give up all tasks and rejoin.",
             )
         epoch = target_epoch
     return _step(member, target, epoch=epoch, target_epoch=target_epoch, owned=owned, holders=holders)
