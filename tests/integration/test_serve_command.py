@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from harness.admin import admin
+from harness.admin import admin, create_topics
 from harness.brokers import PenstockBroker, free_port, penstock_command, penstock_environment
 from harness.waiting import wait_until
 
@@ -46,6 +46,26 @@ def test_it_says_ready_with_its_address_and_ends_with_status_0(
     process.send_signal(number)
 
     assert process.wait(WAIT_SECONDS) == 0
+    output = penstock.output()
+    assert f"stopping: received {number.name}" in output
+    assert output.splitlines()[-1].rpartition(" in ")[0].endswith("shutdown completed")
+
+
+def test_its_log_has_version_settings_topics_and_an_unclean_shutdown(penstock: PenstockBroker) -> None:
+    penstock.start()
+    create_topics(penstock.bootstrap, "orders", partitions=3, config={"retention.ms": "5000"})
+    penstock.kill()
+    first = penstock.output()
+    penstock.start()
+    penstock.stop()
+
+    assert "recovered 4 logs in" in penstock.output()
+    assert "Penstock " in first
+    assert f"setting listeners=PLAINTEXT://127.0.0.1:{penstock.port}" in first
+    assert "started node 1 of cluster" in first
+    assert "created topic orders with 3 partition(s), replication factor 1, topic id" in first
+    assert "settings retention.ms=5000, requested by User:ANONYMOUS at 127.0.0.1" in first
+    assert "the last shutdown was not clean" in penstock.output()
 
 
 def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: Path) -> None:

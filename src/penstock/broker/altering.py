@@ -37,7 +37,9 @@ class Wanted(NamedTuple):
     is_replacement: bool
 
 
-async def alter(broker: Broker, wanted: Sequence[Wanted], *, validate_only: bool) -> list[Refused | None]:
+async def alter(
+    broker: Broker, wanted: Sequence[Wanted], *, validate_only: bool, requested_by: str
+) -> list[Refused | None]:
     """For each resource, in order, why it was refused, or None where it was altered."""
     counts = Counter((each.type, each.name) for each in wanted)
     refusals: list[Refused | None] = [None] * len(wanted)
@@ -47,30 +49,36 @@ async def alter(broker: Broker, wanted: Sequence[Wanted], *, validate_only: bool
             if counts[each.type, each.name] > 1:
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
-                    "one request may name a resource once only; put all of its changes together",
+                    "the request names a resource twice; put all of its changes together",
                 )
             changes = _read_changes(each)
             resource = ConfigResource(ResourceType.of(each.type), each.name)
             if resource.type in KEPT_BY_CONTROLLER:
                 for_controller[index] = Alteration(resource, changes, each.is_replacement)
             elif resource.type is ResourceType.BROKER_LOGGER and not each.is_replacement:
-                _alter_log_levels(broker, each.name, changes, validate_only=validate_only)
+                _alter_log_levels(
+                    broker, each.name, changes, validate_only=validate_only, requested_by=requested_by
+                )
             else:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {each.type}")
+                raise Refused(ErrorCode.INVALID_REQUEST, f"unknown resource type {each.type}")
         except Refused as refused:
             refusals[index] = refused
     if for_controller:
-        decided = await _ask_controller(broker, list(for_controller.values()), validate_only=validate_only)
+        decided = await _ask_controller(
+            broker, list(for_controller.values()), validate_only=validate_only, requested_by=requested_by
+        )
         for index, refusal in zip(for_controller, decided, strict=True):
             refusals[index] = refusal
     return refusals
 
 
 async def _ask_controller(
-    broker: Broker, alterations: list[Alteration], *, validate_only: bool
+    broker: Broker, alterations: list[Alteration], *, validate_only: bool, requested_by: str
 ) -> list[Refused | None]:
     try:
-        return await broker.controller.alter_configs(alterations, validate_only=validate_only)
+        return await broker.controller.alter_configs(
+            alterations, validate_only=validate_only, requested_by=requested_by
+        )
     except Refused as refused:
         return [refused] * len(alterations)
 
@@ -78,24 +86,30 @@ async def _ask_controller(
 def _read_changes(wanted: Wanted) -> list[Change]:
     names = [name for name, _, _ in wanted.changes]
     if len(set(names)) < len(names):
-        raise Refused(ErrorCode.INVALID_REQUEST, "a setting is named twice; say once what it shall be")
+        raise Refused(ErrorCode.INVALID_REQUEST, "the request names a setting twice")
     changes = []
     for name, number, value in wanted.changes:
         try:
             operation = Operation(number)
         except ValueError as exc:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation {number} on {name}") from exc
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, f"unknown operation {number} on the setting {name}"
+            ) from exc
         if value is None and operation is not Operation.DELETE:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, f"the setting {name} has a null value; use DELETE to remove it"
+            )
         changes.append(Change(name, operation, None if operation is Operation.DELETE else value))
     return changes
 
 
-def _alter_log_levels(broker: Broker, name: str, changes: list[Change], *, validate_only: bool) -> None:
+def _alter_log_levels(
+    broker: Broker, name: str, changes: list[Change], *, validate_only: bool, requested_by: str
+) -> None:
     check_own_node(broker, name)
     log_levels.check_changes(changes)
     if not validate_only:
-        log_levels.apply_changes(changes)
+        log_levels.apply_changes(changes, requested_by=requested_by)
 
 
 def check_own_node(broker: Broker, name: str) -> None:
@@ -103,5 +117,5 @@ def check_own_node(broker: Broker, name: str) -> None:
     if name != str(broker.node_id):
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node_id}, but received {name!r}",
+            f"unexpected broker id {name!r}: this broker is {broker.node_id}",
         )

@@ -50,3 +50,7 @@ class RequestContext:
         self.principal = principal
         self.connection = connection
         """None only where a request did not come by a connection, as in tests and for the broker's own."""
+
+    def requester(self) -> str:
+        """Who sent the request, for the log."""
+        return f"{self.principal} at {self.peer_host} (client id {self.client_id or 'not set'})"

@@ -11,6 +11,8 @@ from penstock.config.alter import Change, Operation
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 
+logger = logging.getLogger(__name__)
+
 ROOT = "root"
 
 LEVELS = {
@@ -36,24 +38,32 @@ def check_changes(changes: list[Change]) -> None:
         if change.operation not in (Operation.SET, Operation.DELETE):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"the level of a logger can be set or reset; {change.operation.name} is for lists",
+                f"{change.operation.name} is not possible for the level of a logger; use SET or DELETE",
             )
         if change.name != ROOT and change.name not in logging.root.manager.loggerDict:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"there is no logger {change.name}")
+            raise Refused(ErrorCode.INVALID_CONFIG, f"unknown logger {change.name}")
         if change.operation is Operation.DELETE and change.name == ROOT:
-            raise Refused(ErrorCode.INVALID_REQUEST, "The root logger must have a level.")
+            raise Refused(ErrorCode.INVALID_REQUEST, "the level of the root logger cannot be removed")
         if change.operation is Operation.SET and change.value not in LEVELS:
             raise Refused(
                 ErrorCode.INVALID_CONFIG,
-                f"{change.value} is not a log level; the levels are {', '.join(LEVELS)}",
+                f"unknown log level {change.value}; use one of {', '.join(LEVELS)}",
             )
 
 
-def apply_changes(changes: list[Change]) -> None:
+def apply_changes(changes: list[Change], *, requested_by: str) -> None:
     """Set levels, or let a logger follow its parent again. The changes must have been checked."""
     for change in changes:
-        logger = logging.getLogger(None if change.name == ROOT else change.name)
-        logger.setLevel(logging.NOTSET if change.value is None else LEVELS[change.value])
+        changed = logging.getLogger(None if change.name == ROOT else change.name)
+        before = _level_name(changed)
+        changed.setLevel(logging.NOTSET if change.value is None else LEVELS[change.value])
+        logger.info(
+            "changed the log level of %s: %s -> %s, requested by %s",
+            change.name,
+            before,
+            _level_name(changed),
+            requested_by,
+        )
 
 
 def _level_name(logger: logging.Logger) -> str:

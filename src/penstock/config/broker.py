@@ -122,6 +122,17 @@ class BrokerSettings:
         """Whether the file or a dynamic change gives it a value."""
         return name in self._values
 
+    def overridden(self) -> dict[str, str]:
+        """The settings that differ from their defaults, as text for people to read; secrets are hidden."""
+        differing: dict[str, str] = {}
+        for name, text in sorted(self._texts().items()):
+            setting = find_setting(name)
+            if setting is None or setting.is_sensitive:
+                differing[name] = "(hidden)"
+            elif name not in BROKER_DYNAMIC or self._values.get(name) != self.default(name):
+                differing[name] = text
+        return differing
+
     @cached_property
     def ignored(self) -> tuple[str, ...]:
         """The names that were set without an effect: not in force yet, or without meaning here."""
@@ -239,15 +250,19 @@ def check_dynamic(overrides: Mapping[str, str], *, is_for_one_broker: bool) -> N
         _require_known(name, BROKER_DYNAMIC)
         setting = find_setting(name)
         if setting is None or setting.dynamic is Dynamic.READ_ONLY:
-            raise BadSetting(name, None, "cannot change while the broker runs; say it in server.properties")
+            raise BadSetting(
+                name,
+                None,
+                "cannot be changed dynamically; set it in server.properties and restart the broker",
+            )
         if _is_key_store_setting(name):
             raise BadSetting(
                 name,
                 None,
-                f"changes for one listener only while the broker runs: {LISTENER_PREFIX}<listener>.{name}",
+                f"can only be changed dynamically for a single listener: {LISTENER_PREFIX}<listener>.{name}",
             )
         if not is_for_one_broker and _is_per_broker(name, setting):
-            raise BadSetting(name, None, "must be said of one broker, not of all")
+            raise BadSetting(name, None, "can only be set for a single broker, not as a cluster-wide default")
         setting.parse(text)
 
 
@@ -290,7 +305,7 @@ def _require_known(name: str, table: Mapping[str, Setting]) -> None:
     if _base_name(name) in table or name.startswith(PLUGIN_PREFIXES):
         return
     if name in REMOVED:
-        raise BadSetting(name, None, f"no longer a setting of Kafka: {REMOVED[name]}")
+        raise BadSetting(name, None, f"removed from Kafka: {REMOVED[name]}")
     raise unknown_setting(name, list(table), where="a Penstock or Kafka 4.3 broker")
 
 

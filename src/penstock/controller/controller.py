@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from penstock.controller import brokers, configs, features, partitions, producer_ids, topics
+from penstock.controller import brokers, changes, configs, features, partitions, producer_ids, topics
 from penstock.controller.brokers import Registration
 from penstock.controller.configs import Alteration
 from penstock.controller.outcome import Outcome
@@ -43,6 +43,7 @@ R = TypeVar("R")
 
 RECORD_OVERHEAD_BYTES_MAX = 32  # lengths and deltas round a record's value in a batch
 OWN_TIMEOUT_MS = 30_000  # for what the node itself asks
+THIS_NODE = "this node"  # requested the change, in the log
 PENDING_MAX = 10_000  # appended and not committed; more means that the disk does not keep up
 
 
@@ -52,6 +53,7 @@ class _Pending:
 
     last_offset: int
     delta: MetadataDelta
+    requested_by: str
     waiters: dict[asyncio.Future[None], None] = field(default_factory=dict)  # in order; a set would have none
 
 
@@ -109,41 +111,55 @@ class Controller:
 
     # What others ask
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(
+        self, request: CreateTopicsRequest, *, requested_by: str = THIS_NODE
+    ) -> CreateTopicsResponse:
         return await self._run(
             lambda image: topics.create_topics(
                 image, request, settings=self._settings.of_broker(image), rng=self._random
             ),
             request.timeout_ms,
+            requested_by,
         )
 
-    async def create_topics_automatically(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def create_topics_automatically(
+        self, names: Sequence[str], *, requested_by: str = THIS_NODE
+    ) -> dict[str, ErrorCode]:
         """Create topics that somebody asked about; the answer has those that could not be, and why."""
         image = self._image
         request = topics.automatic_topics(
             names, self._settings.of_broker(image), broker_count=len(image.brokers)
         )
         request.timeout_ms = OWN_TIMEOUT_MS
-        response = await self.create_topics(request)
+        response = await self.create_topics(request, requested_by=requested_by)
         fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         return {topic.name: topic.error_code for topic in response.topics if topic.error_code not in fine}
 
     async def delete_topics(
-        self, wanted: Sequence[DeleteTopicState], *, timeout_ms: int, version: int
+        self,
+        wanted: Sequence[DeleteTopicState],
+        *,
+        timeout_ms: int,
+        version: int,
+        requested_by: str = THIS_NODE,
     ) -> DeleteTopicsResponse:
         def decide(image: MetadataImage) -> Outcome[DeleteTopicsResponse]:
             is_enabled = self._settings.of_broker(image).get("delete.topic.enable")
             return topics.delete_topics(image, wanted, is_enabled=is_enabled, version=version)
 
-        return await self._run(decide, timeout_ms)
+        return await self._run(decide, timeout_ms, requested_by)
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def create_partitions(
+        self, request: CreatePartitionsRequest, *, requested_by: str = THIS_NODE
+    ) -> CreatePartitionsResponse:
         return await self._run(
-            lambda image: partitions.create_partitions(image, request, rng=self._random), request.timeout_ms
+            lambda image: partitions.create_partitions(image, request, rng=self._random),
+            request.timeout_ms,
+            requested_by,
         )
 
     async def alter_configs(
-        self, alterations: Sequence[Alteration], *, validate_only: bool
+        self, alterations: Sequence[Alteration], *, validate_only: bool, requested_by: str = THIS_NODE
     ) -> list[Refused | None]:
         """For each alteration, why it was refused, or None where it was made."""
         return await self._run(
@@ -151,15 +167,17 @@ class Controller:
                 image, alterations, settings=self._settings.of_broker(image), validate_only=validate_only
             ),
             OWN_TIMEOUT_MS,
+            requested_by,
         )
 
-    async def update_features(self, request: UpdateFeaturesRequest) -> None:
+    async def update_features(self, request: UpdateFeaturesRequest, *, requested_by: str = THIS_NODE) -> None:
         """Raises `Refused` for the first feature that can not be updated; then none is."""
         await self._run(
             lambda image: features.update_features(
                 image, request, settings=self._settings.of_broker(image), node_id=self._node_id
             ),
             request.timeout_ms,
+            requested_by,
         )
 
     async def allocate_producer_ids(self, broker_id: int) -> tuple[int, int]:
@@ -178,23 +196,34 @@ class Controller:
 
     # Decide, append, replay
 
-    async def _run(self, decide: Callable[[MetadataImage], Outcome[R]], timeout_ms: int) -> R:
+    async def _run(
+        self,
+        decide: Callable[[MetadataImage], Outcome[R]],
+        timeout_ms: int,
+        requested_by: str = THIS_NODE,
+    ) -> R:
         if timeout_ms <= 0:
             # Kafka gives up before it has begun, and clients that send this have learnt to expect it.
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT)
-        response = self._decide(decide)
+            raise Refused(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"The request has a timeout of {timeout_ms} ms; it must be over 0.",
+            )
+        response = self._decide(decide, requested_by)
         await self._committed(timeout_ms)
         return response
 
-    def _decide(self, decide: Callable[[MetadataImage], Outcome[R]]) -> R:
+    def _decide(self, decide: Callable[[MetadataImage], Outcome[R]], requested_by: str = THIS_NODE) -> R:
         """The response to a decision whose records are appended; it may be given out once they are committed."""
         if not self._quorum.is_leader:
-            raise Refused(ErrorCode.NOT_CONTROLLER)
+            raise Refused(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
         if len(self._pending) >= PENDING_MAX:
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT, "The metadata log's disk does not keep up.")
+            raise Refused(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "Too many changes wait for the metadata log to be written; try again later.",
+            )
         outcome = decide(self._image)
         if outcome.records:
-            self._append(outcome)
+            self._append(outcome, requested_by)
         return outcome.response
 
     async def _committed(self, timeout_ms: int) -> None:
@@ -216,12 +245,12 @@ class Controller:
         finally:
             waiters.pop(waiter, None)  # a log that is stuck must not gather requests that have given up
 
-    def _append(self, outcome: Outcome[R]) -> None:
+    def _append(self, outcome: Outcome[R], requested_by: str) -> None:
         batches = list(_split(outcome.records))
         if outcome.is_atomic and len(batches) > 1:
             raise Refused(
                 ErrorCode.POLICY_VIOLATION,
-                f"The change is larger than {BATCH_BYTES_MAX} bytes; ask for less.",
+                f"The change needs more than {BATCH_BYTES_MAX} bytes in the metadata log; split the request.",
             )
         for records, values in batches:
             # Replayed before it is appended: what can not be replayed is a bug, and must not reach the log.
@@ -233,10 +262,12 @@ class Controller:
             try:
                 appended_offset = self._quorum.append(values)
             except NotLeader as exc:
-                raise Refused(ErrorCode.NOT_CONTROLLER) from exc
+                raise Refused(
+                    ErrorCode.NOT_CONTROLLER, "This node is no longer the active controller."
+                ) from exc
             assert appended_offset == last_offset, "only the controller appends records"
             self._image = delta.image
-            self._pending.append(_Pending(last_offset, delta))
+            self._pending.append(_Pending(last_offset, delta, requested_by))
 
     # What the quorum tells
 
@@ -255,6 +286,11 @@ class Controller:
         while self._pending and self._pending[0].last_offset < high_watermark:
             pending = self._pending.popleft()
             self._cache.publish(pending.delta)
+            changes.log_changes(
+                pending.delta,
+                self._settings.of_broker(pending.delta.image),
+                requested_by=pending.requested_by,
+            )
             for waiter in list(pending.waiters):
                 if not waiter.done():
                     waiter.set_result(None)
@@ -264,7 +300,9 @@ class Controller:
         self._image = self._cache.image
         for waiter in [waiter for pending in forgotten for waiter in pending.waiters]:
             if not waiter.done():
-                waiter.set_exception(Refused(ErrorCode.NOT_CONTROLLER))
+                waiter.set_exception(
+                    Refused(ErrorCode.NOT_CONTROLLER, "This node is no longer the active controller.")
+                )
 
 
 def _split(records: Sequence[object]) -> Iterator[tuple[list[object], list[bytes]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,6 +52,8 @@ from penstock.storage.identity import read_identity
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
+
+logger = logging.getLogger(__name__)
 
 # How descriptors are divided: a log that cannot open a file goes out of service with its whole directory, so
 # connections must leave enough. What is left over is for indexes of old segments and for small files.
@@ -231,6 +234,7 @@ class Node:
         )
         self.dispatcher = Dispatcher(self.broker)
         self._apply_broker_settings()
+        self._log_dynamic_settings()
         self.metadata.subscribe(self._metadata_changed)
         load_hot()
         await self._bind()
@@ -331,6 +335,14 @@ class Node:
         if any(resource.type == ResourceType.BROKER for resource in delta.configs):
             self.broker.settings = self._dynamic.of_broker(delta.image)
             self._apply_broker_settings()
+
+    def _log_dynamic_settings(self) -> None:
+        """What the metadata log sets for this broker, over its file; changes are logged by the controller."""
+        settings = self.broker.settings
+        shown = settings.overridden()
+        for name in sorted({*settings.dynamic_cluster, *settings.dynamic_broker}):
+            if name in shown:
+                logger.info("dynamic setting %s=%s", name, shown[name])
 
     def _apply_broker_settings(self) -> None:
         self.connections.limits = self._connection_limits(self.broker.settings)

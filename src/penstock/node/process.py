@@ -8,9 +8,11 @@ import os
 import random
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import penstock
 from penstock.config.broker import BrokerSettings
 from penstock.net.connection import Server
 from penstock.net.sockets import SocketBuffers, SocketNetwork
@@ -39,6 +41,7 @@ def run(
     """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting. `wrap_server` may put
     something between the connections and the dispatcher."""
     files_max = _allow_many_files()
+    _log_start(settings)
     if not kernel.IS_COMPILED:
         logger.warning(
             "the compiled kernel is missing, so this node is many times slower: run `make install` again"
@@ -62,14 +65,31 @@ async def _serve(
     )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        logger.info("stopping: received %s", number.name)
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop, number)
     node = Node(settings, runtime, descriptors_max=files_max, wrap_server=wrap_server)
     try:
-        on_ready(await node.start())
+        began = loop.time()
+        ready = await node.start()
+        logger.info(
+            "started node %d of cluster %s in %d ms: listeners %s, log directories %s",
+            ready.node_id,
+            ready.cluster_id,
+            (loop.time() - began) * 1000,
+            ", ".join(ready.addresses),
+            ", ".join(ready.log_dirs),
+        )
+        on_ready(ready)
         settle_memory()
         status = await _wait(node, stopping)
+        began = loop.time()
         await node.stop()
+        logger.info("shutdown completed in %d ms", (loop.time() - began) * 1000)
     finally:
         workers.close()
     return status
@@ -81,11 +101,19 @@ async def _wait(node: Node, stopping: asyncio.Event) -> int:
     either: set[asyncio.Future[Any]] = {asked, node.ended}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if asked.done():
-        logger.info("stopping")
         return 0
     asked.cancel()
     logger.error("stopping, because the metadata log failed: %s", node.ended.exception())
     return 1
+
+
+def _log_start(settings: BrokerSettings) -> None:
+    """Version and settings, one line each, before anything can go wrong."""
+    logger.info(
+        "Penstock %s, Python %s, process id %d", penstock.__version__, sys.version.split()[0], os.getpid()
+    )
+    for name, value in settings.overridden().items():
+        logger.info("setting %s=%s", name, value)
 
 
 def _socket_buffers(settings: BrokerSettings) -> SocketBuffers:

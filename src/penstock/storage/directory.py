@@ -13,7 +13,7 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.protocol.types import ZERO_UUID, Uuid, random_uuid
 from penstock.runtime.disk import DirectoryLock
@@ -106,8 +106,15 @@ class LogDirectory:
     async def load(self, topic_settings: Callable[[str], LogSettings]) -> list[RecoveryReport]:
         """Bring every partition into service; returns what was found in those that had to be scanned."""
         workers = self.volume.workers
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             partitions = await workers.run(self._prepare_load)
+            is_recovery = bool(partitions) and not self.was_clean
+            if is_recovery:
+                logger.warning(
+                    "recovering %d logs in %s: the last shutdown was not clean", len(partitions), self.path
+                )
             queue = iter([(partition, topic_settings(partition[0])) for partition in partitions])
             found: dict[Partition, tuple[LoadedLog, LogSettings]] = {}
 
@@ -125,7 +132,27 @@ class LogDirectory:
         if reports:
             # The checkpoint may vouch for indexes that were just built anew and are not safe yet.
             await self.checkpoint_recovery_points()
+        took_ms = round((loop.time() - began) * 1000)
+        if is_recovery or reports:
+            self._log_recovery(len(partitions), reports, took_ms)
+        else:
+            logger.info("loaded %d logs in %s in %d ms", len(partitions), self.path, took_ms)
         return reports
+
+    def _log_recovery(self, log_count: int, reports: Sequence[RecoveryReport], took_ms: int) -> None:
+        cut = [report for report in reports if report.is_cut]
+        logger.info(
+            "recovered %d logs in %s in %d ms: %d segments (%d bytes) of %d logs scanned, %d logs truncated"
+            " by %d bytes",
+            log_count,
+            self.path,
+            took_ms,
+            sum(report.scanned_segments for report in reports),
+            sum(report.scanned_bytes for report in reports),
+            len(reports),
+            len(cut),
+            sum(report.cut_bytes for report in cut),
+        )
 
     def _prepare_load(self) -> list[Partition]:
         """Blocking: read the checkpoints, remove what was deleted, and list the partitions that are there."""

@@ -58,6 +58,18 @@ def test_a_topic_is_created_listed_described_grown_and_deleted(commands: Command
     assert deleted.out == f"deleted {name}\n"
 
 
+def test_whoever_asks_for_compaction_is_told_that_there_is_none_yet(commands: Commands) -> None:
+    name = new_name("table")
+
+    created = commands.run(f"topics create {name} --config cleanup.policy=compact")
+    altered = commands.run(f"configs alter topic {name} --set cleanup.policy=compact,delete")
+    other = commands.run(f"configs alter topic {name} --set retention.ms=5000 --unset cleanup.policy")
+
+    for done in (created, altered):
+        assert done.err.startswith("note: Penstock brokers do not compact logs yet")
+    assert other.err == ""
+
+
 def test_topics_are_told_in_json(commands: Commands) -> None:
     name = new_name("topic")
 
@@ -101,7 +113,7 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
         ("topics create x -c retention.ms", 2, "--config retention.ms: must be key=value"),
         ("topics create x --partitions 0", 2, "greater than or equal to 1"),
         ("topics describe no-such-topic", 1, "create the topic (`penstock topics create`)"),
-        ("topics alter {topic} --partitions 1", 1, "partitions cannot be taken away"),
+        ("topics alter {topic} --partitions 1", 1, "the number of partitions can only be increased"),
         ("topics list -X request.timeout.m=5", 1, "did you mean request.timeout.ms?"),
         ("configs describe topic no-such-topic", 1, "no-such-topic"),
         ("configs alter topic {topic} --set retention.ms=never", 1, "retention.ms"),
@@ -114,7 +126,7 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
         ("groups reset-offsets g --topic {topic}", 2, "say where to go on, in one way"),
         ("groups reset-offsets g --topic {topic} --shift-by 1", 1, "no current committed offset"),
         ("groups reset-offsets g --topic {topic} --to-time soon", 2, "must be one of latest"),
-        ("groups delete no-such-group", 1, "no such group"),
+        ("groups delete no-such-group", 1, "the group does not exist"),
         ("offsets get {topic} --time soon", 2, "--time soon: must be one of latest, earliest"),
         ("offsets get no-such-topic", 1, "no-such-topic"),
         ("offsets delete-records {topic}", 2, "must be topic:partition=offset"),

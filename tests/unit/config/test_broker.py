@@ -40,6 +40,24 @@ class TestLoading:
         assert settings.metadata_log_dir == "/home/ada/.local/state/penstock"
         assert settings.get("num.partitions") == 1
         assert settings.ignored == ()
+        assert settings.overridden() == {}
+
+    def test_only_what_differs_from_the_defaults_is_shown_and_no_secrets(self) -> None:
+        settings = BrokerSettings.load(
+            {
+                "num.partitions": "3",
+                "log.retention.hours": "168",
+                "ssl.keystore.password": "geheim",
+                "listeners": "PLAINTEXT://127.0.0.1:9999",
+            }
+        ).with_dynamic(broker={"background.threads": "12", "num.io.threads": "8"})
+
+        assert settings.overridden() == {
+            "background.threads": "12",
+            "listeners": "PLAINTEXT://127.0.0.1:9999",
+            "num.partitions": "3",
+            "ssl.keystore.password": "(hidden)",
+        }
 
     def test_a_file_written_for_kafka_is_read_unchanged(self) -> None:
         settings = BrokerSettings.load(parse_properties(QUICK_START))

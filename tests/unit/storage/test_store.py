@@ -380,3 +380,26 @@ async def test_a_log_that_fails_does_not_keep_others_from_being_cleaned(
     assert cleaned == [0, 2]
     assert caught.value.__notes__ == ["while enforcing the retention of t-1"]
     await store.close()
+
+
+async def test_an_unclean_shutdown_and_what_recovery_did_are_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    disk = SimulatedDisk()
+    store = make_store(disk, PATHS)
+    await store.start()
+    append(store.create("t", 0, TOPIC_ID, SETTINGS, path="/a"), make_batch(1))
+    await store.close()
+    caplog.clear()
+
+    await make_store(disk, PATHS).start()
+    assert "loaded 1 logs in /a in" in caplog.text
+    assert "not clean" not in caplog.text
+    disk.kill()
+    await make_store(disk, PATHS).start()
+
+    assert "recovering 1 logs in /a: the last shutdown was not clean" in caplog.text
+    assert "recovered 1 logs in /a in" in caplog.text
+    assert "1 segments" in caplog.text
+    assert "logs in /b: the last shutdown" not in caplog.text

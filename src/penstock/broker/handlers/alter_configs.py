@@ -30,7 +30,9 @@ async def handle(
         for resource in request.resources
     ]
     response = AlterConfigsResponse(responses=[])
-    refusals = await alter(broker, wanted, validate_only=request.validate_only)
+    refusals = await alter(
+        broker, wanted, validate_only=request.validate_only, requested_by=context.requester()
+    )
     for resource, refusal in zip(request.resources, refusals, strict=True):
         answer = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name

@@ -20,7 +20,7 @@ async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     try:
-        return await broker.controller.create_partitions(request)
+        return await broker.controller.create_partitions(request, requested_by=context.requester())
     except Refused as refused:
         return CreatePartitionsResponse(
             results=[

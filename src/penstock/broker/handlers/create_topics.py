@@ -22,7 +22,7 @@ async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     try:
-        return await broker.controller.create_topics(request)
+        return await broker.controller.create_topics(request, requested_by=context.requester())
     except Refused as refused:
         return CreateTopicsResponse(
             topics=[

@@ -6,16 +6,20 @@ Each group is decided on its own, and answered when its removal is committed.
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from penstock.broker.answers import settled
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+
+logger = logging.getLogger(__name__)
 
 Results = list[DeletableGroupResult]
 
@@ -36,6 +40,9 @@ async def handle(
             results += answer if isinstance(answer, list) else answer.result()
         except Refused as refusal:
             results += _refuse(batch, refusal)
+    for result in results:
+        if result.error_code is ErrorCode.NONE:
+            logger.info("deleted group %s, requested by %s", result.group_id, context.requester())
     return DeleteGroupsResponse(results=results)
 
 

@@ -29,7 +29,10 @@ async def handle(
         wanted = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
     try:
         return await broker.controller.delete_topics(
-            wanted, timeout_ms=request.timeout_ms, version=context.version
+            wanted,
+            timeout_ms=request.timeout_ms,
+            version=context.version,
+            requested_by=context.requester(),
         )
     except Refused as refused:
         return DeleteTopicsResponse(

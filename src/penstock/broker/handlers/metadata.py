@@ -59,7 +59,9 @@ async def _create_and_answer(
     missing: list[str],
 ) -> MetadataResponse:
     try:
-        refused = await broker.controller.create_topics_automatically(missing)
+        refused = await broker.controller.create_topics_automatically(
+            missing, requested_by=context.requester()
+        )
     except Refused:
         refused = {}  # no controller at the moment: unknown as yet, and the client asks again
     return _answer(broker, broker.metadata.image, request, context, names, topics, refused)

@@ -30,7 +30,7 @@ async def handle(
                 UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
             )
     try:
-        await broker.controller.update_features(request)
+        await broker.controller.update_features(request, requested_by=context.requester())
     except Refused as refused:
         message = refused.message
         if refused.error is ErrorCode.INVALID_UPDATE_VERSION:

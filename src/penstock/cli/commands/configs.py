@@ -123,6 +123,7 @@ def alter(
 ) -> None:
     """Change settings of one thing. What is not named stays as it is."""
     from penstock.cli.asking import ask, read_pairs
+    from penstock.cli.compaction import note_compaction
     from penstock.cli.failures import Misuse
     from penstock.client.admin.configs import ConfigsAdmin
 
@@ -141,6 +142,8 @@ def alter(
             validate_only=dry_run,
         ),
     )
+    if kind == "topic":
+        note_compaction(read_pairs((*values, *append), option="--set"))
     done = "could be altered so" if dry_run else "altered"
     output.result(
         f"{done}: settings of {resource}",

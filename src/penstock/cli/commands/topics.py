@@ -82,6 +82,7 @@ def create(
 ) -> None:
     """Create topics, all with the same settings."""
     from penstock.cli.asking import ask, read_pairs
+    from penstock.cli.compaction import note_compaction
     from penstock.client.admin.topics import NewTopic, TopicsAdmin
     from penstock.client.errors import ItemsFailed, TopicAlreadyExists
 
@@ -109,6 +110,7 @@ def create(
         ]
 
     rows = ask(connection.settings(), TopicsAdmin, work)
+    note_compaction(settings)
     output.table(
         ["topic", "partitions", "replicas", "id"], rows, empty="All of them exist already; nothing was done."
     )

@@ -10,6 +10,7 @@ topic (`Offsets.metadata_changed`), but a node may have been down, or still load
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from penstock.coordinator.group.context import GroupContext
@@ -19,6 +20,8 @@ from penstock.coordinator.group.pending_offsets import PendingOffsets
 from penstock.coordinator.group.records.offsets import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from penstock.coordinator.outcome import CoordinatorRecord, Outcome
 from penstock.protocol.types import ZERO_UUID
+
+logger = logging.getLogger(__name__)
 
 TIMER = "offset expiry"
 
@@ -89,6 +92,7 @@ class OffsetExpiry:
                 else:
                     records.append(tombstone(group.group_id, topic, partition))
         if not has_offsets and not group.is_kept_without_offsets:
+            logger.info("deleted group %s, which has no members and no offsets any more", group.group_id)
             records += group.tombstones()
         return records
 

@@ -193,6 +193,7 @@ class ClassicGroups:
         if request.member_id:
             return joining.refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         group = ClassicGroup(self._context, request.group_id)
+        logger.info("created classic group %s", request.group_id)
         new = record_of_new(group)
         outcome = join_as_new(self._rebalances, group, joining)
         if not group.members and not group.pending_ids:

@@ -185,6 +185,7 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group
         if group is None:
+            logger.info("created consumer group %s", group_id)
             return ConsumerGroup(group_id, Timeline())
         if not isinstance(group, ClassicGroup):
             raise _not_a_group(group_id, group)
@@ -234,7 +235,7 @@ class ConsumerGroups:
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None or (epoch is not None and member.epoch != epoch):
             return DONE
-        logger.info("group %s: %s is put out, because %s", group_id, member_id, reason)
+        logger.info("group %s: member %s is removed, because %s", group_id, member_id, reason)
         return self._put_out(group, [member])
 
     # -- replay

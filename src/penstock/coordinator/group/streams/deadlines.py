@@ -48,7 +48,9 @@ class Deadlines:
         group = self._find(group_id)
         if group is None or member_id not in group.members:
             return DONE
-        logger.info("streams group %s: member %s is put out, its session is over", group_id, member_id)
+        logger.info(
+            "streams group %s: member %s is removed, because its session has expired", group_id, member_id
+        )
         return Outcome(None, group.removal_of(member_id))
 
     def _put_out_unless_revoked(self, group_id: str, member_id: str, epoch: int) -> Outcome[None]:
@@ -59,6 +61,8 @@ class Deadlines:
         if member.state is not MemberState.UNREVOKED_TASKS:
             return DONE
         logger.info(
-            "streams group %s: member %s is put out, it did not give up its tasks", group_id, member_id
+            "streams group %s: member %s is removed, because it did not give up its tasks in time",
+            group_id,
+            member_id,
         )
         return Outcome(None, group.removal_of(member_id))

@@ -106,7 +106,7 @@ class StreamsGroups:
         """Committed state. `Refused` with GROUP_ID_NOT_FOUND where it is not a streams group."""
         group = self._context.groups.committed(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} does not exist.")
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
         return describe_group(group)
@@ -164,6 +164,7 @@ class StreamsGroups:
             draft.records += group.tombstones()
             group = None
         if group is None:
+            logger.info("created streams group %s", group_id)
             return StreamsGroup(group_id, self._context)
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
@@ -172,7 +173,7 @@ class StreamsGroups:
     def _find(self, group_id: str) -> StreamsGroup:
         group = self._context.groups.get(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no streams group {group_id}.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} does not exist.")
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
         return group
@@ -182,7 +183,8 @@ class StreamsGroups:
         size_max = self._context.around.settings().get("group.streams.max.size")
         if len(group.members) >= size_max:
             raise Refused(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {size_max} members, and may not have more."
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The group is full: it has the maximum of {size_max} members.",
             )
 
     def _configured(self, group: StreamsGroup, topology: Topology) -> tuple[ConfiguredTopology, int]:
@@ -342,14 +344,14 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 
 def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
     if epoch > member.epoch:
-        raise _fenced(f"Epoch {epoch} is newer than the member's epoch {member.epoch}.")
+        raise _fenced(f"The member epoch {epoch} is newer than the current epoch {member.epoch}.")
     if epoch < member.epoch:
         # The answer that brought the newer epoch may have been lost.
         is_one_behind = (
             epoch == member.previous_epoch and owned is not None and member.assigned.holds_all(owned)
         )
         if not is_one_behind:
-            raise _fenced(f"Epoch {epoch} is older than the member's epoch {member.epoch}.")
+            raise _fenced(f"The member epoch {epoch} is older than the current epoch {member.epoch}.")
 
 
 def _check_tasks(owned: Tasks, topology: ConfiguredTopology) -> None:
@@ -367,12 +369,13 @@ def _topology(
     brought = None if request.topology is None else Topology.read(request.topology)
     if known is None:
         if brought is None:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The topology of the group is not known.")
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
         draft.records.append(writing.topology_record(group.group_id, brought))
         return brought
     if brought is not None and brought.epoch >= known.epoch and brought != known:
         raise Refused(
-            ErrorCode.INVALID_REQUEST, "The group has another topology, and it can not be changed yet."
+            ErrorCode.INVALID_REQUEST,
+            "The topology differs from that of the group; changing it is not supported yet.",
         )
     if member.topology_epoch < known.epoch:
         draft.tell(
@@ -383,7 +386,7 @@ def _topology(
 
 
 def _fenced(words: str) -> Refused:
-    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{words} It has to give up its tasks and join again.")
+    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{words} Give up all tasks and rejoin.")
 
 
 def _not_streams(group_id: str) -> Refused:

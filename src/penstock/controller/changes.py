@@ -1,0 +1,138 @@
+"""What an operator reads of committed changes to the metadata: one line in the log for each topic and resource.
+
+Written when a change is committed, by the controller alone, so each change appears once in a cluster. Values of
+sensitive settings are never shown. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from penstock.config.broker import BrokerSettings, find_setting
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.image import MetadataImage
+from penstock.metadata.names import is_internal
+from penstock.metadata.resources import ConfigResource, ResourceType
+from penstock.protocol.types import uuid_text
+
+logger = logging.getLogger(__name__)
+
+LINES_MAX = 200  # for one change: a request that creates 10,000 topics must not stall the node with its log
+CLEANUP_POLICY = "cleanup.policy"
+HIDDEN = "(hidden)"
+
+
+def log_changes(delta: MetadataDelta, settings: BrokerSettings, *, requested_by: str) -> None:
+    """`settings` are the broker's own, from which topics take what they do not set themselves."""
+    try:
+        _log_changes(delta, settings, requested_by)
+    except Exception:
+        # The change is committed and in force: that it cannot be told is no reason to stop the node.
+        logger.exception("committed changes of the metadata could not be logged")
+
+
+def _log_changes(delta: MetadataDelta, settings: BrokerSettings, requested_by: str) -> None:
+    lines = [*_topic_lines(delta), *_config_lines(delta), *_feature_lines(delta)]
+    for line in lines[:LINES_MAX]:
+        logger.info("%s, requested by %s", line, requested_by)
+    if len(lines) > LINES_MAX:
+        logger.info("%d more changes, requested by %s", len(lines) - LINES_MAX, requested_by)
+    _warn_of_compaction(delta, settings)
+
+
+def _topic_lines(delta: MetadataDelta) -> Iterator[str]:
+    for topic_id, change in delta.topics.items():
+        before, after = change.before, change.after
+        if change.is_created and after is not None:
+            values = delta.image.settings_of(ConfigResource(ResourceType.TOPIC, after.name))
+            set_to = ", ".join(f"{name}={value}" for name, value in sorted(values.items()))
+            yield (
+                f"created topic {after.name} with {len(after.partitions)} partition(s), replication factor "
+                f"{len(after.partitions[0].replicas) if after.partitions else 0}, topic id {uuid_text(topic_id)}"
+                f"{f' and settings {set_to}' if set_to else ''}"
+            )
+        elif change.is_deleted and before is not None:
+            yield (
+                f"deleted topic {before.name} with {len(before.partitions)} partition(s), topic id "
+                f"{uuid_text(topic_id)}"
+            )
+        elif before is not None and after is not None and len(after.partitions) > len(before.partitions):
+            yield (
+                f"increased the partitions of topic {after.name} from {len(before.partitions)} to "
+                f"{len(after.partitions)}"
+            )
+
+
+def _config_lines(delta: MetadataDelta) -> Iterator[str]:
+    created = {
+        change.after.name for change in delta.topics.values() if change.before is None and change.after
+    }
+    for resource in dict.fromkeys(delta.configs):
+        if resource.type is ResourceType.TOPIC and (
+            resource.name in created or resource.name not in delta.image.topics
+        ):
+            continue  # told with the topic
+        before, after = delta.before.settings_of(resource), delta.image.settings_of(resource)
+        differences = ", ".join(
+            f"{name}: {_shown(resource, name, before)} -> {_shown(resource, name, after)}"
+            for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)
+        )
+        if differences:
+            yield f"altered settings of {_described(resource)}: {differences}"
+
+
+def _feature_lines(delta: MetadataDelta) -> Iterator[str]:
+    for name in delta.features:
+        before, after = delta.before.features.get(name, 0), delta.image.features.get(name, 0)
+        if before != after:
+            yield f"changed feature {name} from level {before} to {after}"
+
+
+def _described(resource: ConfigResource) -> str:
+    kind = resource.type.name.lower().replace("_", " ")
+    return f"{kind} {resource.name}" if resource.name else f"all {kind}s"
+
+
+def _shown(resource: ConfigResource, name: str, values: Mapping[str, str]) -> str:
+    value = values.get(name)
+    if value is None:
+        return "default"
+    if resource.type is ResourceType.BROKER:
+        setting = find_setting(name)
+        if setting is None or setting.is_sensitive:
+            return HIDDEN
+    return value
+
+
+def _warn_of_compaction(delta: MetadataDelta, settings: BrokerSettings) -> None:
+    """Until logs are compacted, somebody who relies on it must hear that the log only grows."""
+    names = [change.after.name for change in delta.topics.values() if change.is_created and change.after]
+    names += [resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC]
+    for name in dict.fromkeys(names):
+        if is_internal(name) or name not in delta.image.topics:
+            continue
+        if _is_compacted(delta.image, name, settings) and not _was_compacted(delta, name, settings):
+            logger.warning(
+                "topic %s has cleanup.policy=%s, but log compaction is not implemented yet: older records of a key "
+                "are kept, and the log grows",
+                name,
+                _policy(delta.image, name, settings),
+            )
+
+
+def _was_compacted(delta: MetadataDelta, name: str, settings: BrokerSettings) -> bool:
+    before = delta.before.topics.get(name)
+    after = delta.image.topics.get(name)
+    is_same = before is not None and after is not None and before.topic_id == after.topic_id
+    return is_same and _is_compacted(delta.before, name, settings)
+
+
+def _is_compacted(image: MetadataImage, name: str, settings: BrokerSettings) -> bool:
+    return "compact" in _policy(image, name, settings)
+
+
+def _policy(image: MetadataImage, name: str, settings: BrokerSettings) -> str:
+    own = image.settings_of(ConfigResource(ResourceType.TOPIC, name)).get(CLEANUP_POLICY)
+    return ",".join(settings.get("log.cleanup.policy")) if own is None else own
