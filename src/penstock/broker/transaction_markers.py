@@ -8,6 +8,7 @@ transaction holds become those of their groups with it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -19,6 +20,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.records.control import EndedTransaction
 from penstock.replication.table import PartitionTable
 from penstock.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 
@@ -53,6 +56,10 @@ class LocalMarkers:
                     self._append(marker, each, told)
             except Refused as refusal:
                 told(refusal.error)
+            except Exception:
+                # Without an answer the transaction would stay open for good; with this one the marker is sent again.
+                logger.exception("writing a transaction marker to %s-%d failed", *each)
+                told(ErrorCode.UNKNOWN_SERVER_ERROR)
         if len(partitions) > MARKERS_AT_ONCE:
             rest = partitions[MARKERS_AT_ONCE:]
             asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
@@ -82,4 +89,5 @@ def _error_of(ended: asyncio.Future[None]) -> ErrorCode:
         return ErrorCode.NONE
     if isinstance(error, Refused):
         return error.error
-    raise error
+    logger.error("writing a transaction marker to %s failed", OFFSETS_TOPIC, exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -90,7 +90,7 @@ def _check_roles(settings: BrokerSettings) -> None:
             raise BadSetting(
                 "controller.quorum.voters",
                 None,
-                f"must not name node.id={settings.node_id}, which is no controller",
+                f"must not name node.id={settings.node_id}, which does not have the controller role",
             )
         if not voters and not settings.get("controller.quorum.bootstrap.servers"):
             raise BadSetting(

@@ -56,7 +56,7 @@ def parse_listeners(key: str, entries: tuple[str, ...], protocols: dict[str, str
     for listener in listeners:
         if names.count(listener.name) > 1:
             raise BadSetting(
-                key, ",".join(entries), f"the listener name {listener.name} must stand there once only"
+                key, ",".join(entries), f"the listener name {listener.name} is used more than once"
             )
     return listeners
 

@@ -210,7 +210,10 @@ class Quorum:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        logger.error("the metadata log failed; this node leads the quorum no more", exc_info=error)
+        logger.error(
+            "the metadata log could not be written or applied; this node resigns as leader of the quorum",
+            exc_info=error,
+        )
         self._resign(error)
 
     def _resign(self, reason: Exception | None) -> None:

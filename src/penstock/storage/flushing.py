@@ -9,6 +9,7 @@ are told.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,8 @@ from typing import Protocol
 from penstock.runtime.disk import Disk, File
 from penstock.storage.errors import StorageError
 from penstock.storage.volume import Volume
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,10 +163,19 @@ class Flusher:
         if self._volume.offline is not None:
             self.fail()
             return
-        self._syncing.end_sync(work)
+        failure: Exception | None = None
+        try:
+            self._syncing.end_sync(work)
+        except Exception as raised:
+            # The bytes are safe, but somebody who was told of it failed. Nobody may wait for ever because of that.
+            logger.exception("noting the sync of %s failed", self._name)
+            failure = raised
         served, self._served = self._served, []
         for done in served:
             if not done.done():
-                done.set_result(None)
+                if failure is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(failure)
         if self._arrived or self._wanted_offset > self._syncing.recovery_point:
             self._start()

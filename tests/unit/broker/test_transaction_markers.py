@@ -22,6 +22,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from penstock.records.control import EndedTransaction
+from penstock.replication.partition import Partition
 
 OTHER_NODE = 2
 COMMIT = EndedTransaction(7, 0, 0, True, 1)
@@ -122,6 +123,34 @@ async def test_groups_may_take_their_time_or_refuse(cluster: Cluster, node: Data
     await asyncio.sleep(0)
 
     assert told == [[(OFFSETS_TOPIC, 3, ErrorCode.NONE)], [(OFFSETS_TOPIC, 3, ErrorCode.NOT_COORDINATOR)]]
+
+
+async def test_a_marker_that_fails_is_logged_and_to_be_sent_again(
+    cluster: Cluster,
+    node: DataNode,
+    groups: Groups,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody used to be told, and the transaction stayed open for good."""
+    cluster.add_topic(OFFSETS_TOPIC, partitions=4)
+    groups.says = asyncio.get_running_loop().create_future()
+    told = write(node, groups, (OFFSETS_TOPIC, 3))
+    groups.says.set_exception(ValueError("an epoch of straw"))
+    await asyncio.sleep(0)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a log of straw")
+
+    monkeypatch.setattr(Partition, "append_marker", fail)
+    told += write(node, groups, ("orders", 0))
+
+    assert told == [
+        (OFFSETS_TOPIC, 3, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ("orders", 0, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ]
+    assert "an epoch of straw" in caplog.text
+    assert "a log of straw" in caplog.text
 
 
 async def test_others_get_their_turn_between_many_markers(

@@ -55,7 +55,7 @@ def test_a_bad_listener_is_refused_with_what_would_help(entry: str, words: str) 
 
 
 def test_a_name_is_given_once() -> None:
-    with pytest.raises(BadSetting, match="PLAINTEXT must stand there once only"):
+    with pytest.raises(BadSetting, match="PLAINTEXT is used more than once"):
         parse_listeners("listeners", ("PLAINTEXT://a:1", "plaintext://b:2"), PLAIN)
 
 

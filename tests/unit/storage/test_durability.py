@@ -230,3 +230,27 @@ async def test_after_a_clean_stop_the_checkpoint_names_the_end() -> None:
     assert log.scan_offset == 3
     append(log, make_batch(1))
     assert log.scan_offset == 2
+
+
+async def test_whoever_waits_for_a_sync_is_told_when_noting_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They used to wait for ever, the checkpoints of the whole node among them."""
+    place, workers = held_place(flush_messages=1)
+    log = place.create()
+
+    def fail() -> None:
+        raise ValueError("a listener of straw")
+
+    log.on_durable = fail
+    append(log, make_batch(1))
+    append(log, make_batch(1))  # for this one, and for whoever waits now, there is a second sync
+    waiting = asyncio.gather(log.flush(), return_exceptions=True)
+    await settle()
+    while workers.held:
+        await workers.release()
+
+    (failure,) = await waiting
+    assert isinstance(failure, ValueError)
+    assert log.recovery_point == 2
+    assert "orders-0 failed" in caplog.text
