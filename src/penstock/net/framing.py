@@ -150,7 +150,6 @@ def _refusal(start: bytes, length: int, frame_bytes_max: int) -> FrameTooLarge:
         return ForeignProtocol("it speaks HTTP, and this connection is for the Kafka protocol")
     if start[0] in (TLS_HANDSHAKE, TLS_ALERT) and start[1] == TLS_MAJOR_VERSION:
         return ForeignProtocol(
-            "it speaks TLS, and this connection is in plaintext; use security.protocol=PLAINTEXT, or the port of a "
-            "listener with TLS"
+            "it speaks TLS, and this connection is in plaintext; check the client's security.protocol and the port"
         )
     return FrameTooLarge(f"a request of {length} bytes was announced; the limit is {frame_bytes_max}")
