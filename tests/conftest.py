@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from harness.brokers import Broker, KafkaBroker, PenstockBroker
+from harness.signals import restore_signals
 
 StartBroker = Callable[..., Broker]
 
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    restore_signals()
     config.addinivalue_line("markers", "penstock_only(reason): not asked of Apache Kafka with --broker=kafka")
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from harness.admin import admin, create_topics
-from harness.brokers import PenstockBroker, free_port, penstock_command, penstock_environment
+from harness.brokers import PenstockBroker, answers, free_port, penstock_command, penstock_environment
 from harness.waiting import wait_until
 
 WAIT_SECONDS = 30.0
@@ -66,6 +66,27 @@ def test_its_log_has_version_settings_topics_and_an_unclean_shutdown(penstock: P
     assert "created topic orders with 3 partition(s), replication factor 1, topic id" in first
     assert "settings retention.ms=5000, requested by User:ANONYMOUS at 127.0.0.1" in first
     assert "the last shutdown was not clean" in penstock.output()
+
+
+def test_ctrl_c_in_a_script_does_not_stop_a_node_that_it_started_in_the_background(
+    penstock: PenstockBroker,
+) -> None:
+    # given: a shell starts background jobs with SIGINT ignored
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        penstock.start()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    process = penstock.process
+    assert process is not None
+
+    # when
+    process.send_signal(signal.SIGINT)
+
+    # then: it goes on serving, also a request behind which a stop would show
+    assert answers(penstock.port)
+    assert answers(penstock.port)
+    assert penstock.stop() == 0
 
 
 def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: Path) -> None:

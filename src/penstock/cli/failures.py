@@ -99,9 +99,11 @@ def status_of(stop: KeyboardInterrupt) -> int:
 
 @contextmanager
 def _heeding_sigterm() -> Iterator[None]:
-    """SIGTERM as an exception, unless somebody set it up otherwise before; a node sets it up for itself later."""
-    is_ours = threading.current_thread() is threading.main_thread() and (
-        signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    """SIGTERM as an exception, unless a handler is installed already; a node installs its own later."""
+    before = signal.getsignal(signal.SIGTERM)
+    is_ours = threading.current_thread() is threading.main_thread() and before in (
+        signal.SIG_DFL,
+        signal.SIG_IGN,  # SIGTERM ends a command no matter how it was started
     )
     if is_ours:
         signal.signal(signal.SIGTERM, _raise_terminated)
@@ -109,7 +111,7 @@ def _heeding_sigterm() -> Iterator[None]:
         yield
     finally:
         if is_ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, before)
 
 
 def _raise_terminated(number: int, frame: object) -> None:

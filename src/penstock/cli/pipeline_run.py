@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.connection import SERVERS_VARIABLE
 from penstock.cli.failures import Misuse, Refusal
 from penstock.cli.output import Output, count_of, say
+from penstock.runtime.signals import signals_to_handle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,7 +215,7 @@ class Ending:
         return self._asked.wait(seconds)
 
     def __enter__(self) -> Ending:
-        for number in ENDING:
+        for number in signals_to_handle(*ENDING):
             self._before[number] = signal.signal(number, self._hear)
         return self
 

@@ -8,6 +8,7 @@ import sys
 import threading
 
 from penstock.cli.output import Output, count_of, say
+from penstock.runtime.signals import signals_to_handle
 
 CHECK_SECONDS = 1.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -27,7 +28,8 @@ def run_cluster(
     """Run a cluster until it is told to stop; the exit status."""
     from penstock.spark.cluster import DEFAULT_CONNECT_PORT, DEFAULT_PORT, Cluster
 
-    for number in ENDING:  # all as Ctrl-C, also while it starts: nothing of it may stay behind
+    ending = signals_to_handle(*ENDING)
+    for number in ending:  # all as Ctrl-C, also while it starts: nothing of it may stay behind
         signal.signal(number, signal.default_int_handler)
     cluster = Cluster(
         workers=workers,
@@ -42,7 +44,7 @@ def run_cluster(
         with output.progress("starting the cluster"), cluster:
             _announce(output, cluster.url, cluster.connect_url, workers, cluster.cores, memory)
             told = threading.Event()
-            for number in ENDING:
+            for number in ending:
                 signal.signal(number, lambda *_: told.set())
             while not told.wait(CHECK_SECONDS):
                 cluster.check()

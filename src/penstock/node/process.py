@@ -23,6 +23,7 @@ from penstock.runtime.clock import SystemClock
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.loop import run as run_loop
 from penstock.runtime.loop import settle_memory
+from penstock.runtime.signals import signals_to_handle
 from penstock.runtime.workers import ThreadWorkers
 
 __all__ = ["CannotStart", "Ready", "run"]
@@ -38,8 +39,8 @@ def run(
     on_ready: Callable[[Ready], None],
     wrap_server: Callable[[Server], Server] | None = None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status. Raises what keeps the node from starting. `wrap_server` may put
-    something between the connections and the dispatcher."""
+    """Serve until SIGTERM, or SIGINT unless it is ignored (as in a background job); the exit status. Raises what keeps
+    the node from starting. `wrap_server` may put something between the connections and the dispatcher."""
     files_max = _allow_many_files()
     _log_start(settings)
     if not kernel.IS_COMPILED:
@@ -70,7 +71,7 @@ async def _serve(
         logger.info("stopping: received %s", number.name)
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals_to_handle(signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     node = Node(settings, runtime, descriptors_max=files_max, wrap_server=wrap_server)
     try:

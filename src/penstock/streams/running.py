@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.errors import IllegalState, PenstockError
+from penstock.runtime.signals import signals_to_handle
 from penstock.spark.pipelines.stopping import BATCH_SECONDS, stop_after_batches
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class heeding_signals:
         self.event = threading.Event()
         self.before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in signals_to_handle(signal.SIGINT, signal.SIGTERM):
                 self.before[number] = signal.signal(number, lambda *_: self.event.set())
         return self.event
 

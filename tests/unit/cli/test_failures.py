@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -87,3 +88,17 @@ def test_a_reader_who_has_gone_is_no_failure(monkeypatch: pytest.MonkeyPatch) ->
 
     assert guard(work) == 0
     stream.close()
+
+
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
+def test_sigterm_ends_a_command_no_matter_how_it_was_started(before: signal.Handlers) -> None:
+    def work() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    handler = signal.signal(signal.SIGTERM, before)
+    try:
+        assert guard(work) == 143
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, handler)

@@ -15,6 +15,7 @@ import signal
 import tempfile
 
 from penstock.cli.demo.broker import ENDING, BrokerProcess, choose_port
+from penstock.runtime.signals import signals_to_handle
 
 
 def demo(*, seconds: float | None, port: int | None, is_broker_alone: bool) -> int:
@@ -27,7 +28,7 @@ def demo(*, seconds: float | None, port: int | None, is_broker_alone: bool) -> i
     lack = None if is_broker_alone else _lack_of_spark()
     if lack is not None:
         console.print(f"[yellow]{lack}[/]\nThe broker is shown alone, without a pipeline.", soft_wrap=True)
-    for number in ENDING:  # all as Ctrl-C: the broker must not outlive this program
+    for number in signals_to_handle(*ENDING):  # all as Ctrl-C: the broker must not outlive this program
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         try:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from penstock.runtime.signals import signals_to_handle
+
 
 class EventPrinter:
     """Prints events from any thread, each on a line of its own."""
@@ -29,7 +31,7 @@ class EventPrinter:
 def ended_by_signals() -> Iterator[Callable[[], bool]]:
     """A function that says whether SIGTERM or SIGINT has asked for the end: these tools end in order, and say so."""
     is_asked = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = signals_to_handle(signal.SIGTERM, signal.SIGINT)
     before = {number: signal.signal(number, lambda *_: is_asked.set()) for number in numbers}
     try:
         yield is_asked.is_set
