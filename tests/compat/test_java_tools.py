@@ -46,7 +46,7 @@ def refuse(java_tools: JavaTools, cluster: Broker) -> Run:
 
 @pytest.fixture
 def node_id(cluster: Broker) -> str:
-    return str(next(iter(admin(cluster.bootstrap).list_topics(timeout=10).brokers)))
+    return str(next(iter(admin(cluster.bootstrap).list_topics(timeout=60).brokers)))
 
 
 def test_topic_command_creates_lists_describes_alters_and_deletes(

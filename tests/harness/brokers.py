@@ -27,7 +27,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA_CACHE = ROOT / ".cache" / "kafka"
 START_SECONDS = 60.0  # a JVM on a busy machine of two cores; Penstock itself takes well under one
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 POLL_SECONDS = 0.02
 PORTS = range(15_000, 30_000)  # below those that the system gives to outgoing connections
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 
 POLL_SECONDS = 0.02
+WAIT_SECONDS = 60.0  # a busy machine of two cores; nothing waits that long on a quiet one
 
 
-def wait_until(is_so: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, *, seconds: float = WAIT_SECONDS) -> None:
     """Returns as soon as `is_so()` holds; fails, saying `what`, when it does not in time."""
     deadline = time.monotonic() + seconds
     while not is_so():

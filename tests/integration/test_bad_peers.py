@@ -61,7 +61,7 @@ def others(broker: Broker) -> Iterator[Callable[[], None]]:
     """Checks that a well-behaved client of the same broker is served."""
     create_topics(broker.bootstrap, "others")
     wait_until(lambda: _end_offset(broker) == 0, "the topic is led")
-    with WireConnection(broker.port, timeout_seconds=10) as connection:
+    with WireConnection(broker.port, timeout_seconds=60) as connection:
         body = produce_body("others", 0, record_batch([b"x" * 100], timestamp_ms=NOW_MS))
 
         def check() -> None:

@@ -188,7 +188,7 @@ def test_transactions_and_their_producers_are_told_and_ended(
     where = TopicPartition(topic, 0)
     with Producer(cluster.bootstrap, transactional_id=name) as producer:
         with producer.transaction():
-            producer.send(topic, b"x", partition=0).result(10)
+            producer.send(topic, b"x", partition=0).result(60)
 
             open_one = admin.describe_transaction(name)
             assert (open_one.state.name, open_one.partitions) == ("ONGOING", {where})

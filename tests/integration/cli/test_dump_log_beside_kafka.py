@@ -18,7 +18,7 @@ from oracle import jars as kafka_jars
 from penstock.cli.main import main
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 FIRST = "00000000000000000000"
 
 pytestmark = pytest.mark.penstock_only("its own files")

@@ -61,17 +61,15 @@ def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Bac
 
 
 def test_a_call_whose_time_is_up_is_cancelled(background: Background) -> None:
-    ended = threading.Event()
-
     async def wait() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
+        await asyncio.Event().wait()
+
+    async def count_tasks() -> int:
+        return len(asyncio.all_tasks())
 
     with pytest.raises(errors.TimedOut):
-        background.call(wait(), timeout_s=0.01)
-    assert ended.is_set()
+        background.call(wait(), timeout_s=0.01)  # on a busy machine it may not even have begun
+    assert background.call(count_tasks()) == 1, "only the task that counts"
 
 
 def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> None:
@@ -192,9 +190,9 @@ def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert is_waiting.wait(20)
+    assert is_waiting.wait(60)
     background.close()
-    caller.join(20)
+    caller.join(60)
     assert len(seen) == 1
 
 

@@ -47,7 +47,7 @@ def test_a_signal_ends_the_run_and_not_the_process(number: signal.Signals) -> No
 
     with heeding_signals() as stopping:
         os.kill(os.getpid(), number)
-        assert stopping.wait(5)
+        assert stopping.wait(60)
 
     assert signal.getsignal(number) is before
 

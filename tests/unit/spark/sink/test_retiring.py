@@ -53,7 +53,7 @@ def test_a_run_that_ends_in_a_batch_is_looked_at_now_and_when_its_tasks_are_gone
     assert caretaker.runs == {"r"}
 
     caretaker.retire("r")
-    assert looks.has_looked.wait(10)
+    assert looks.has_looked.wait(60)
     caretaker.end()  # which does not wait for the tasks
 
     assert looks.seen == [RUN, RUN]
@@ -87,7 +87,7 @@ def test_a_run_whose_session_was_stopped_is_looked_at_though_nobody_tells(
 
     is_stopped.set()
 
-    assert looks.has_looked.wait(10)
+    assert looks.has_looked.wait(60)
     assert caretaker.runs == {"s"}
     assert set(looks.seen) == {RUN}
 
@@ -99,7 +99,7 @@ def test_a_run_is_watched_also_when_there_was_none_for_a_while(
     for _ in range(2):
         looks.has_looked.clear()
         caretaker.note(RUN, is_over=lambda: True)
-        assert looks.has_looked.wait(10)
+        assert looks.has_looked.wait(60)
 
 
 def test_what_cannot_be_ended_is_said_with_what_ends_it(
