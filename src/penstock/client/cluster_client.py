@@ -24,7 +24,7 @@ from penstock.client.answers import first_of
 from penstock.client.backoff import Backoff
 from penstock.client.bootstrap import Bootstrap
 from penstock.client.cluster import Cluster, LeaderChange, Node
-from penstock.client.connection import ClientConnection
+from penstock.client.connection import ClientConnection, OnAnswer, ReadAnswer
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.deadlines import now_ms, repeat, until
 from penstock.client.metadata import MetadataUpdater
@@ -34,7 +34,7 @@ from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.errors import ErrorCode
 from penstock.runtime.clock import Clock, SystemClock
-from penstock.runtime.network import Network
+from penstock.runtime.network import Network, Part
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
@@ -202,6 +202,22 @@ class ClusterClient:
             return connection.send_and_forget(request, version=version)
         timeout_s = (self._request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         return connection.send(request, version=version, timeout_s=timeout_s)
+
+    def send_encoded(
+        self,
+        node_id: int,
+        key: ApiKey,
+        version: int,
+        body: list[Part],
+        on_answer: OnAnswer,
+        *,
+        read: ReadAnswer,
+        timeout_ms: int,
+    ) -> None:
+        """Send a request that is encoded already, and have `on_answer` called; see `ClientConnection.send_encoded`."""
+        self._connected(node_id).send_encoded(
+            api(key), version, body, on_answer, read=read, timeout_s=timeout_ms / 1000
+        )
 
     async def ask(
         self, node_id: int, request: Any, *, version: int | None = None, timeout_ms: int | None = None

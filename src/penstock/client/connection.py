@@ -15,8 +15,8 @@ import asyncio
 import math
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from penstock import __version__
@@ -49,7 +49,18 @@ REQUEST_TIMEOUT_S = 30.0
 Connect = Callable[[Callable[[Stream], "ClientConnection"]], Awaitable[object]]
 """Makes a stream, given what makes its handler."""
 
+_FRAME_HEAD = struct.Struct(">ihhi")  # size, API key, version, correlation id
+HEADER_REST_AT = (
+    _FRAME_HEAD.size - 4
+)  # what follows the correlation id is the same in every request of a version
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+
+
+OnAnswer = Callable[[Any, PenstockError | None], None]
+"""Called once, with the response or with the reason why there is none."""
+
+ReadAnswer = Callable[[bytes | memoryview, int], Any]
+"""Makes a response of the bytes from a position on; MalformedMessage where it cannot."""
 
 
 @dataclass(slots=True)
@@ -58,7 +69,8 @@ class _Pending:
     version: int
     timeout_s: float
     deadline: float
-    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    on_answer: OnAnswer
+    read: ReadAnswer | None
 
 
 class ClientConnection:
@@ -75,6 +87,8 @@ class ClientConnection:
         )
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
+        self._header_rests: dict[tuple[ApiKey, int], bytes] = {}
+        """The client id and what follows it, by API and version."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._is_gone: asyncio.Future[None] = self._loop.create_future()
@@ -152,15 +166,34 @@ class ClientConnection:
         described = _api_of(request)
         if version is None:
             version = self.version_for(described)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        frame = self._frame(request, described, version)
+        body = self._encode(request, described, version)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self.send_encoded(described, version, body, partial(_settle, answer), timeout_s=timeout_s)
+        return answer
+
+    def send_encoded(
+        self,
+        described: Api,
+        version: int,
+        body: list[Part],
+        on_answer: OnAnswer,
+        *,
+        read: ReadAnswer | None = None,
+        timeout_s: float = math.inf,
+    ) -> None:
+        """Send a request that is encoded already; `on_answer` is called in the turn of the loop in which the answer
+        comes. A future would take another turn (bench "one record, wait for it"). It must not raise."""
+        if self.is_closed:
+            raise Disconnected(f"the connection to {self.peer} is closed")
+        frame = self._frame(described, version, body)
         now = self.used_at = self._loop.time()
-        pending = _Pending(described, version, timeout_s, now + timeout_s)
-        self._pending[self._correlation_id] = pending
+        deadline = now + timeout_s
+        self._pending[self._correlation_id] = _Pending(
+            described, version, timeout_s, deadline, on_answer, read
+        )
         if timeout_s != math.inf:
-            self._watch(pending.deadline)
+            self._watch(deadline)
         self._stream.send(frame)
-        return pending.answer
 
     def send_and_forget(self, request: Any, *, version: int | None = None) -> asyncio.Future[None]:
         """For produce with acks=0, which gets no answer. The future is done when the system has taken all bytes, so
@@ -170,9 +203,9 @@ class ClientConnection:
         described = _api_of(request)
         if version is None:
             version = self.version_for(described)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        body = self._encode(request, described, version)
         self.used_at = self._loop.time()
-        self._stream.send(self._frame(request, described, version))
+        self._stream.send(self._frame(described, version, body))
         sent: asyncio.Future[None] = self._loop.create_future()
         if self._stream.backlog_bytes():
             self._sending.append(sent)
@@ -266,17 +299,26 @@ class ClientConnection:
 
     # -- helpers
 
-    def _frame(self, request: Any, described: Api, version: int) -> list[Part]:
-        head = encode_request_header(described.key, version, self._correlation_id, self._client_id)
+    def _encode(self, request: Any, described: Api, version: int) -> list[Part]:
         try:
-            parts = codec(type(request), version).encode_parts(request, head)
+            return codec(type(request), version).encode_parts(request)
         except UnsupportedField as error:
             raise UnsupportedVersion(
                 f"{self.peer} serves {described.name} only up to version {version}: {error}"
             ) from error
         except UnencodableValue as error:
             raise BadArgument(f"{described.name} cannot be sent: {error}") from error
-        return [struct.pack(">i", sum(map(len, parts))), *parts]
+
+    def _frame(self, described: Api, version: int, body: list[Part]) -> list[Part]:
+        """The request as it goes out, with a correlation id of its own."""
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        key = described.key
+        rest = self._header_rests.get((key, version))
+        if rest is None:
+            header = encode_request_header(key, version, correlation_id, self._client_id)
+            rest = self._header_rests[key, version] = header[HEADER_REST_AT:]
+        size = HEADER_REST_AT + len(rest) + sum(map(len, body))
+        return [_FRAME_HEAD.pack(size, key, version, correlation_id) + rest, *body]
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if len(frame) < 4:
@@ -290,18 +332,20 @@ class ClientConnection:
             version = 0  # such an answer always comes in version 0, whatever was asked (KIP-511)
         try:
             _, position = read_response_header(memoryview(frame), described.key, version)
-            response, _ = _answer_codec(described.key, version).decode(frame, position)
+            if pending.read is not None:
+                response = pending.read(frame, position)
+            else:
+                response, _ = _answer_codec(described.key, version).decode(frame, position)
         except MalformedMessage:
             self._pending[correlation_id] = pending  # it fails with all the others
             raise
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0 and waits_for_client(described.key, version):
             self.muted_until = max(self.muted_until, self._loop.time() + throttle_time_ms / 1000)
-        if not pending.answer.done():
-            pending.answer.set_result(response)
         self._has_served = bool(self.versions)
         if not self._pending:
             self._tell_quiet()
+        pending.on_answer(response, None)
 
     def _tell_quiet(self) -> None:
         quiet, self._quiet = self._quiet, None
@@ -327,9 +371,10 @@ class ClientConnection:
                 self._watch(first.deadline)
             return
         what = f"{self.peer} did not answer {first.described.name} within {first.timeout_s * 1000:.0f} ms"
-        for pending in self._pending.values():
-            if pending.deadline <= now and not pending.answer.done():
-                pending.answer.set_exception(TimedOut(what))
+        overdue = {key: each for key, each in self._pending.items() if each.deadline <= now}
+        for correlation_id, pending in overdue.items():
+            del self._pending[correlation_id]
+            pending.on_answer(None, TimedOut(what))
         self._fail(Disconnected(f"the connection was given up because {what}"))
         self._stream.abort()
 
@@ -341,16 +386,24 @@ class ClientConnection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting: list[asyncio.Future[Any]] = [pending.answer for pending in self._pending.values()]
-        waiting += self._sending
+        waiting: list[OnAnswer] = [pending.on_answer for pending in self._pending.values()]
+        waiting += [partial(_settle, sent) for sent in self._sending]
         self._pending, self._sending = {}, []
         self._tell_quiet()
-        for future in waiting:
-            if not future.done():
-                # One for each: an exception that is raised in several places collects all their tracebacks.
-                own = type(failure)(failure.words)
-                own.__cause__ = failure.__cause__
-                future.set_exception(own)
+        for on_answer in waiting:
+            # One for each: an exception that is raised in several places collects all their tracebacks.
+            own = type(failure)(failure.words)
+            own.__cause__ = failure.__cause__
+            on_answer(None, own)
+
+
+def _settle(answer: asyncio.Future[Any], response: Any, error: PenstockError | None) -> None:
+    if answer.done():
+        return  # whoever waited was cancelled
+    if error is None:
+        answer.set_result(response)
+    else:
+        answer.set_exception(error)
 
 
 @cache

@@ -23,24 +23,27 @@ from penstock.records.producing import Intake, PartitionQueue, ProducerBatch
 class Line:
     """One partition that has something to send, or under way."""
 
-    __slots__ = ("attempted_ms", "not_before_ms", "numbering", "queue", "under_way", "waiting")
+    __slots__ = (
+        "attempted_ms",
+        "not_before_ms",
+        "numbering",
+        "partition",
+        "queue",
+        "topic",
+        "under_way",
+        "waiting",
+    )
 
     def __init__(self, queue: PartitionQueue, numbering: Numbering | None) -> None:
         self.queue = queue
+        self.topic: str = queue.topic
+        self.partition: int = queue.partition
         self.numbering = numbering
         self.waiting: deque[ProducerBatch] = deque()
         """To be sent again, in order."""
         self.under_way: list[ProducerBatch] = []
         self.not_before_ms = 0.0
         self.attempted_ms = 0.0
-
-    @property
-    def topic(self) -> str:
-        return self.queue.topic
-
-    @property
-    def partition(self) -> int:
-        return self.queue.partition
 
     def next_batch(self) -> ProducerBatch | None:
         if self.waiting:
@@ -94,6 +97,8 @@ class Accumulator:
         self._flushes: list[Flush] = []
         self.is_urgent = False
         """Send what there is and wait for nothing more: someone waits for room, or the producer is closing."""
+        self.first_expiry_ms = 0.0
+        """No batch runs out of time before; as of the last survey. A batch that came later runs out later, too."""
 
     @property
     def lines(self) -> list[Line]:
@@ -107,7 +112,10 @@ class Accumulator:
     @property
     def has_unsent(self) -> bool:
         """Whether a known partition has a batch that is not under way; of others somebody tells."""
-        return any(line.next_batch() is not None for line in self._lines.values())
+        for line in self._lines.values():  # noqa: SIM110 - called for each answer: bench "one record, wait for it"
+            if line.next_batch() is not None:
+                return True
+        return False
 
     def survey(
         self,
@@ -118,6 +126,7 @@ class Accumulator:
         """What is due now, and for whom. Lines with nothing left are forgotten."""
         self._take_news()
         found = Survey()
+        oldest_ms = math.inf
         hurries = self.is_urgent or bool(self._flushes)
         for queue, line in list(self._lines.items()):
             batch = line.next_batch()
@@ -135,9 +144,11 @@ class Accumulator:
                         found.leaderless.append(line)
                     else:
                         found.by_node.setdefault(node_id, []).append(line)
-                found.next_ms = min(found.next_ms, batch.created_ms + self._delivery_timeout_ms)
+                oldest_ms = min(oldest_ms, batch.created_ms)
             if line.under_way:
-                found.next_ms = min(found.next_ms, line.under_way[0].created_ms + self._delivery_timeout_ms)
+                oldest_ms = min(oldest_ms, line.under_way[0].created_ms)
+        self.first_expiry_ms = min(oldest_ms, now_ms) + self._delivery_timeout_ms
+        found.next_ms = min(found.next_ms, oldest_ms + self._delivery_timeout_ms)
         return found
 
     def has_due(self, line: Line, now_ms: float) -> bool:
@@ -247,7 +258,7 @@ class Accumulator:
     def _due_ms(self, line: Line, batch: ProducerBatch, hurries: bool) -> float:
         if line.waiting:
             return line.not_before_ms
-        if hurries or line.queue.closed:
+        if hurries or line.queue.closed or self._linger_ms == 0:
             return line.not_before_ms if batch.attempts else 0.0
         return batch.created_ms + self._linger_ms
 

@@ -26,7 +26,8 @@ from penstock.client.producer.interceptors import OutgoingRecord, interceptors_o
 from penstock.client.producer.partitioners import Sticky
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.preparing import Prepared, Preparer
-from penstock.client.producer.sender import Sender, SendRules
+from penstock.client.producer.sender import Sender
+from penstock.client.producer.sender_state import SendRules
 from penstock.client.producer.transactions import State, Transactions
 from penstock.client.producer.transactor import Transactor
 from penstock.client.serializers import serialization_failed, serializer_of

@@ -59,6 +59,11 @@ class Numbering:
     """Numbers no longer fit what the broker has; count anew under a new epoch when nothing is under way."""
 
     @property
+    def is_unsettled(self) -> bool:
+        """Whether `Idempotence.settle` has something to do once nothing is under way."""
+        return self.is_unresolved or self.must_restart
+
+    @property
     def is_next(self) -> bool:
         """Whether all numbers that were given out were acknowledged."""
         return self.next_sequence == (self.last_acked_sequence + 1) % SEQUENCES

@@ -14,66 +14,32 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import LeaderChange, Node, TopicPartition
+from penstock.client.cluster import LeaderChange, Node
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.idempotence import Idempotence, Identity
-from penstock.client.producer.produce_requests import Produce, Taken, leader_hint, record_errors
+from penstock.client.producer.produce_requests import (
+    SINGLE_VERSION,
+    Produce,
+    Taken,
+    Written,
+    leader_hint,
+    record_errors,
+)
+from penstock.client.producer.sender_state import NodeLoad, SendCounts, SendRules
 from penstock.client.producer.transactions import State, Transactions
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.records.batch import Compression
+from penstock.protocol.types import ZERO_UUID
 from penstock.records.producing import ProducerBatch
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SendRules:
-    """What the settings say about sending."""
-
-    acks: int
-    request_timeout_ms: int
-    request_bytes_max: int
-    in_flight_max: int
-    retries: int
-    compression: Compression
-    level: int | None
-    availability_timeout_ms: int
-
-
-class NodeLoad:
-    """How busy a node is with our requests."""
-
-    __slots__ = ("connecting", "in_flight", "ready_ms", "taken_ms", "throttled_until_ms")
-
-    def __init__(self) -> None:
-        self.in_flight = 0
-        self.throttled_until_ms = 0.0
-        self.connecting: asyncio.Task[None] | None = None
-        self.ready_ms = 0.0
-        """When there was last something for it."""
-        self.taken_ms = 0.0
-        """When it last took something."""
-
-
-@dataclass(slots=True)
-class SendCounts:
-    """What has been done so far, by names of Kafka's own metrics."""
-
-    record_send_total: int = 0
-    record_retry_total: int = 0
-    record_error_total: int = 0
-    batch_split_total: int = 0
-    request_total: int = 0
-    outgoing_byte_total: int = 0
 
 
 class Sender:
@@ -193,8 +159,8 @@ class Sender:
             taken, lines = self._take(lines, now_ms)
             if not taken:
                 break
-            self._send(node_id, load, taken)
-            if not self._client.is_ready(node_id):  # the connection broke in this very moment
+            self._send(node_id, load, taken, now_ms)
+            if lines and not self._client.is_ready(node_id):  # the connection broke in this very moment
                 break
         return math.inf
 
@@ -217,9 +183,10 @@ class Sender:
                 rest.append(line)
         return taken, rest
 
-    def _send(self, node_id: int, load: NodeLoad, taken: list[tuple[Line, ProducerBatch]]) -> None:
+    def _send(
+        self, node_id: int, load: NodeLoad, taken: list[tuple[Line, ProducerBatch]], now_ms: float
+    ) -> None:
         rules, counts, transactions = self._rules, self.counts, self._transactions
-        now_ms = self._client.now_ms()
         sealed = []
         for line, batch in taken:
             self.used_ms[line.topic] = now_ms
@@ -227,6 +194,38 @@ class Sender:
             counts.outgoing_byte_total += len(sealed[-1])
             counts.record_send_total += batch.record_count
         produce = Produce(taken)
+        try:
+            newest = self._client.version_of(node_id, ApiKey.PRODUCE)
+            is_plain = newest == SINGLE_VERSION and transactions is None and rules.acks != 0
+            if len(taken) > 1 or not is_plain or not self._send_single(node_id, load, produce, sealed[0]):
+                self._send_many(node_id, load, produce, sealed, newest)
+        except errors.PenstockError as error:
+            self._no_answer(taken, error)
+            return
+        load.in_flight += 1
+        counts.request_total += 1
+
+    def _send_single(self, node_id: int, load: NodeLoad, produce: Produce, sealed: memoryview) -> bool:
+        """Send the only batch without the codec; False where its topic has no id."""
+        topic = self._client.cluster.topics.get(produce.taken[0][0].topic)
+        if topic is None or topic.id == ZERO_UUID:
+            return False
+        timeout_ms = self._rules.request_timeout_ms
+        self._client.send_encoded(
+            node_id,
+            ApiKey.PRODUCE,
+            SINGLE_VERSION,
+            produce.encode_single(sealed, topic.id, acks=self._rules.acks, timeout_ms=timeout_ms),
+            partial(self._on_answer, load, produce),
+            read=produce.read_single,
+            timeout_ms=timeout_ms,
+        )
+        return True
+
+    def _send_many(
+        self, node_id: int, load: NodeLoad, produce: Produce, sealed: list[memoryview], newest: int
+    ) -> None:
+        rules, transactions = self._rules, self._transactions
         request = produce.request(
             sealed,
             self._client.cluster,
@@ -235,43 +234,56 @@ class Sender:
             transactional_id=None if transactions is None else transactions.transactional_id,
         )
         is_explicit = transactions is not None and not transactions.is_implicit
-        try:
-            newest = self._client.version_of(node_id, ApiKey.PRODUCE)
-            answer = self._client.send(
-                node_id,
-                request,
-                version=produce.version(newest, is_explicit=is_explicit),
-                timeout_ms=rules.request_timeout_ms,
-                expects_answer=rules.acks != 0,
-            )
-        except errors.PenstockError as error:
-            self._no_answer(taken, error)
-            return
-        load.in_flight += 1
-        counts.request_total += 1
-        answer.add_done_callback(partial(self._answered, load, produce))
+        answer = self._client.send(
+            node_id,
+            request,
+            version=produce.version(newest, is_explicit=is_explicit),
+            timeout_ms=rules.request_timeout_ms,
+            expects_answer=rules.acks != 0,
+        )
+        answer.add_done_callback(partial(self._on_future, load, produce))
 
     # -- in
 
-    def _answered(self, load: NodeLoad, produce: Produce, answer: asyncio.Future[Any]) -> None:
+    def _on_future(self, load: NodeLoad, produce: Produce, answer: asyncio.Future[Any]) -> None:
+        error = errors.Disconnected() if answer.cancelled() else answer.exception()
+        if error is not None and not isinstance(error, errors.PenstockError):
+            raise error
+        self._answered(load, produce, None if error is not None else answer.result(), error)
+
+    def _on_answer(
+        self, load: NodeLoad, produce: Produce, response: Any, error: errors.PenstockError | None
+    ) -> None:
+        if error is None:
+            self._answered(load, produce, response, None)
+        else:  # the connection is ending, and has to be gone before anything is sent again
+            asyncio.get_running_loop().call_soon(self._answered, load, produce, None, error)
+
+    def _answered(
+        self, load: NodeLoad, produce: Produce, response: Any, error: errors.PenstockError | None
+    ) -> None:
         load.in_flight -= 1
         if self.is_stopped:
-            if not answer.cancelled():
-                answer.exception()  # as good as looked at
             return
-        error = errors.Disconnected() if answer.cancelled() else answer.exception()
-        if isinstance(error, errors.PenstockError):
+        if error is not None:
             self._no_answer(produce.taken, error)
-        elif error is not None:
-            raise error
+        elif type(response) is Written:
+            self._take_written(load, produce, response)
         elif self._rules.acks == 0:
             for line, batch in produce.taken:
                 self._complete(line, batch, -1, -1)
         else:
-            self._take_response(load, produce, answer.result())
+            self._take_response(load, produce, response)
         self._on_room()
         if self._accumulator.has_unsent:  # whoever waits for this one record gets the interpreter sooner
             self.pump()
+
+    def _take_written(self, load: NodeLoad, produce: Produce, written: Written) -> None:
+        if written.throttle_time_ms > 0:
+            load.throttled_until_ms = self._client.now_ms() + written.throttle_time_ms
+        ((line, batch),) = produce.taken
+        if not batch.is_done:  # else its time was over before the answer came
+            self._complete(line, batch, written.base_offset, written.log_append_time_ms)
 
     def _take_response(self, load: NodeLoad, produce: Produce, response: Any) -> None:
         if response.throttle_time_ms > 0:
@@ -381,6 +393,8 @@ class Sender:
         self._accumulator.finished(line, batch)
 
     def _fail_expired(self, now_ms: float) -> None:
+        if now_ms < self._accumulator.first_expiry_ms:
+            return
         expired = self._accumulator.take_expired(now_ms)
         for line, batch in expired:
             waited_ms = now_ms - batch.created_ms
@@ -392,8 +406,12 @@ class Sender:
     # -- helpers
 
     def _node_of(self, topic: str, partition: int) -> int | None:
-        leader = self._client.cluster.leader_of(TopicPartition(topic, partition))
-        return None if leader is None or leader.node_id not in self._client.cluster.nodes else leader.node_id
+        cluster = self._client.cluster
+        known = cluster.topics.get(topic)
+        if known is None or partition >= len(known.partitions):
+            return None
+        leader_id = known.partitions[partition].leader_id
+        return leader_id if leader_id in cluster.nodes else None
 
     def _may_write(self, line: Line) -> bool:
         transactions = self._transactions
@@ -410,8 +428,9 @@ class Sender:
         """Begin numbers anew where they no longer fit, and get an identity where there is none."""
         assert self._idempotence is not None
         for line in self._accumulator.lines:
-            if line.numbering is not None and not line.under_way:
-                self._idempotence.settle(line.numbering)
+            numbering = line.numbering
+            if numbering is not None and numbering.is_unsettled and not line.under_way:
+                self._idempotence.settle(numbering)
         if (
             self._transactions is None
             and not self._idempotence.identity.is_known

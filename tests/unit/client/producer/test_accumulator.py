@@ -27,7 +27,13 @@ class Host:
 class World:
     """An intake with a clock that stands still until it is moved."""
 
-    def __init__(self, *, idempotence: Idempotence | None = None, is_one_at_a_time: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        idempotence: Idempotence | None = None,
+        is_one_at_a_time: bool = False,
+        linger_ms: int = LINGER_MS,
+    ) -> None:
         self.now_ms = 0
         self.intake = Intake(
             Host(),  # type: ignore[arg-type]
@@ -40,7 +46,7 @@ class World:
         self.intake.topics["orders"] = TopicQueues("orders", 3)
         self.accumulator = Accumulator(
             self.intake,
-            linger_ms=LINGER_MS,
+            linger_ms=linger_ms,
             delivery_timeout_ms=DELIVERY_MS,
             is_one_at_a_time=is_one_at_a_time,
             idempotence=idempotence,
@@ -224,3 +230,29 @@ def test_queues_are_measured_for_the_partitioner(world: World) -> None:
     batch = world.take()
     world.accumulator.retry(world.line(), batch, 0)
     assert world.accumulator.queued_counts(world.intake.topics["orders"].queues) == [3, 0, 0]
+
+
+def test_without_linger_a_batch_is_due_though_the_clock_of_the_loop_lags_behind() -> None:
+    world = World(linger_ms=0)
+    world.now_ms = 1
+    world.send("a")
+
+    world.now_ms = 0  # a loop reads the clock once a turn, and perhaps one that is coarse
+
+    assert world.due() == [(7, 0)]
+
+
+def test_nothing_runs_out_of_time_before_the_first_expiry() -> None:
+    world = World()
+    world.send("a")
+    assert world.accumulator.first_expiry_ms == 0, "not known before a survey"
+
+    world.line()
+    assert world.accumulator.first_expiry_ms == DELIVERY_MS
+    world.now_ms = 5
+    world.send("b", partition=1)
+    assert world.accumulator.take_expired(DELIVERY_MS - 1) == []
+
+    assert len(world.accumulator.take_expired(DELIVERY_MS)) == 1
+    world.due()
+    assert world.accumulator.first_expiry_ms == 5 + DELIVERY_MS
