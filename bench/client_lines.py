@@ -38,6 +38,20 @@ def produce(peer: Peer) -> dict[str, float]:
     return figures
 
 
+def latency(peer: Peer) -> dict[str, float]:
+    """One record, sent at once and waited for: the median."""
+    figures = {}
+    topic = new_name("client")
+    with Wire(peer.port) as wire:
+        wire.create_topic(topic)
+        for client in PRODUCERS:
+            figures[f"{ONE}, {client}"] = run(ONE, client, peer.port, topic)
+        wire.delete_topic(topic)
+    best = min(figures[f"{ONE}, {client}"] for client in OTHERS)
+    figures[f"{ONE}, over the best"] = figures[f"{ONE}, penstock"] / best
+    return figures
+
+
 def run(what: str, client: str, port: int, topic: str) -> float:
     """One measurement in a fresh process; the figure that it prints."""
     done = subprocess.run(
@@ -55,6 +69,7 @@ def run(what: str, client: str, port: int, topic: str) -> float:
 
 PRODUCE = "produce from objects"
 TABLES = "produce from Arrow"
+ONE = "one record, wait for it"
 
 CLIENT_LINES = [
     Group(
@@ -65,6 +80,16 @@ CLIENT_LINES = [
             Line(f"{PRODUCE}, over the best", "x", True, 1.0),
             *(Line(f"{TABLES}, {client}", "records/s", True) for client in OURS),
             Line(f"{TABLES}, over the best", "x", True, 3.0),
+        ],
+        5,
+        between_clients=True,
+    ),
+    Group(
+        "clientlatency",
+        latency,
+        [
+            *(Line(f"{ONE}, {client}", "µs", False) for client in PRODUCERS),
+            Line(f"{ONE}, over the best", "x", False),
         ],
         5,
         between_clients=True,

@@ -2,15 +2,16 @@
 
 Prints one figure. Every client has the settings that make it fastest here, with acks=all, five milliseconds to fill
 batches of up to a megabyte, and nobody who asks what became of a record; Penstock's has its defaults, which are
-idempotent.
+idempotent. For the latency of one record nothing lingers, and each send waits for its acknowledgement.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 VALUE = b"x" * 100
@@ -19,6 +20,8 @@ WARMING_RECORDS = 20_000
 TABLE_ROWS = 10_000
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
+WARMING_SENDS = 500
+SENDS = 2_000
 
 
 def produce_penstock(bootstrap: str, topic: str) -> float:
@@ -171,6 +174,88 @@ def produce_kafka_python(bootstrap: str, topic: str) -> float:
         producer.close()
 
 
+def one_penstock(bootstrap: str, topic: str) -> float:
+    from penstock import Producer
+
+    with Producer(bootstrap, linger_ms=0) as producer:
+        return median_us(lambda: producer.send(topic, VALUE).result())
+
+
+def one_penstock_aio(bootstrap: str, topic: str) -> float:
+    import uvloop
+
+    from penstock.aio import Producer
+
+    async def measure() -> float:
+        async with Producer(bootstrap, linger_ms=0) as producer:
+
+            async def send_one() -> None:
+                await (await producer.send(topic, VALUE))
+
+            return await median_us_of_async(send_one)
+
+    return uvloop.run(measure())
+
+
+def one_confluent(bootstrap: str, topic: str) -> float:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
+    delivered: list[Any] = []
+
+    def send_one() -> None:
+        delivered.clear()
+        producer.produce(topic, VALUE, callback=lambda error, message: delivered.append(error))
+        while not delivered:
+            producer.poll(1)
+
+    return median_us(send_one)
+
+
+def one_aiokafka(bootstrap: str, topic: str) -> float:
+    import uvloop
+    from aiokafka import AIOKafkaProducer
+
+    async def measure() -> float:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=0)
+        await producer.start()
+        try:
+            return await median_us_of_async(lambda: producer.send_and_wait(topic, VALUE))
+        finally:
+            await producer.stop()
+
+    return uvloop.run(measure())
+
+
+def one_kafka_python(bootstrap: str, topic: str) -> float:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=0)
+    try:
+        return median_us(lambda: producer.send(topic, VALUE).get())
+    finally:
+        producer.close()
+
+
+def median_us(send_one: Callable[[], object]) -> float:
+    """Microseconds from a send to the word that it was written."""
+    times = []
+    for _ in range(WARMING_SENDS + SENDS):
+        began = time.perf_counter()
+        send_one()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[WARMING_SENDS:]) * 1e6
+
+
+async def median_us_of_async(send_one: Callable[[], Awaitable[object]]) -> float:
+    times = []
+    for _ in range(WARMING_SENDS + SENDS):
+        began = time.perf_counter()
+        await send_one()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[WARMING_SENDS:]) * 1e6
+
+
 def rate(run: Callable[[int], None]) -> float:
     """Records a second, for as many as take about `SECONDS`."""
     run(WARMING_RECORDS)
@@ -203,6 +288,11 @@ RUNS: dict[tuple[str, str], Callable[[str, str], float]] = {
     ("produce from objects", "confluent-kafka"): produce_confluent,
     ("produce from objects", "aiokafka"): produce_aiokafka,
     ("produce from objects", "kafka-python"): produce_kafka_python,
+    ("one record, wait for it", "penstock"): one_penstock,
+    ("one record, wait for it", "penstock.aio"): one_penstock_aio,
+    ("one record, wait for it", "confluent-kafka"): one_confluent,
+    ("one record, wait for it", "aiokafka"): one_aiokafka,
+    ("one record, wait for it", "kafka-python"): one_kafka_python,
     ("produce from Arrow", "penstock"): produce_penstock_table,
     ("produce from Arrow", "penstock.aio"): produce_penstock_aio_table,
 }
