@@ -132,14 +132,19 @@ class NullLog:
         self.epochs = real.epochs
         self.start_offset = self.end_offset = self.durable_end_offset = self.high_watermark = 0
         self.on_durable = None
+        self.first_unstable_offset = None
         self._file = real.active_segment.file()
 
-    def append(self, batches: Any, headers: Any, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append(
+        self, batches: Any, headers: Any, *, leader_epoch: int, now_ms: int, guard: object = None
+    ) -> AppendInfo:
         first = self.end_offset
         self.end_offset = self.durable_end_offset = first + headers[0].last_offset_delta + 1
         return AppendInfo(first, self.end_offset - 1, -1, 0, False)
 
-    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one: bool) -> FileSlice:
+    def read(
+        self, offset: int, *, max_bytes: int, end_offset: int, at_least_one: bool, aborted: object = None
+    ) -> FileSlice:
         return FileSlice(self._file, 0, 1000)
 
 

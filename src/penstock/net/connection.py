@@ -197,10 +197,17 @@ class Connection:
                 else:
                     waiting.append(answer)
                     answer.add_done_callback(self._answered)  # type: ignore[union-attr]
-                if ((waiting or self._held_by) and not self._can_serve()) or self._is_behind():
+                if (waiting or self._held_by) and not self._can_serve():
                     self._pause()
                     break
-                if self.now() > turn_ends and frames.buffered_bytes:
+                if (
+                    not frames.buffered_bytes
+                ):  # the usual end, of a peer that waits: bench "one-record latency"
+                    break
+                if self._is_behind():
+                    self._pause()
+                    break
+                if self.now() > turn_ends:
                     self._pause()
                     asyncio.get_running_loop().call_soon(self._continue_reading)
                     break
@@ -219,6 +226,8 @@ class Connection:
             self._pumping = False
         frames.settle()
         self._send_outgoing()
+        if self.stream.backlog_bytes() > BACKLOG_BYTES_MAX and not self._is_paused:
+            self._pause()
 
     def _can_serve(self) -> bool:
         """Whether the next request may be served although earlier ones are not answered yet."""

@@ -25,6 +25,12 @@ SPLICE_BYTES: Final = 16 * 1024
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
     """The varint at `position`, and the position after it; IndexError where the buffer ends too early."""
+    first = data[position]
+    if first < 0x80:
+        return first, position + 1
+    second = data[position + 1]
+    if second < 0x80:  # the length of a small batch: bench "one-record latency"
+        return first & 0x7F | second << 7, position + 2
     value = shift = 0
     for count in range(VARINT_BYTES_MAX):
         byte = data[position + count]
@@ -60,6 +66,8 @@ def skip_tagged(data: memoryview, position: int) -> int:
 def varint(value: int) -> bytes:
     if not 0 <= value <= 0xFFFF_FFFF:
         raise UnencodableValue(f"{value} does not fit in an unsigned varint of 32 bits")
+    if 0x80 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -68,7 +68,12 @@ class Partition(Replica):
             raise self._offline_refusal()
         if not self.is_leader:
             self.check_access(leader_epoch=NO_EPOCH, leader_only=True)
-        if acks == ACKS_ALL and len(self.isr) < self.min_isr:
+        # The setting first: it is a bound of `min_isr`, and takes no call (bench "one-record latency").
+        if (
+            acks == ACKS_ALL
+            and len(self.isr) < self.rules.min_insync_replicas
+            and len(self.isr) < self.min_isr
+        ):
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self} has {len(self.isr)} in-sync replica(s), and acks=all needs min.insync.replicas={self.min_isr}",

@@ -271,6 +271,13 @@ def _check(
 ) -> ProducedBatch | None:
     """`epoch` and `last_sequence`: the producer's, or those of a batch before it in the same append."""
     first = header.base_sequence
+    if (
+        header.producer_epoch == epoch
+        and first == (last_sequence + 1) & SEQUENCE_MAX
+        and last_sequence >= 0
+        and producer.transaction_start_offset < 0
+    ):
+        return None  # it follows the last one, as nearly all do: bench "one-record latency"
     if first < 0:  # a coordinator's own records carry a producer's id and epoch, but no sequence
         _check_epoch(header.producer_id, header.producer_epoch, epoch=epoch)
         return None

@@ -185,6 +185,19 @@ async def test_a_peer_that_does_not_read_is_not_served_until_it_does() -> None:
     assert not stream.is_paused
 
 
+async def test_a_peer_that_does_not_read_the_answer_to_a_single_request_is_not_read_from() -> None:
+    connection, stream, _ = connect()
+    stream.backlog = BACKLOG_BYTES_MAX + 1
+
+    receive(connection, b"now:a")
+    assert stream.sent == [b"a"]
+    assert stream.is_paused
+
+    stream.backlog = 0
+    connection.drained()
+    assert not stream.is_paused
+
+
 async def test_a_peer_that_breaks_the_protocol_gets_its_earlier_answers_and_is_closed() -> None:
     connection, stream, _ = connect()
 
