@@ -35,7 +35,7 @@ from penstock.protocol.apis import Api, ApiKey, api
 from penstock.protocol.codec import Codec, codec
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import ErrorCode, MalformedMessage, UnencodableValue, UnsupportedField
-from penstock.protocol.headers import encode_request_header, read_response_header
+from penstock.protocol.headers import encode_request_header, skip_tagged_fields
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.runtime.network import Network, Part, Stream
 
@@ -331,7 +331,9 @@ class ClientConnection:
         if described.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
             version = 0  # such an answer always comes in version 0, whatever was asked (KIP-511)
         try:
-            _, position = read_response_header(memoryview(frame), described.key, version)
+            position = 4
+            if described.response_header_version(version) > 0:
+                position = skip_tagged_fields(memoryview(frame), position)
             if pending.read is not None:
                 response = pending.read(frame, position)
             else:

@@ -20,7 +20,7 @@ from _thread import allocate_lock
 
 from penstock.records._kernel import iterate_records
 from penstock.records.batch import Compression
-from penstock.records.delivery import Delivery, plain_headers, tell
+from penstock.records.delivery import Delivery, plain_headers, resolve, tell
 
 
 cdef extern from "Python.h":
@@ -433,7 +433,7 @@ cdef class Receipt:
         if not self.batch.is_done:
             loop = asyncio.get_running_loop()
             future = loop.create_future()
-            self.watch(lambda receipt: loop.call_soon_threadsafe(_resolve, future))
+            self.watch(lambda receipt: resolve(future, loop))
             yield from future.__await__()
         return self.delivery()
 
@@ -446,8 +446,3 @@ def place_of(Receipt receipt):
     """The batch that has a receipt's record now, and the record's index there."""
     receipt.settle()
     return receipt.batch, receipt.index
-
-
-def _resolve(future):
-    if not future.done():
-        future.set_result(None)

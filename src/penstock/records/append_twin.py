@@ -27,7 +27,7 @@ from penstock.records.batch import (
     Headers,
 )
 from penstock.records.compression import compress
-from penstock.records.delivery import Delivery, Waiting, plain_headers, tell
+from penstock.records.delivery import Delivery, Waiting, plain_headers, resolve, tell
 from penstock.records.twin import append_record, iterate_records, stamp_header
 from penstock.records.varint import wrap_int64
 
@@ -311,7 +311,7 @@ class Receipt:
         if not batch.is_done:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
-            self.watch(lambda receipt: loop.call_soon_threadsafe(_resolve, future))
+            self.watch(lambda receipt: resolve(future, loop))
             yield from future.__await__()
         return self._delivery()
 
@@ -361,8 +361,3 @@ def place_of(receipt: Receipt) -> tuple[ProducerBatch, int]:
     """The batch that has a receipt's record now, and the record's index there."""
     batch = receipt.settle()
     return batch, receipt._index
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -258,6 +258,42 @@ async def test_a_receipt_can_be_awaited(appender: ModuleType) -> None:
     assert waiting[0].cancelled()
 
 
+async def test_a_receipt_that_is_awaited_can_be_completed_by_another_thread(appender: ModuleType) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipt = batch.append(100, None, b"v")
+
+    async def deliver() -> Delivery:
+        delivered: Delivery = await receipt
+        return delivered
+
+    waiting = asyncio.create_task(deliver())
+    await asyncio.sleep(0)
+    thread = threading.Thread(target=batch.complete, args=(40,))
+    thread.start()
+
+    assert (await waiting).offset == 40
+    thread.join()
+
+
+async def test_awaiting_a_receipt_of_the_same_loop_does_not_wake_the_loop_by_a_system_call(
+    appender: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = appender.ProducerBatch("orders", 3)
+    receipt = batch.append(100, None, b"v")
+    loop = asyncio.get_running_loop()
+
+    async def deliver() -> Delivery:
+        delivered: Delivery = await receipt
+        return delivered
+
+    waiting = asyncio.create_task(deliver())
+    await asyncio.sleep(0)
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: pytest.fail("woken as by another thread"))
+    batch.complete(40)
+
+    assert (await waiting).offset == 40
+
+
 def test_a_receipt_cannot_be_made_by_hand(appender: ModuleType) -> None:
     with pytest.raises(TypeError):
         appender.Receipt()

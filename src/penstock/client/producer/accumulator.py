@@ -121,7 +121,7 @@ class Accumulator:
         self,
         now_ms: float,
         node_of: Callable[[str, int], int | None],
-        may_send: Callable[[Line], bool] = lambda line: True,
+        may_send: Callable[[Line], bool] | None = None,
     ) -> Survey:
         """What is due now, and for whom. Lines with nothing left are forgotten."""
         self._take_news()
@@ -138,7 +138,7 @@ class Accumulator:
                 due_ms = self._due_ms(line, batch, hurries)
                 if due_ms > now_ms:
                     found.next_ms = min(found.next_ms, due_ms)
-                elif self._may_send(line, batch) and may_send(line):
+                elif self._may_send(line, batch) and (may_send is None or may_send(line)):
                     node_id = node_of(line.topic, line.partition)
                     if node_id is None:
                         found.leaderless.append(line)

@@ -52,10 +52,10 @@ class _Host:
         self._is_pump_due = False
 
     def opened(self) -> None:
-        self.core.check_loop()
+        loop = self.core.check_loop()
         if not self._is_pump_due:
             self._is_pump_due = True
-            asyncio.get_running_loop().call_soon(self._pump)
+            loop.call_soon(self._pump)
 
     def filled(self) -> None:
         self.is_turn_due = True
@@ -63,7 +63,8 @@ class _Host:
 
     def _pump(self) -> None:
         self._is_pump_due = False
-        self.core.start()
+        if not self.core.is_started:
+            self.core.start()
         self.core.sender.pump()
 
     def send_otherwise(self, *arguments: Any) -> Receipt:

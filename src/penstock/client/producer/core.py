@@ -202,8 +202,9 @@ class ProducerCore:
 
     # -- on the loop
 
-    def check_loop(self) -> None:
-        """Connections and timers are the first loop's: on another, nothing that is waited for would ever come."""
+    def check_loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop. Connections and timers are the first one's: on another, nothing that is waited for would
+        ever come."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -211,6 +212,7 @@ class ProducerCore:
             raise errors.IllegalState(
                 "a producer belongs to the event loop that first used it; make one in each, as each asyncio.run() is"
             )
+        return loop
 
     def start(self) -> None:
         self.check_loop()

@@ -59,11 +59,6 @@ class Numbering:
     """Numbers no longer fit what the broker has; count anew under a new epoch when nothing is under way."""
 
     @property
-    def is_unsettled(self) -> bool:
-        """Whether `Idempotence.settle` has something to do once nothing is under way."""
-        return self.is_unresolved or self.must_restart
-
-    @property
     def is_next(self) -> bool:
         """Whether all numbers that were given out were acknowledged."""
         return self.next_sequence == (self.last_acked_sequence + 1) % SEQUENCES
@@ -220,6 +215,10 @@ def _restart(numbering: Numbering, identity: Identity) -> None:
 
 
 def _forget(numbering: Numbering, batch: ProducerBatch) -> None:
+    if len(numbering.numbered) == 1 and numbering.numbered[0] is batch:
+        numbering.numbered.clear()
+        numbering.window.clear()
+        return
     numbering.numbered = [each for each in numbering.numbered if each is not batch]
     _trim(numbering)
 

@@ -22,6 +22,7 @@ from penstock.client.cluster import TopicPartition
 from penstock.client.deadlines import seconds
 from penstock.client.producer.arrow_rows import TopicRows, batches_of, rows_of
 from penstock.client.producer.interceptors import OutgoingRecord
+from penstock.records.delivery import resolve
 from penstock.records.producing import ProducerBatch, RowAppender, place_of
 from penstock.records.rows_twin import Fault, iterate_rows
 
@@ -73,7 +74,7 @@ class RowsReceipt:
         loop = asyncio.get_running_loop()
         while (batch := self._unfinished()) is not None:
             future: asyncio.Future[None] = loop.create_future()
-            batch.watch(lambda _, future=future: loop.call_soon_threadsafe(_resolve, future))  # type: ignore[misc]
+            batch.watch(lambda _, future=future: resolve(future, loop))  # type: ignore[misc]
             yield from future.__await__()
         return self._outcome()
 
@@ -268,8 +269,3 @@ def _refusal(why: Fault, row: int, size: int, record_bytes_max: int) -> errors.P
         Fault.NAMELESS_HEADER: "one of its headers has no name",
     }[why]
     return errors.BadArgument(words, about=about)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -97,7 +97,8 @@ class Sender:
                 self.fail_unsent(failure)
             if self._idempotence is not None:
                 self._settle()
-            survey = self._accumulator.survey(now_ms, self._node_of, self._may_write)
+            may_write = None if self._transactions is None else self._may_write
+            survey = self._accumulator.survey(now_ms, self._node_of, may_write)
             next_ms = survey.next_ms
             for node_id, lines in survey.by_node.items():
                 next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
@@ -415,8 +416,7 @@ class Sender:
 
     def _may_write(self, line: Line) -> bool:
         transactions = self._transactions
-        if transactions is None:
-            return True
+        assert transactions is not None, "others need not ask"
         if transactions.state in (State.MUST_ABORT, State.DEAD):
             return False
         return transactions.may_write(line.topic, line.partition)
@@ -429,7 +429,9 @@ class Sender:
         assert self._idempotence is not None
         for line in self._accumulator.lines:
             numbering = line.numbering
-            if numbering is not None and numbering.is_unsettled and not line.under_way:
+            if numbering is None or line.under_way:
+                continue
+            if numbering.must_restart or numbering.is_unresolved:
                 self._idempotence.settle(numbering)
         if (
             self._transactions is None

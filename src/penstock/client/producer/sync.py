@@ -69,7 +69,8 @@ class _Host:
 
     def _pump(self) -> None:
         self._is_pump_due = False
-        self.core.start()
+        if not self.core.is_started:
+            self.core.start()
         self.core.sender.pump()
         self._turn.set()
 
