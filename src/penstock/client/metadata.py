@@ -10,7 +10,6 @@ Invariant: whoever waits is woken by an answer to a request that was sent after 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,13 +20,8 @@ from penstock.client.errors import ClientClosed, PenstockError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-logger = logging.getLogger(__name__)
-
 # How long a topic that was asked for once stays in the picture, as in Kafka's producer (metadata.max.idle.ms).
 ASKED_FOR_S = 300.0
-
-# Whoever waits should hear why before most deadlines are over, and not of every broker that is restarted.
-TELL_AFTER_S = 5.0
 
 
 class Source(Protocol):
@@ -58,9 +52,6 @@ class MetadataUpdater:
         self._max_age_s = max_age_s
         self._patience_s = patience_s
         self._failing_since: float | None = None
-        self._unreachable_since: float | None = None
-        self._has_told = False
-        """That the cluster cannot be reached, and why."""
         self._backoff = backoff
         self._listeners: list[Callable[[Cluster], None]] = []
         self._waiters: list[_Waiter] = []
@@ -198,8 +189,7 @@ class MetadataUpdater:
             return
         self.failure = None
         self._begins_anew = False
-        self._failing_since = self._unreachable_since = None
-        self._has_told = False
+        self._failing_since = None
         self._updated_at = loop.time()
         self._in_vain = self._in_vain + 1 if cluster == self.cluster else 1
         self._is_stale |= any(map(self._is_unsettled, cluster.topics.values()))
@@ -216,18 +206,10 @@ class MetadataUpdater:
         elif now - self._failing_since >= self._patience_s:
             self._failing_since = None
             self._source.return_to_bootstrap()
-        self._tell_in_time(now, error)
         if not error.retriable:
             # Nobody asks in vain again and again; whoever waits next has it asked once more.
             self._is_stale = False
             self._fail_waiters(error)
-
-    def _tell_in_time(self, now: float, error: PenstockError) -> None:
-        if self._unreachable_since is None:
-            self._unreachable_since = now
-        if not self._has_told and now - self._unreachable_since >= TELL_AFTER_S:
-            self._has_told = True
-            logger.warning("the cluster cannot be reached for %.0f s now: %s", TELL_AFTER_S, error)
 
     def _fail_waiters(self, error: Exception) -> None:
         waiters, self._waiters = self._waiters, []

@@ -19,6 +19,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import Node
 from penstock.client.connection import ClientConnection
 from penstock.client.errors import ClientClosed, Disconnected, PenstockError, TimedOut
+from penstock.client.reachability import Reachability
 from penstock.client.security import Security
 from penstock.runtime.network import Network
 
@@ -84,6 +85,7 @@ class Transport:
         self._closing: set[ClientConnection] = set()
         """Ended by us, with bytes that still go out."""
         self._is_closed = False
+        self._reachability = Reachability(explain=self._failures, is_connecting=self._is_connecting)
 
     def link(self, key: int) -> Link | None:
         """What is known of reaching a node; None where nobody has tried."""
@@ -172,6 +174,7 @@ class Transport:
     async def close(self, *, timeout_s: float = 0.0) -> None:
         """End everything. What is queued still goes out, as far as `timeout_s` allows."""
         self._is_closed = True
+        self._reachability.stop()
         openings = [link.opening for link in self._links.values() if link.opening is not None]
         for key in list(self._links):
             self.drop(key)
@@ -184,6 +187,8 @@ class Transport:
     async def _open(self, link: Link) -> ClientConnection | PenstockError:
         """One attempt, after the backoff. Never raises, because nobody may be waiting any more."""
         loop = asyncio.get_running_loop()
+        if not any(each.connection is not None for each in self._links.values()):
+            self._reachability.attempt_began()
         try:
             await asyncio.sleep(max(0.0, link.retry_at - loop.time()))
             try:
@@ -192,10 +197,12 @@ class Transport:
                 link.failures += 1
                 link.retry_at = loop.time() + self._reconnect.wait_ms(link.failures) / 1000
                 link.failure = error
+                self._reachability.attempt_failed()
                 self._on_disconnect(link.node)
                 return error
         finally:
             link.opening = None
+        self._reachability.reached()
         link.failures = 0
         link.setup_timeouts = 0
         link.failure = None
@@ -253,6 +260,21 @@ class Transport:
         if lifetime_s is not None:
             connection.retires_at = asyncio.get_running_loop().time() + lifetime_s * LIFETIME_USED
         return connection
+
+    # -- what the warning of `reachability` says
+
+    def _is_connecting(self) -> bool:
+        return any(link.opening is not None for link in self._links.values())
+
+    def _failures(self) -> str:
+        """Why each node could not be reached."""
+        reasons = {
+            str(link.node): "no answer yet"
+            if link.failure is None
+            else link.failure.words or str(link.failure)
+            for link in self._links.values()
+        }
+        return "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
 
     # -- ending
 

@@ -325,11 +325,73 @@ def test_leaders_told_by_a_produce_or_fetch_are_taken() -> None:
 # -- nodes that go away
 
 
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_call_of_an_admin_that_waits_for_a_broker_warns_after_five_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ScriptedCluster()
+
+    async def test(client: ClusterClient) -> None:
+        world.kill(1)
+        call = asyncio.create_task(client.ask_any(ListGroupsRequest()))
+        await asyncio.sleep(4.9)
+        assert _warnings(caplog) == []
+        await asyncio.sleep(0.2)
+        (warning,) = _warnings(caplog)
+        assert (
+            warning
+            == "no broker has answered for 5 s, still trying: node1:9092: nobody listens on node1:9092"
+        )
+        with pytest.raises(errors.NoBrokersAvailable):
+            await call
+
+    run(world, test)
+
+
+def test_a_broker_that_accepts_and_says_nothing_is_warned_of_after_five_seconds_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ScriptedCluster()
+
+    async def test(client: ClusterClient) -> None:
+        world.answer(ApiVersionsRequest, lambda request, node: NOTHING)
+        with pytest.raises(errors.NoBrokersAvailable):
+            await client.ask_any(ListGroupsRequest(), deadline_ms=client.deadline(6000))
+        (warning,) = _warnings(caplog)
+        assert warning == "no broker has answered for 5 s, still trying: node1:9092: no answer yet"
+
+    run(world, test)
+
+
+def test_each_call_warns_while_the_broker_is_away_and_none_warns_after_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ScriptedCluster()
+
+    async def test(client: ClusterClient) -> None:
+        world.kill(1)
+        with pytest.raises(errors.NoBrokersAvailable):
+            await client.ask_any(ListGroupsRequest(), deadline_ms=client.deadline(1000))
+        await asyncio.sleep(60)
+        assert _warnings(caplog) == [], "nobody waits any more"
+
+        for number in (1, 2):
+            with pytest.raises(errors.NoBrokersAvailable):
+                await client.ask_any(ListGroupsRequest(), deadline_ms=client.deadline(30_000))
+            assert len(_warnings(caplog)) == number
+            await asyncio.sleep(60)
+
+    run(world, test)
+
+
 def test_a_cluster_that_cannot_be_reached_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ScriptedCluster()
 
     def warnings() -> list[str]:
-        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        return _warnings(caplog)
 
     async def test(client: ClusterClient) -> None:
         world.kill(1)

@@ -97,6 +97,35 @@ def test_an_address_that_swallows_is_given_up_after_the_setup_timeout() -> None:
     run(test)
 
 
+def test_an_address_that_drops_packets_is_warned_of_before_its_setup_timeout(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(reached: Reached) -> None:
+        reached.names["broker"] = ["silent"]
+        reached.swallowed.add("silent")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5.1):
+                await reached.transport.connect(1, NODE)
+        (warning,) = [record.getMessage() for record in caplog.records]
+        assert warning.endswith(
+            "no broker has answered for 5 s, still trying: node 1 (broker:9092): no answer yet"
+        )
+
+    run(test)
+
+
+def test_one_broker_of_several_that_is_away_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(reached: Reached) -> None:
+        reached.names |= {"broker": ["node1"], "other": ["silent"]}
+        reached.swallowed.add("silent")
+        await reached.transport.connect(1, NODE)
+        with pytest.raises(errors.Disconnected):
+            await reached.transport.connect(2, Node(2, "other", 9092))
+        assert caplog.records == []
+
+    run(test)
+
+
 def test_patience_with_a_connection_grows_up_to_its_limit() -> None:
     async def test(reached: Reached) -> None:
         loop = asyncio.get_running_loop()
