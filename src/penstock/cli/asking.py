@@ -2,9 +2,8 @@
 
     listed = ask(connection.settings(), TopicsAdmin, lambda admin: admin.list_topics())
 
-A command names the family of calls that it needs (`penstock.client.admin`), so that no other is loaded. A person
-who waits in vain for a broker should not wait for a minute: reaching the cluster has a shorter limit than the
-question itself.
+A command names the family of calls that it needs (`penstock.client.admin`), so that no other is loaded. How long it
+waits for a broker is the rule of `waiting`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.cli.failures import Misuse
+from penstock.cli.waiting import for_admin, show_warnings
 from penstock.client.admin.calls import AdminCalls
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient
@@ -21,8 +21,6 @@ from penstock.runtime.loop import run
 
 Family = TypeVar("Family", bound=AdminCalls)
 Result = TypeVar("Result")
-
-CONNECT_S = 3.0
 
 
 def ask(
@@ -35,10 +33,11 @@ def ask(
 async def _ask(
     settings: Mapping[str, str], family: type[Family], work: Callable[[Family], Awaitable[Result]]
 ) -> Result:
-    client = ClusterClient(AdminSettings.of(_of_admin(settings)))
+    show_warnings()
+    client = ClusterClient(AdminSettings.of(for_admin(_of_admin(settings))))
     try:
         admin = family(client)
-        await admin.connect(timeout=min(CONNECT_S, client.api_timeout_ms / 1000))
+        await admin.connect()
         return await work(admin)
     finally:
         await client.close(timeout_ms=0)

@@ -3,6 +3,7 @@
 --bootstrap-server host:port      or PENSTOCK_BOOTSTRAP_SERVERS, or localhost:9092
 --command-config file.properties  more settings of the client, in Kafka's names: security, timeouts
 -X key=value                      a single setting, which outranks the file
+--timeout seconds                 how long to wait for a broker; see `waiting`
 """
 
 from __future__ import annotations
@@ -43,15 +44,28 @@ class Connection(NamedTuple):
         Option("-X", metavar="KEY=VALUE", help="One setting of the client. May be repeated."),
     ] = ()
 
+    timeout: Annotated[
+        float | None,
+        Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="How long to wait for a broker that does not answer; 30 by default.",
+            minimum=0,
+        ),
+    ] = None
+
     def settings(self, **defaults: str) -> dict[str, str]:
         """By Kafka's names, to be given to `Producer`, `Consumer` or `Admin`: defaults (with underscores), then the
         file, then what the command line says."""
-        return client_settings(
+        from penstock.cli.waiting import timeout_settings
+
+        chosen = client_settings(
             bootstrap_server=self.bootstrap_server,
             file=self.command_config,
             assignments=self.assignments,
             defaults={name.replace("_", "."): value for name, value in defaults.items()},
         )
+        return chosen if self.timeout is None else chosen | timeout_settings(self.timeout)
 
 
 def client_settings(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BATCH_MAX = 500
 POLL_S = 0.5
-REACH_S = 10.0  # a person who waits in vain for a broker should not wait for a minute
+PROBE_MS = 5_000.0  # after so long without a record before the end, the broker may be away
 GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
 GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
 KEY_WIDTH = 16
@@ -104,9 +104,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
     ):
         if wish.group is not None:
             for topic in wish.topics:
-                consumer.partitions_for(
-                    topic, timeout=REACH_S
-                )  # refuses one that does not exist; a group would wait for it
+                consumer.partitions_for(topic)  # refuses one that does not exist; a group would wait for it
             consumer.subscribe(list(wish.topics))
             ends = None
         else:
@@ -147,7 +145,7 @@ def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], in
 
     partitions: list[TopicPartition] = []
     for topic in wish.topics:
-        known = range(len(consumer.partitions_for(topic, timeout=REACH_S)))
+        known = range(len(consumer.partitions_for(topic)))
         if missing := [index for index in wish.partitions if index not in known]:
             raise Misuse(f"{topic} has partitions 0 to {len(known) - 1}, and no {missing[0]}")
         partitions += [TopicPartition(topic, index) for index in wish.partitions or known]
@@ -192,9 +190,24 @@ def _is_at_end(
     if wish.follows:
         return False
     if ends is None:
-        return quiet_ms >= (GROUP_QUIET_MS if consumer.assignment() else GROUP_PATIENCE_MS)
+        is_at_end = quiet_ms >= (GROUP_QUIET_MS if consumer.assignment() else GROUP_PATIENCE_MS)
+        if is_at_end:
+            _check_broker(consumer)
+        return is_at_end
     positions = consumer.positions()
-    return all(positions.get(one, 0) >= ends[one.topic, one.partition] for one in consumer.assignment())
+    if all(positions.get(one, 0) >= ends[one.topic, one.partition] for one in consumer.assignment()):
+        return True
+    if quiet_ms >= PROBE_MS:
+        _check_broker(consumer)
+    return False
+
+
+def _check_broker(consumer: Consumer) -> None:
+    """Raise if no broker answers in time. `poll` itself waits for ever, and returns nothing while a broker is away."""
+    if assigned := consumer.assignment():
+        consumer.end_offsets(assigned)
+    else:
+        consumer.topics()
 
 
 # -- how a record looks

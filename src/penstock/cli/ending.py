@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from penstock.cli.waiting import for_consumer, for_producer, show_warnings
+
 if TYPE_CHECKING:
     from penstock import Consumer, Message, Producer
 
@@ -25,7 +27,8 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
     from penstock import Producer
     from penstock.errors import PenstockError
 
-    producer = Producer(dict(settings))
+    show_warnings()
+    producer = Producer(for_producer(settings))
     try:
         yield producer
     except IN_A_HURRY:
@@ -45,7 +48,8 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
     from penstock import Consumer
     from penstock.errors import PenstockError
 
-    consumer = Consumer(settings=dict(settings))
+    show_warnings()
+    consumer = Consumer(settings=for_consumer(settings))
     try:
         yield consumer
     except IN_A_HURRY:

@@ -31,12 +31,14 @@ def _tell(said: Said) -> int:
 
 
 async def _ask(settings: Mapping[str, object]) -> list[tuple[Node, Versions]]:
+    from penstock.cli.waiting import for_admin, show_warnings
     from penstock.client.cluster_client import ClusterClient
     from penstock.client.settings import AdminSettings
 
-    client = ClusterClient(AdminSettings.of(settings))
+    show_warnings()
+    client = ClusterClient(AdminSettings.of(for_admin(settings)))
     try:
-        cluster = await client.refresh(deadline_ms=client.deadline())
+        cluster = await client.refresh()
         told = []
         for node in sorted(cluster.nodes.values(), key=lambda node: node.id):
             await client.connect(node.id)

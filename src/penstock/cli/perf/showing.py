@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.cli.ending import consuming as closing_consumer
 from penstock.cli.failures import FAILED, account
 from penstock.cli.output import Output, count_of, say, show_bytes, show_count
 from penstock.cli.perf import consuming, producing, transacting
@@ -107,10 +108,10 @@ def transactions(
 
 def _count(topic: str, settings: Mapping[str, object]) -> int:
     """How many records a topic holds, at most."""
-    from penstock import Consumer, TopicPartition
+    from penstock import TopicPartition
 
-    with Consumer(
-        settings={name: value for name, value in settings.items() if name != "group.id"}
+    with closing_consumer(
+        {name: value for name, value in settings.items() if name != "group.id"}
     ) as consumer:
         partitions = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)

@@ -9,7 +9,9 @@ from typing import Protocol
 from penstock.cli.output import Column, Output, show_bytes
 from penstock.cli.top.figures import Observer
 from penstock.cli.top.watching import Snapshot, Watcher
+from penstock.cli.waiting import for_admin, hide_warnings, show_warnings
 
+REDRAW_TIMEOUT_S = 5.0  # a screen that stands still for longer looks as if it hung
 QUIT_KEYS = frozenset("qQ\x1b\x04")
 
 
@@ -28,7 +30,8 @@ def run(
     """Show a cluster until q is pressed; or once, as tables or JSON."""
     from penstock import Admin
 
-    with Admin(dict(settings)) as admin:
+    show_warnings()
+    with Admin(for_admin(settings)) as admin:
         watcher = Watcher(admin, shows_internal=shows_internal)
         if is_once:
             print_once(watcher.look, interval_seconds, output)
@@ -97,6 +100,7 @@ def _run_live(watcher: Watcher, interval_seconds: float) -> None:
     console = Console()
     observer, view = Observer(), View()
     figures = observer.take(watcher.look())
+    hide_warnings()
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(draw(figures, view, height=console.height), refresh=True)
@@ -105,7 +109,7 @@ def _run_live(watcher: Watcher, interval_seconds: float) -> None:
             if view.is_paused:
                 continue
             try:
-                figures = observer.take(watcher.look())
+                figures = observer.take(watcher.look(timeout=REDRAW_TIMEOUT_S))
                 view.problem = None
             except PenstockError as problem:  # a broker that is gone comes back: keep looking
                 view.problem = str(problem)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock import Admin, TopicPartition
 
-ASK_S = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
@@ -58,23 +56,24 @@ class Watcher:
         self._admin = admin
         self._shows_internal = shows_internal
 
-    def look(self) -> Snapshot:
+    def look(self, *, timeout: float | None = None) -> Snapshot:
+        """`timeout` is in seconds, for each question; without one, the admin's own holds."""
         from penstock import TopicPartition
 
         admin = self._admin
-        cluster = admin.describe_cluster(timeout=ASK_S)
+        cluster = admin.describe_cluster(timeout=timeout)
         names = [
-            topic.name for topic in admin.list_topics(include_internal=self._shows_internal, timeout=ASK_S)
+            topic.name for topic in admin.list_topics(include_internal=self._shows_internal, timeout=timeout)
         ]
-        topics = admin.describe_topics(names, timeout=ASK_S) if names else {}
+        topics = admin.describe_topics(names, timeout=timeout) if names else {}
         led = {
             TopicPartition(topic.name, partition.index): partition
             for topic in topics.values()
             for partition in topic.partitions
         }
-        ends = self._ends([one for one, partition in led.items() if partition.leader is not None])
-        sizes, used = self._sizes()
-        groups = self._groups()
+        ends = self._ends([one for one, partition in led.items() if partition.leader is not None], timeout)
+        sizes, used = self._sizes(timeout)
+        groups = self._groups(timeout)
         return Snapshot(
             seconds=time.monotonic(),
             cluster_id=cluster.cluster_id,
@@ -101,17 +100,17 @@ class Watcher:
             groups=groups,
         )
 
-    def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _ends(self, partitions: list[TopicPartition], timeout: float | None) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        listed = self._admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout=ASK_S)
+        listed = self._admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout=timeout)
         return {partition: one.offset for partition, one in listed.items()}
 
-    def _sizes(self) -> tuple[dict[tuple[str, int], int], dict[int, int]]:
+    def _sizes(self, timeout: float | None) -> tuple[dict[tuple[str, int], int], dict[int, int]]:
         """The size of each partition's largest copy, and what all copies on a broker take."""
         sizes: dict[tuple[str, int], int] = {}
         used: dict[int, int] = {}
-        for broker, directories in self._admin.describe_log_dirs(timeout=ASK_S).items():
+        for broker, directories in self._admin.describe_log_dirs(timeout=timeout).items():
             for directory in directories:
                 for replica in directory.replicas:
                     place = replica.partition.topic, replica.partition.partition
@@ -119,13 +118,13 @@ class Watcher:
                     used[broker] = used.get(broker, 0) + replica.size_bytes
         return sizes, used
 
-    def _groups(self) -> dict[str, GroupState]:
-        listed = self._admin.list_groups(timeout=ASK_S)
+    def _groups(self, timeout: float | None) -> dict[str, GroupState]:
+        listed = self._admin.list_groups(timeout=timeout)
         if not listed:
             return {}
         names = [group.group_id for group in listed]
-        described = self._admin.describe_groups(names, timeout=ASK_S)
-        lags = self._admin.groups_lag(names, timeout=ASK_S)
+        described = self._admin.describe_groups(names, timeout=timeout)
+        lags = self._admin.groups_lag(names, timeout=timeout)
         return {
             name: GroupState(
                 str(group.state),
