@@ -1,20 +1,20 @@
-"""What `penstock consume` does: where it begins, where it ends, and how each record is printed."""
+"""What `penstock consume` does: where it begins and where it ends. How a record looks is in `records.printers`."""
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.cli.ending import consuming, give_back
 from penstock.cli.failures import Misuse, account
-from penstock.cli.output import count_of, printable, say, show_time, to_json
-from penstock.cli.records.formatters import ReadRecord
-from penstock.cli.records.line_reader import from_bytes
+from penstock.cli.output import count_of, say
+from penstock.cli.records.printers import DEFAULT_LOOK, TABLE_HEAD, Look, make_printer
+from penstock.cli.times import EXAMPLES as TIME_EXAMPLES
+from penstock.cli.times import parse_time
+from penstock.cli.waiting import for_consumer
 
 if TYPE_CHECKING:
     from penstock import Consumer, TopicPartition
@@ -24,12 +24,6 @@ POLL_S = 0.5
 PROBE_MS = 5_000.0  # after so long without a record before the end, the broker may be away
 GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
 GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
-KEY_WIDTH = 16
-
-AGO = re.compile(r"(\d+)(ms|s|m|h|d)")
-AGO_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-PrintRecord = Callable[[ReadRecord], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +36,7 @@ class Wish:
     group: str | None = None
     follows: bool = False
     limit: int | None = None
-    format: str = "table"
-    template: str | None = None
-    separator: str = "\n"
+    look: Look = DEFAULT_LOOK
 
     def check(self) -> None:
         if self.group is not None and self.partitions:
@@ -76,24 +68,18 @@ def parse_start(text: str, *, now_ms: int) -> Start:
         return Start(offset=int(text))
     if text.startswith("-") and text[1:].isdecimal():
         return Start(before_end=int(text[1:]))
-    if match := AGO.fullmatch(text):
-        return Start(time_ms=now_ms - int(match[1]) * AGO_MS[match[2]])
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    time_ms = parse_time(text, now_ms=now_ms)
+    if time_ms is None:
         raise Misuse(
-            f"--from {text}: must be earliest, latest, an offset, -COUNT for so many before the end, "
-            "a time such as 2026-03-14T09:26, or how long ago, such as 15m"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return Start(time_ms=round(moment.timestamp() * 1000))
+            f"--from {text}: must be earliest, latest, an offset, -COUNT for so many before the end, {TIME_EXAMPLES}"
+        )
+    return Start(time_ms=time_ms)
 
 
 def run(wish: Wish, settings: Mapping[str, object]) -> None:
     """Read and print until the end, the limit, or Ctrl-C."""
     wish.check()
-    print_record = make_printer(wish)
+    print_record = make_printer(wish.look, for_consumer(settings))
     chosen = dict(settings)
     if wish.group is not None:
         chosen |= {"group.id": wish.group, "auto.offset.reset": wish.start}
@@ -110,7 +96,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
         else:
             ends = _take_partitions(consumer, wish)
         out = sys.stdout.buffer
-        if wish.format == "table" and wish.template is None:
+        if wish.look.has_head:
             out.write(TABLE_HEAD)
         quiet_ms = 0.0
         while not _is_at_end(consumer, ends, wish, quiet_ms=quiet_ms):
@@ -135,7 +121,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
                 raise
             if wish.limit is not None and count >= wish.limit:
                 break
-    if wish.format == "table" and not wish.follows and sys.stdout.isatty():
+    if wish.look.has_head and not wish.follows and sys.stdout.isatty():
         say(count_of(count, "record"))
 
 
@@ -208,78 +194,3 @@ def _check_broker(consumer: Consumer) -> None:
         consumer.end_offsets(assigned)
     else:
         consumer.topics()
-
-
-# -- how a record looks
-
-
-def make_printer(wish: Wish) -> PrintRecord:
-    """What is printed for a record, with the end of its line."""
-    if wish.template is not None:
-        return _template(wish.template)
-    match wish.format:
-        case "json":
-            return _json
-        case "raw":
-            end = wish.separator.encode()
-            return lambda message: (message.value or b"") + end
-        case "key-value":
-            return lambda message: (message.key or b"") + b"\t" + (message.value or b"") + b"\n"
-        case _:
-            return _row
-
-
-TABLE_HEAD = (
-    f"{'topic':<16}  {'partition':>9}  {'offset':>10}  {'timestamp':<24}  {'key':<{KEY_WIDTH}}  value\n"
-).encode()
-
-
-def _row(message: ReadRecord) -> bytes:
-    headers = " ".join(f"{name}={_text(value)}" for name, value in message.headers)
-    return (
-        f"{message.topic:<16}  {message.partition:>9}  {message.offset:>10}  {show_time(message.timestamp_ms):<24}  "
-        f"{_text(message.key):<{KEY_WIDTH}}  {_text(message.value)}{f'  [{headers}]' if headers else ''}\n"
-    ).encode("utf-8", "backslashreplace")
-
-
-def _json(message: ReadRecord) -> bytes:
-    facts = {
-        "topic": message.topic,
-        "partition": message.partition,
-        "offset": message.offset,
-        "timestamp": message.timestamp_ms,
-        "key": from_bytes(message.key),
-        "value": from_bytes(message.value),
-        "headers": [[name, from_bytes(value)] for name, value in message.headers],
-    }
-    return f"{to_json(facts)}\n".encode()
-
-
-def _template(template: str) -> PrintRecord:
-    """A text with names in braces, which is checked before anything is read."""
-    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-    text = template.replace("\\n", "\n").replace("\\t", "\t")
-    try:
-        text.format(**dict.fromkeys(names, ""))
-    except (KeyError, IndexError, ValueError) as problem:
-        raise Misuse(
-            f"--template {template}: {problem} is not known; braces may hold {', '.join(names)}"
-        ) from problem
-
-    def print_record(message: ReadRecord) -> bytes:
-        filled = text.format(
-            topic=message.topic,
-            partition=message.partition,
-            offset=message.offset,
-            timestamp=show_time(message.timestamp_ms),
-            key=_text(message.key),
-            value=_text(message.value),
-            headers=",".join(f"{name}={_text(value)}" for name, value in message.headers),
-        )
-        return f"{filled}\n".encode("utf-8", "backslashreplace")
-
-    return print_record
-
-
-def _text(data: bytes | None) -> str:
-    return "-" if data is None else printable(data.decode("utf-8", "backslashreplace"))

@@ -28,7 +28,7 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
     from penstock.errors import PenstockError
 
     show_warnings()
-    producer = Producer(for_producer(settings))
+    producer = Producer(for_producer(_without(settings, "key.serializer", "value.serializer")))
     try:
         yield producer
     except IN_A_HURRY:
@@ -49,7 +49,7 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
     from penstock.errors import PenstockError
 
     show_warnings()
-    consumer = Consumer(settings=for_consumer(settings))
+    consumer = Consumer(settings=for_consumer(_without(settings, "key.deserializer", "value.deserializer")))
     try:
         yield consumer
     except IN_A_HURRY:
@@ -61,6 +61,11 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
             consumer.close()
         raise
     consumer.close()
+
+
+def _without(settings: Mapping[str, object], *names: str) -> dict[str, object]:
+    """Commands read and write bytes, as Kafka's own tools do; `records.formats` gives the bytes a meaning."""
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 def give_back(consumer: Consumer, messages: Sequence[Message]) -> None:

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from penstock.cli.failures import Misuse
+from penstock.cli.failures import Misuse, Refusal
 from penstock.cli.output import Output, say
 from penstock.cli.producing import Written, write_records
+from penstock.cli.records.formats import FormatWriter
 from penstock.cli.records.line_reader import Header, LineRules, NewRecord, read_json, read_lines
 
 
@@ -28,6 +29,8 @@ class Source:
     headers: tuple[str, ...]
     null: str | None
     partition: int | None
+    key_writer: FormatWriter | None = None
+    value_writer: FormatWriter | None = None
 
     def check(self) -> None:
         if self.values and self.file is not None:
@@ -46,25 +49,51 @@ class Source:
             has_key=self.key_separator is not None,
             key_separator=self.key_separator or "\t",
             null_marker=self.null,
+            write_key=None if self.key_writer is None else self.key_writer.write_text,
+            write_value=None if self.value_writer is None else self.value_writer.write_text,
         )
         if stream is None:
             found = read_lines(self.values, rules)
         elif self.format == "whole":
-            found = iter([NewRecord(stream.read())])
+            found = iter([NewRecord(self._whole(stream.read()))])
         else:
             lines = (line.decode("utf-8", "surrogateescape") for line in stream)
-            found = read_json(lines) if self.format == "json" else read_lines(lines, rules)
+            found = read_lines(lines, rules) if self.format == "lines" else self._read_json(lines)
         return map(self._complete, found)
+
+    def _whole(self, data: bytes) -> bytes:
+        if self.value_writer is None:
+            return data
+        try:
+            return self.value_writer.write_text(data.decode())
+        except ValueError as problem:
+            raise Refusal(f"the input cannot be written: {problem}") from problem
+
+    def _read_json(self, lines: Iterator[str]) -> Iterator[NewRecord]:
+        return read_json(
+            lines,
+            write_key=None if self.key_writer is None else self.key_writer.write,
+            write_value=None if self.value_writer is None else self.value_writer.write,
+        )
 
     def _complete(self, record: NewRecord) -> NewRecord:
         """With what was said of all records, where the record does not say otherwise."""
         if self.key is None and self.partition is None and not self.headers:
             return record
         return record._replace(
-            key=self._encode(self.key) if record.key is None and self.key is not None else record.key,
+            key=self._key() if record.key is None and self.key is not None else record.key,
             partition=self.partition if record.partition is None else record.partition,
             headers=(*record.headers, *map(self._header, self.headers)),
         )
+
+    def _key(self) -> bytes | None:
+        assert self.key is not None
+        if self.key_writer is None or self.key == self.null:
+            return self._encode(self.key)
+        try:
+            return self.key_writer.write_text(self.key)
+        except ValueError as problem:
+            raise Misuse(f"--key {self.key}: {problem}") from problem
 
     def _header(self, text: str) -> Header:
         name, _, value = text.partition("=")

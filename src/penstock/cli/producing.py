@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def write_records(
         rest = f"; {len(pending):,} more not acknowledged" if pending else ""
         return f"wrote {written} to {topic}{rest}"
 
-    with account(tell), producing(settings) as producer:
+    with account(tell), _counting_before_bad_lines(topic, written, pending), producing(settings) as producer:
         for number, record in enumerate(records, 1):
             receipt = producer.send(
                 topic,
@@ -91,6 +92,22 @@ def write_records(
     for receipt, size in pending:
         written.add(receipt, size)
     return written
+
+
+@contextmanager
+def _counting_before_bad_lines(
+    topic: str, written: Written, pending: deque[tuple[Receipt, int]]
+) -> Iterator[None]:
+    """Have a bad line also say how many records before it were written. The producer inside is closed by then."""
+    from penstock.cli.records.line_reader import BadLine
+
+    try:
+        yield
+    except BadLine as bad:
+        for receipt, size in pending:
+            if _is_written(receipt):
+                written.add(receipt, size)
+        raise BadLine(f"{bad}; {written} before it were written to {topic}, and nothing after it") from bad
 
 
 def _is_written(receipt: Receipt) -> bool:

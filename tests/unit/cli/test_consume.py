@@ -6,8 +6,12 @@ import json
 
 import pytest
 
-from penstock.cli.consume import Start, Wish, make_printer, parse_start
-from penstock.cli.failures import Misuse
+from penstock.cli import consume
+from penstock.cli.consume import Start, Wish, parse_start
+from penstock.cli.failures import Misuse, Refusal
+from penstock.cli.records.printers import Look, make_printer
+from penstock.client.cluster import TopicPartition
+from penstock.client.errors import NoBrokersAvailable
 from penstock.records.kernel import Message
 
 MESSAGE = Message("orders", 2, 7, 1_700_000_000_123, key=b"k\x1b", value=b"v\xff", headers=(("h", b"1"),))
@@ -47,8 +51,8 @@ def test_wishes_that_contradict_themselves_are_refused(wish: Wish, words: str) -
         wish.check()
 
 
-def printed(**wish: str) -> bytes:
-    return make_printer(Wish(("orders",), **wish))(MESSAGE)  # type: ignore[arg-type]
+def printed(**look: str) -> bytes:
+    return make_printer(Look(**look), {})(MESSAGE)  # type: ignore[arg-type]
 
 
 def test_a_row_cannot_move_the_cursor() -> None:
@@ -83,4 +87,72 @@ def test_a_template_is_filled() -> None:
 @pytest.mark.parametrize("template", ["{nothing}", "{", "{0}"])
 def test_a_template_that_cannot_be_filled_is_refused_before_anything_is_read(template: str) -> None:
     with pytest.raises(Misuse, match="braces may hold topic"):
-        make_printer(Wish(("t",), template=template))
+        make_printer(Look(template=template), {})
+
+
+SERVERS = {"bootstrap.servers": "localhost:9092"}
+COUNTED = Message("counts", 0, 3, 1_700_000_000_123, key=b"alice", value=(42).to_bytes(8, "big"), headers=())
+
+
+@pytest.mark.parametrize(
+    ("look", "expected"),
+    [
+        (Look(template="{key}={value}", value_format="long"), b"alice=42\n"),
+        (Look(format="raw", value_format="hex"), b"000000000000002a\n"),
+        (Look(format="raw", value_format="org.apache.kafka.common.serialization.LongDeserializer"), b"42\n"),
+        (Look(format="key-value", key_separator=": ", value_format="int64"), b"alice: 42\n"),
+        (Look(format="key-value", key_format="base64", value_format="long"), b"YWxpY2U=\t42\n"),
+    ],
+)
+def test_a_number_is_shown_as_a_number(look: Look, expected: bytes) -> None:
+    assert make_printer(look, SERVERS)(COUNTED) == expected
+
+
+def test_a_number_is_a_number_in_json() -> None:
+    line = make_printer(Look(format="json", value_format="long"), SERVERS)(COUNTED)
+
+    assert json.loads(line)["value"] == 42
+
+
+def test_a_value_without_the_format_is_one_sentence_and_not_a_traceback() -> None:
+    print_record = make_printer(Look(value_format="integer"), SERVERS)
+
+    with pytest.raises(
+        Refusal,
+        match=r"counts-0, offset 3: the value is not integer: it has 8 bytes, and integer has 4; choose another --val",
+    ):
+        print_record(COUNTED)
+
+
+def test_a_format_that_does_not_exist_is_rejected_before_anything_is_read() -> None:
+    with pytest.raises(Misuse, match="--value-format lomg: unknown; choose one of string, json, long"):
+        make_printer(Look(value_format="lomg"), SERVERS)
+
+
+class AwayConsumer:
+    """A consumer whose broker is away: nothing comes, and every question fails."""
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset({TopicPartition("orders", 0)})
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {TopicPartition("orders", 0): 3}
+
+    def end_offsets(self, partitions: object) -> dict[TopicPartition, int]:
+        raise NoBrokersAvailable
+
+
+@pytest.mark.parametrize("ends", [None, {("orders", 0): 10}], ids=["group", "partitions"])
+def test_a_broker_that_goes_away_is_not_taken_for_the_end_of_the_topic(
+    ends: dict[tuple[str, int], int] | None,
+) -> None:
+    wish = Wish(topics=("orders",))
+
+    with pytest.raises(NoBrokersAvailable):
+        consume._is_at_end(AwayConsumer(), ends, wish, quiet_ms=60_000)  # type: ignore[arg-type]
+
+
+def test_following_waits_for_the_broker_to_come_back() -> None:
+    wish = Wish(topics=("orders",), follows=True)
+
+    assert not consume._is_at_end(AwayConsumer(), None, wish, quiet_ms=600_000)  # type: ignore[arg-type]

@@ -57,9 +57,30 @@ def consume(
     separator: Annotated[
         str,
         Option(
-            "--separator", help="What ends each record in the format raw; a line break where nothing is said."
+            "--separator",
+            help=r"What ends each record in the format raw, such as \x00; a line break by default.",
         ),
     ] = "\n",
+    key_separator: Annotated[
+        str,
+        Option(
+            "--key-separator",
+            "-K",
+            help="What stands between key and value in the format key-value; a tab by default.",
+        ),
+    ] = "\t",
+    key_format: Annotated[
+        str | None, Option("--key-format", metavar="FORMAT", help="How keys are read, as --value-format.")
+    ] = None,
+    value_format: Annotated[
+        str | None,
+        Option(
+            "--value-format",
+            metavar="FORMAT",
+            help="How values are read: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
+            "By default as text.",
+        ),
+    ] = None,
     committed: Annotated[
         bool, Option("--committed", help="Leave out what open and aborted transactions wrote.")
     ] = False,
@@ -68,9 +89,22 @@ def consume(
 
     Without `--follow` it ends where the topics ended when it began, and with a group where nothing more comes. Keys
     and values that are not text are shown with escapes, and in JSON as `{"base64": ...}`, which `produce --format
-    json` reads again."""
+    json` reads again. `--key-format` and `--value-format` take the names of the client's deserializers."""
     from penstock.cli.consume import Wish, run
+    from penstock.cli.escapes import unescape
+    from penstock.cli.records.printers import Look
 
+    isolation = "read_committed" if committed else "read_uncommitted"
+    # Reading a name that was misspelled must not make a topic of that name.
+    settings = connection.settings(isolation_level=isolation, allow_auto_create_topics="false")
+    look = Look(
+        format="json" if as_json else format,
+        template=template,
+        separator=unescape(separator),
+        key_separator=unescape(key_separator),
+        key_format=key_format or settings.pop("key.deserializer", None),
+        value_format=value_format or settings.pop("value.deserializer", None),
+    )
     wish = Wish(
         topics=tuple(topics),
         partitions=tuple(partitions),
@@ -78,13 +112,9 @@ def consume(
         group=group,
         follows=follow,
         limit=limit,
-        format="json" if as_json else format,
-        template=template,
-        separator=separator,
+        look=look,
     )
-    isolation = "read_committed" if committed else "read_uncommitted"
-    # Reading a name that was misspelled must not make a topic of that name.
-    run(wish, connection.settings(isolation_level=isolation, allow_auto_create_topics="false"))
+    run(wish, settings)
 
 
 command = Command(
@@ -95,6 +125,7 @@ command = Command(
         "penstock consume orders --from -10 --json | jq .value",
         "penstock consume orders --partition 2 --from 4711 --limit 1 --format raw",
         "penstock consume orders payments --group billing --follow",
+        "penstock consume word-counts --value-format long",
         "penstock consume orders --from 15m --template '{timestamp} {key}: {value}'",
     ],
     kafka="kafka-console-consumer",

@@ -29,7 +29,24 @@ def produce(
     ] = "lines",
     key: Annotated[str | None, Option("--key", "-k", help="The key of all records.")] = None,
     key_separator: Annotated[
-        str | None, Option("--key-separator", "-K", help="What stands between key and value on a line.")
+        str | None,
+        Option(
+            "--key-separator",
+            "-K",
+            help=r"What stands between key and value on a line; escapes such as \t and \x00 are understood.",
+        ),
+    ] = None,
+    key_format: Annotated[
+        str | None, Option("--key-format", metavar="FORMAT", help="How keys are written, as --value-format.")
+    ] = None,
+    value_format: Annotated[
+        str | None,
+        Option(
+            "--value-format",
+            metavar="FORMAT",
+            help="How values are written: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
+            "By default as they are typed.",
+        ),
     ] = None,
     headers: Annotated[
         tuple[str, ...],
@@ -51,20 +68,28 @@ def produce(
 
     Input is taken as it is: text need not be UTF-8. A topic that does not exist is made where the broker allows it.
     Nothing is told to be written before the broker has said so."""
+    from penstock.cli.escapes import unescape
     from penstock.cli.produce import Source, run
+    from penstock.cli.records.formats import make_writer
+    from penstock.cli.waiting import for_producer
 
+    said = {"acks": acks, "compression.type": compression}
+    settings = {**connection.settings(), **{name: value for name, value in said.items() if value is not None}}
+    key_format = key_format or settings.pop("key.serializer", None)
+    value_format = value_format or settings.pop("value.serializer", None)
+    known = for_producer(settings)
     source = Source(
         values=values,
         file=file,
         format=format,
         key=key,
-        key_separator=key_separator,
+        key_separator=None if key_separator is None else unescape(key_separator),
         headers=headers,
         null=null,
         partition=partition,
+        key_writer=make_writer(key_format, side="key", topic=topic, settings=known),
+        value_writer=make_writer(value_format, side="value", topic=topic, settings=known),
     )
-    said = {"acks": acks, "compression.type": compression}
-    settings = {**connection.settings(), **{name: value for name, value in said.items() if value is not None}}
     run(topic, source, settings, output)
 
 
@@ -74,6 +99,8 @@ command = Command(
         "echo hello | penstock produce orders",
         "penstock produce orders 'one record' 'and another' --key alice",
         "penstock produce orders --file orders.txt --key-separator :",
+        r"penstock produce orders --file orders.tsv --key-separator '\t'",
+        "penstock produce counts 42 --key alice --value-format long",
         "penstock consume orders --json | penstock produce copies --format json",
         "penstock produce orders -z zstd -b broker:9092 < orders.txt",
     ],

@@ -60,7 +60,10 @@ def _boolean(data: bytes) -> str:
 
 
 def _uuid(data: bytes) -> str:
-    return str(uuid.UUID(data.decode("utf-8")))
+    try:
+        return str(uuid.UUID(data.decode("utf-8")))
+    except ValueError:
+        raise Refusal(f"{data!r} is not a UUID") from None
 
 
 def _escaped(data: bytes) -> str:

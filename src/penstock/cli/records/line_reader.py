@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +48,9 @@ class LineRules:
     header_key_separator: str = ":"
     null_marker: str | None = None
     ignores_errors: bool = False
+    write_key: Callable[[str], bytes] | None = None
+    """Bytes of the text of a key; ValueError if it cannot be written. By default text is written as it is."""
+    write_value: Callable[[str], bytes] | None = None
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str]) -> LineRules:
@@ -96,11 +99,14 @@ def _read_line(line: str, number: int, rules: LineRules) -> NewRecord:
         headers, rest = _cut(rest, rules.headers_delimiter, "headers delimiter", number, line, rules)
     if rules.has_key:
         key, rest = _cut(rest, rules.key_separator, "key separator", number, line, rules)
-    return NewRecord(
-        _encode(rest, rules),
-        None if key is None else _encode(key, rules),
-        tuple(_read_headers(headers, number, rules)),
-    )
+    try:
+        return NewRecord(
+            _encode(rest, rules, rules.write_value),
+            None if key is None else _encode(key, rules, rules.write_key),
+            tuple(_read_headers(headers, number, rules)),
+        )
+    except ValueError as problem:
+        raise BadLine(f"line {number}: {problem}") from problem
 
 
 def _cut(
@@ -127,16 +133,23 @@ def _read_headers(text: str | None, number: int, rules: LineRules) -> Iterator[H
             raise BadLine(f"No header key separator found in pair '{pair}' on line number {number}")
 
 
-def _encode(text: str, rules: LineRules) -> bytes | None:
-    return None if text == rules.null_marker else text.encode("utf-8", "surrogateescape")
+def _encode(text: str, rules: LineRules, write: Callable[[str], bytes] | None = None) -> bytes | None:
+    if text == rules.null_marker:
+        return None
+    return text.encode("utf-8", "surrogateescape") if write is None else write(text)
 
 
-def read_json(lines: Iterable[str]) -> Iterator[NewRecord]:
+def read_json(
+    lines: Iterable[str],
+    *,
+    write_key: Callable[[Any], bytes] | None = None,
+    write_value: Callable[[Any], bytes] | None = None,
+) -> Iterator[NewRecord]:
     """A record for each line, which is an object with a `value` and perhaps `key`, `headers`, `partition`,
     `timestamp`.
 
     Keys and values that are text are written as it is, null as null, anything else as JSON; `{"base64": "..."}` is
-    bytes."""
+    bytes. `write_key` and `write_value` write them in another format."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -150,8 +163,8 @@ def read_json(lines: Iterable[str]) -> Iterator[NewRecord]:
         pairs = headers.items() if isinstance(headers, dict) else headers
         try:
             yield NewRecord(
-                to_bytes(said["value"]),
-                to_bytes(said.get("key")),
+                to_bytes(said["value"], write_value),
+                to_bytes(said.get("key"), write_key),
                 tuple((str(name), to_bytes(value)) for name, value in pairs),
                 _whole_number(said.get("partition")),
                 _whole_number(said.get("timestamp")),
@@ -160,10 +173,12 @@ def read_json(lines: Iterable[str]) -> Iterator[NewRecord]:
             raise BadLine(f"line {number}: {problem}") from problem
 
 
-def to_bytes(value: Any) -> bytes | None:
+def to_bytes(value: Any, write: Callable[[Any], bytes] | None = None) -> bytes | None:
     """What stands in JSON as what is written."""
     if value is None:
         return None
+    if write is not None:
+        return write(value)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, dict) and value.keys() == {"base64"}:

@@ -1,0 +1,13 @@
+"""Characters that a shell cannot pass easily: `--key-separator '\\t'` means a tab."""
+
+from __future__ import annotations
+
+import re
+
+NAMED = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[tnr0\\])")
+
+
+def unescape(text: str) -> str:
+    r"""`\t`, `\n`, `\r`, `\0`, `\xHH` and `\\` as the characters they stand for; any other backslash is itself."""
+    return ESCAPE.sub(lambda found: NAMED.get(found[1]) or chr(int(found[1][1:], 16)), text)

@@ -1,0 +1,164 @@
+"""What the bytes of a key or value mean: `--key-format string --value-format long`.
+
+The names are those of the Python client's serializers, so `long` means here what `value.deserializer=long` means there,
+and `avro` takes the same settings. `hex` and `base64` show bytes without an interpretation.
+
+This module turns bytes into values and back. How a value is printed is up to `cli.consume`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from penstock.cli.failures import Misuse, Refusal
+
+Side = Literal["key", "value"]
+
+WHOLE_NUMBERS = frozenset({"int", "int64", "long", "int32", "integer", "int16", "short"})
+NUMBERS = frozenset({"float", "float64", "double", "float32"})
+TEXTS = frozenset(
+    {"string", "str", "uuid", "hex", "base64"}
+)  # typed as they are; anything else is typed as JSON
+LENGTHS = {"int64": 8, "int32": 4, "int16": 2, "float64": 8, "float32": 4}
+SAME = {
+    "int": "int64",
+    "long": "int64",
+    "integer": "int32",
+    "short": "int16",
+    "float": "float64",
+    "double": "float64",
+}
+
+KNOWN = "string, json, long, integer, short, double, float32, boolean, uuid, hex, base64, avro, protobuf, json-schema"
+HELP = f"How its bytes are read: {KNOWN}. By default as text, with escapes for what is no text."
+
+
+@dataclass(frozen=True, slots=True)
+class FormatReader:
+    """Reads the keys or the values of one topic."""
+
+    name: str
+    side: Side
+    decode: Callable[[bytes], Any]
+
+    def read(self, data: bytes | None, *, place: str) -> object:
+        """The value in these bytes. `place` tells where they come from, for the error."""
+        if data is None:
+            return None
+        try:
+            return self.decode(data)
+        except Exception as problem:  # whatever a deserializer raises
+            raise Refusal(
+                f"{place}: the {self.side} is not {self.name}: {_reason(problem, self.name, data)}; "
+                f"choose another --{self.side}-format, or none to see the bytes"
+            ) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class FormatWriter:
+    """Writes the keys or the values of one topic."""
+
+    name: str
+    side: Side
+    encode: Callable[[Any], Any]
+
+    def write_text(self, text: str) -> bytes:
+        """The bytes of what a person typed; ValueError if it is no such value."""
+        return self.write(_parse(text, self.name))
+
+    def write(self, value: object) -> bytes:
+        """The bytes of a value; ValueError if it cannot have this format."""
+        try:
+            data = self.encode(value)
+        except Exception as problem:  # whatever a serializer raises
+            raise ValueError(f"{value!r} is not {self.name}: {problem}") from problem
+        return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def make_reader(
+    name: str | None, *, side: Side, topic: str, settings: Mapping[str, object]
+) -> FormatReader | None:
+    """How keys or values are read; None if their bytes are shown as text."""
+    known = _canonical(name)
+    if name is None or known is None:
+        return None
+    if known in ("hex", "base64"):
+        return FormatReader(known, side, bytes.hex if known == "hex" else _show_base64)
+    from penstock.client.serializers.resolve import deserializer_of
+    from penstock.client.settings import ConsumerSettings
+
+    with _naming_option(side, known):
+        found = deserializer_of(known, ConsumerSettings.of(settings))
+    return None if found is None else FormatReader(name, side, found.for_topic(topic, is_key=side == "key"))
+
+
+def make_writer(
+    name: str | None, *, side: Side, topic: str, settings: Mapping[str, object]
+) -> FormatWriter | None:
+    """How keys or values are written; None if their text is written as it is."""
+    known = _canonical(name)
+    if name is None or known is None:
+        return None
+    if known in ("hex", "base64"):
+        return FormatWriter(known, side, bytes.fromhex if known == "hex" else _read_base64)
+    from penstock.client.serializers.resolve import serializer_of
+    from penstock.client.settings import ProducerSettings
+
+    with _naming_option(side, known):
+        found = serializer_of(known, ProducerSettings.of(settings))
+    return None if found is None else FormatWriter(name, side, found.for_topic(topic, is_key=side == "key"))
+
+
+def _canonical(name: str | None) -> str | None:
+    """A class of Kafka's by our name for it."""
+    from penstock.client.setting_values import JAVA_NAMES
+
+    return None if name is None else JAVA_NAMES.get(name.strip(), name.strip())
+
+
+@contextmanager
+def _naming_option(side: Side, name: str | None) -> Iterator[None]:
+    """Say which option is wrong."""
+    from penstock.client.errors import BadConfiguration
+
+    try:
+        yield
+    except BadConfiguration as problem:
+        is_unknown = str(problem).startswith("there is no ")
+        words = f"unknown; choose one of {KNOWN}" if is_unknown else str(problem)
+        raise Misuse(f"--{side}-format {name}: {words}") from problem
+
+
+def _parse(text: str, name: str) -> object:
+    known = _canonical(name)
+    try:
+        if known in WHOLE_NUMBERS:
+            return int(text)
+        if known in NUMBERS:
+            return float(text)
+        if known in ("boolean", "bool"):
+            return {"true": True, "false": False}[text.strip().lower()]
+        return text if known in TEXTS else json.loads(text)
+    except (ValueError, KeyError):
+        raise ValueError(f"{text!r} is not {name}") from None
+
+
+def _reason(problem: Exception, name: str, data: bytes) -> str:
+    known = _canonical(name) or ""
+    if isinstance(problem, struct.error):
+        return f"it has {len(data)} bytes, and {name} has {LENGTHS[SAME.get(known, known)]}"
+    return str(problem) or type(problem).__name__
+
+
+def _show_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _read_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
