@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.cli.failures import Misuse
+from penstock.cli.suggestions import add_suggestions
 from penstock.cli.waiting import for_admin, show_warnings
 from penstock.client.admin.calls import AdminCalls
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient
+from penstock.client.errors import PenstockError
 from penstock.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from penstock.runtime.loop import run
 
@@ -39,6 +41,9 @@ async def _ask(
         admin = family(client)
         await admin.connect()
         return await work(admin)
+    except PenstockError as problem:
+        await add_suggestions(problem, client)
+        raise
     finally:
         await client.close(timeout_ms=0)
 

@@ -46,6 +46,7 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
 def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
     """A consumer for the length of the block. At its end what was given is committed, where a group is to know."""
     from penstock import Consumer
+    from penstock.cli.suggestions import add_topic_suggestions
     from penstock.errors import PenstockError
 
     show_warnings()
@@ -56,7 +57,9 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
         with suppress(PenstockError):
             consumer.close(timeout=GRACE_SECONDS)
         raise
-    except BaseException:
+    except BaseException as problem:
+        if isinstance(problem, PenstockError):
+            add_topic_suggestions(problem, lambda: consumer.topics(timeout=GRACE_SECONDS))
         with suppress(PenstockError):
             consumer.close()
         raise

@@ -120,7 +120,13 @@ def _raise_terminated(number: int, frame: object) -> None:
 
 def describe(problem: BaseException) -> str | None:
     """The sentence for a failure that can be expected, or None for one that is a fault of ours."""
-    if isinstance(problem, Refusal) or _is_penstocks(problem):
+    if isinstance(problem, Refusal):
+        return str(problem)
+    if _is_one_of(problem, "penstock.client.errors.base", "PenstockError"):
+        from penstock.cli.suggestions import sentence
+
+        return sentence(problem)  # type: ignore[arg-type]  # its class is loaded only if it was raised
+    if _is_one_of(problem, "penstock.config.errors", "BadSetting"):
         return str(problem)
     if isinstance(problem, UnicodeError):
         return f"this is not text in UTF-8: {problem}"
@@ -133,17 +139,10 @@ def describe(problem: BaseException) -> str | None:
     return None
 
 
-def _is_penstocks(problem: BaseException) -> bool:
-    """Whether it is one of `penstock.errors` or a refused setting. Their modules are loaded if one of them was
-    raised."""
-    for module, name in (
-        ("penstock.client.errors.base", "PenstockError"),
-        ("penstock.config.errors", "BadSetting"),
-    ):
-        kind = getattr(sys.modules.get(module), name, None)
-        if kind is not None and isinstance(problem, kind):
-            return True
-    return False
+def _is_one_of(problem: BaseException, module: str, name: str) -> bool:
+    """Whether it has this class. The module is loaded if one of its exceptions was raised."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(problem, kind)
 
 
 def _forget_stdout() -> None:

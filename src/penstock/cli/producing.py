@@ -107,7 +107,9 @@ def _counting_before_bad_lines(
         for receipt, size in pending:
             if _is_written(receipt):
                 written.add(receipt, size)
-        raise BadLine(f"{bad}; {written} before it were written to {topic}, and nothing after it") from bad
+        raise BadLine(
+            f"{bad}; before it, {written} went to {topic}, and nothing after it was written"
+        ) from bad
 
 
 def _is_written(receipt: Receipt) -> bool:
