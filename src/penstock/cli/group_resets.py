@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.client.admin.groups import GroupState
 from penstock.client.admin.lag import LagAdmin
 from penstock.client.admin.offsets import EARLIEST, LATEST
 from penstock.client.cluster import TopicPartition
-from penstock.client.errors import BadArgument
+from penstock.client.errors import BadArgument, GroupIdNotFound
 
 Plan = dict[TopicPartition, int]
 
@@ -55,6 +56,25 @@ async def partitions_meant(
     return wanted
 
 
+async def check_group(admin: LagAdmin, group_id: str, *, advice: str) -> None:
+    """Raise `GroupIdNotFound` for a group that does not exist: committing offsets would create it."""
+    try:
+        group = await admin.describe_group(group_id)
+        if (
+            group.state == GroupState.DEAD
+        ):  # how a broker before Kafka 4 describes a group that it does not know
+            raise GroupIdNotFound(about=group_id)
+    except GroupIdNotFound as problem:
+        problem.add_note(advice)
+        raise
+
+
+async def current_offsets(admin: LagAdmin, group_id: str, partitions: Iterable[TopicPartition]) -> Plan:
+    """The committed offset of each partition that has one."""
+    committed = await admin.list_group_offsets(group_id, list(partitions))
+    return {each: offset.offset for each, offset in committed.items() if offset is not None}
+
+
 async def plan_reset(
     admin: LagAdmin,
     group_id: str,
@@ -88,8 +108,7 @@ async def plan_reset(
     if target.to_offset is not None:
         asked: Mapping[TopicPartition, int] = dict.fromkeys(wanted, target.to_offset)
     else:
-        committed = await admin.list_group_offsets(group_id, wanted)
-        current = {each: offset.offset for each, offset in committed.items() if offset is not None}
+        current = await current_offsets(admin, group_id, wanted)
         if target.shift_by is not None:
             for partition in wanted:
                 if partition not in current:

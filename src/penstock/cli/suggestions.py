@@ -48,7 +48,7 @@ def sentence(problem: PenstockError) -> str:
 def _advice(error: PenstockError) -> str | None:
     notes: list[str] = getattr(error, "__notes__", [])
     if notes:
-        return notes[-1]
+        return "; ".join(reversed(notes))  # a command's own note is older, and comes last
     if isinstance(error, errors.UnsupportedVersion) and (found := NOT_SERVED.search(str(error.words))):
         return _not_served(found[1])
     if isinstance(error, errors.InvalidConfig):

@@ -27,7 +27,7 @@ def group(commands: Commands, topic: str) -> str:
     """A group that has committed the first offset of each partition, behind three records."""
     name = new_name("group")
     commands.run(f"produce {topic} a b c --partition 0")
-    commands.run(f"groups reset-offsets {name} --topic {topic} --to-earliest --execute")
+    commands.run(f"groups reset-offsets {name} --topic {topic} --to-earliest --create --execute")
     return name
 
 
@@ -112,7 +112,7 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
         ("topics create x -c retentio.ms=1", 1, "did you mean retention.ms?"),
         ("topics create x -c retention.ms", 2, "--config retention.ms: must be key=value"),
         ("topics create x --partitions 0", 2, "greater than or equal to 1"),
-        ("topics describe no-such-topic", 1, "create the topic (`penstock topics create`)"),
+        ("topics describe no-such-topic", 1, "`penstock topics list` lists all topics"),
         ("topics alter {topic} --partitions 1", 1, "the number of partitions can only be increased"),
         ("topics list -X request.timeout.m=5", 1, "did you mean request.timeout.ms?"),
         ("configs describe topic no-such-topic", 1, "no-such-topic"),
@@ -120,18 +120,23 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
         ("configs alter topic {topic}", 2, "say what to change"),
         ("configs describe topic", 2, "say which topic"),
         ("configs describe broker one", 2, "is not the number of a broker"),
-        ("groups describe no-such-group", 1, "`penstock groups list` tells which there are"),
+        ("groups describe no-such-group", 1, "`penstock groups list` lists all groups"),
         ("groups list --state asleep", 1, "asleep is not one of PreparingRebalance"),
         ("groups reset-offsets g --to-earliest", 2, "say which topics"),
         ("groups reset-offsets g --topic {topic}", 2, "say where to go on, in one way"),
-        ("groups reset-offsets g --topic {topic} --shift-by 1", 1, "no current committed offset"),
-        ("groups reset-offsets g --topic {topic} --to-time soon", 2, "must be one of latest"),
+        ("groups reset-offsets g --topic {topic} --shift-by 1 --create", 1, "no current committed offset"),
+        (
+            "groups reset-offsets g --topic {topic} --to-time soon",
+            2,
+            "--to-time soon: must be a time such as",
+        ),
+        ("groups reset-offsets g --topic {topic} --to-time latest", 2, "use --to-latest"),
         ("groups delete no-such-group", 1, "the group does not exist"),
         ("offsets get {topic} --time soon", 2, "--time soon: must be one of latest, earliest"),
         ("offsets get no-such-topic", 1, "no-such-topic"),
         ("offsets delete-records {topic}", 2, "must be topic:partition=offset"),
         ("offsets delete-records {topic}:0=99", 1, "{topic}-0"),
-        ("transactions describe no-such-id", 1, "`penstock transactions list` tells which there are"),
+        ("transactions describe no-such-id", 1, "`penstock transactions list` lists all transactional ids"),
         ("transactions abort {topic}:0 --start-offset 5", 1, "Could not find any open transactions"),
         ("transactions producers {topic}", 2, "write it as topic:0"),
         ("features upgrade metadata.version=high", 2, "a level is a number"),
@@ -290,8 +295,18 @@ def test_a_reset_is_told_first_and_done_when_it_is_said(commands: Commands, topi
     done = commands.run(f"groups reset-offsets {group} --all-topics --to-offset 2 --execute --json").json()
     after = commands.run(f"groups lag {group} --json").json()
 
-    assert told.rows()[1] == [group, topic, "0", "3"]
-    assert "add --execute" in told.err
+    assert told.rows()[0] == [
+        "group",
+        "topic",
+        "partition",
+        "current",
+        "offset",
+        "new",
+        "offset",
+        "difference",
+    ]
+    assert told.rows()[1] == [group, topic, "0", "0", "3", "+3"]
+    assert "Add --execute" in told.err
     assert (before[0]["lag"], after[0]["lag"]) == (3, 1)
     assert [(each["partition"], each["offset"]) for each in done] == [(0, 2), (1, 0)]
 
@@ -313,7 +328,58 @@ def test_a_group_goes_on_where_it_is_told(
 ) -> None:
     (planned,) = commands.run(f"groups reset-offsets {group} --topic {topic}:0 {where} --json").json()
 
-    assert planned == {"group": group, "topic": topic, "partition": 0, "offset": offset}
+    assert planned == {
+        "group": group,
+        "topic": topic,
+        "partition": 0,
+        "current_offset": 0,
+        "offset": offset,
+        "difference": offset,
+    }
+
+
+def test_a_mistyped_group_is_not_created_by_a_reset(commands: Commands, topic: str, group: str) -> None:
+    mistyped = f"{group}x"
+
+    failed = commands.run(
+        f"groups reset-offsets {mistyped} --topic {topic} --to-earliest --execute", status=1
+    )
+    listed = commands.run("groups list --json").json()
+
+    assert f"did you mean {group}?" in failed.err
+    assert "add --create for a new group" in failed.err
+    assert mistyped not in [each["group"] for each in listed]
+
+
+def test_a_reset_to_so_long_ago_is_understood(commands: Commands, topic: str, group: str) -> None:
+    (planned,) = commands.run(f"groups reset-offsets {group} --topic {topic}:0 --to-time 15m --json").json()
+
+    assert planned["offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("topics delete {topic}x", "did you mean {topic}?"),
+        ("topics describe {topic}x", "did you mean {topic}?"),
+        ("topics alter {topic}x --partitions 9", "did you mean {topic}?"),
+        ("configs describe topic {topic}x", "did you mean {topic}?"),
+        ("consume {topic}x", "did you mean {topic}?"),
+        ("perf consume {topic}x", "did you mean {topic}?"),
+        ("groups describe {group}x", "did you mean {group}?"),
+        ("groups delete {group}x", "did you mean {group}?"),
+        ("acls list", "does not serve DescribeAcls; this broker has no ACLs"),
+        ("users list", "does not serve DescribeUserScramCredentials; this broker has no users"),
+        ("quotas list", "does not serve DescribeClientQuotas; this broker has no client quotas"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(
+    commands: Commands, topic: str, group: str, line: str, words: str
+) -> None:
+    failed = commands.run(line.format(topic=topic, group=group), status=1)
+
+    assert words.format(topic=topic, group=group) in failed.err
+    assert "topics create" not in failed.err
 
 
 def test_offsets_and_groups_are_deleted(commands: Commands, topic: str, group: str) -> None:

@@ -202,6 +202,7 @@ def _show_states(output: Output, groups: dict[str, GroupDescription]) -> None:
     examples=[
         "penstock groups reset-offsets billing --topic orders --to-earliest",
         "penstock groups reset-offsets billing --all-topics --to-time 2026-01-31T12:00:00Z --execute",
+        "penstock groups reset-offsets billing --topic orders --to-time 15m",
         "penstock groups reset-offsets billing --topic orders:0,1 --shift-by=-10 --execute",
     ],
 )
@@ -230,15 +231,18 @@ def reset_offsets(
         Option(
             "--to-time",
             metavar="WHEN",
-            help="The first record then or later: ISO 8601, or milliseconds since 1970.",
+            help="The first record then or later: 2026-01-31T12:00:00Z, or how long ago, such as 15m.",
         ),
     ] = None,
-    execute: Annotated[bool, Option("--execute", help="Do it; otherwise it is only told.")] = False,
+    create: Annotated[bool, Option("--create", help="Create the group if it does not exist.")] = False,
+    execute: Annotated[
+        bool, Option("--execute", help="Reset the offsets. Without it, the plan is only shown.")
+    ] = False,
 ) -> None:
-    """Tell, and with --execute decide, where a group without members goes on reading."""
+    """Show, and with --execute change, the offsets at which a group without members continues."""
     from penstock.cli.asking import ask
     from penstock.cli.failures import Misuse
-    from penstock.cli.group_resets import Target, partitions_meant, plan_reset
+    from penstock.cli.group_resets import Target, check_group, current_offsets, partitions_meant, plan_reset
     from penstock.cli.output import say
     from penstock.client.admin.lag import LagAdmin
 
@@ -247,35 +251,56 @@ def reset_offsets(
     target = Target(to_earliest, to_latest, to_current, to_offset, shift_by, _moment(to_time))
     _check_one(target)
 
-    async def work(admin: LagAdmin) -> Plan:
+    async def work(admin: LagAdmin) -> tuple[Plan, Plan]:
+        if not create:
+            await check_group(admin, group_id, advice="add --create for a new group")
         partitions = await partitions_meant(admin, group_id, topics, all_topics=all_topics)
         plan = await plan_reset(admin, group_id, partitions, target, tell=say)
+        current = await current_offsets(admin, group_id, plan)
         if execute and plan:
             await admin.alter_group_offsets(group_id, plan)
-        return plan
+        return current, plan
 
-    plan = ask(connection.settings(), LagAdmin, work)
+    current, plan = ask(connection.settings(), LagAdmin, work)
     output.table(
-        ["group", "topic", "partition", Column("offset", "new offset")],
-        [(group_id, *partition, offset) for partition, offset in sorted(plan.items())],
-        empty="There is nothing to reset.",
+        [
+            "group",
+            "topic",
+            "partition",
+            Column("current_offset", "old offset" if execute else "current offset"),
+            Column("offset", "new offset"),
+            Column("difference", show=lambda records: f"{records:+,}"),
+        ],
+        [
+            (
+                group_id,
+                *partition,
+                current.get(partition),
+                offset,
+                offset - current[partition] if partition in current else None,
+            )
+            for partition, offset in sorted(plan.items())
+        ],
+        empty="There is nothing to reset: the group has no committed offsets.",
     )
     if plan and not execute:
-        say("Nothing was changed: add --execute to do it.")
+        say("Nothing was changed. Add --execute to reset the offsets.")
 
 
 def _moment(text: str | None) -> int | None:
-    from penstock.cli.commands.offsets import read_time
+    import time
+
+    from penstock.cli.failures import Misuse
+    from penstock.cli.times import EXAMPLES, parse_time
 
     if text is None:
         return None
-    moment = read_time(text)
-    if isinstance(moment, str):
-        from penstock.cli.failures import Misuse
-
-        raise Misuse(
-            f"--to-time {text}: must be a time such as 2026-01-31T12:00:00Z; there is also --to-{moment}"
-        )
+    if text.isdecimal():
+        return int(text)
+    moment = parse_time(text, now_ms=time.time_ns() // 1_000_000)
+    if moment is None:
+        also = f"; use --to-{text}" if text in ("earliest", "latest", "current") else ""
+        raise Misuse(f"--to-time {text}: must be {EXAMPLES}, or milliseconds since 1970{also}")
     return moment
 
 

@@ -40,7 +40,8 @@ def get(
             "--time",
             "-t",
             metavar="WHEN",
-            help="latest, earliest, max-timestamp, a time (ISO 8601) or milliseconds since 1970.",
+            help="latest, earliest, max-timestamp, a time such as 2026-01-31T12:00:00Z, how long ago, such as 15m, or "
+            "milliseconds since 1970.",
         ),
     ] = "latest",
     committed: Annotated[
@@ -80,25 +81,21 @@ def get(
 
 def read_time(text: str) -> str | int:
     """A name of `OFFSET_NAMES`, or milliseconds since 1970."""
-    from datetime import UTC, datetime
+    from time import time_ns
 
     from penstock.cli.failures import Misuse
+    from penstock.cli.times import EXAMPLES, parse_time
     from penstock.client.admin.offsets import OFFSET_NAMES
 
     if text in OFFSET_NAMES:
         return text
     if text.lstrip("-").isdecimal():
         return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    moment = parse_time(text, now_ms=time_ns() // 1_000_000)
+    if moment is None:
         names = ", ".join(OFFSET_NAMES)
-        raise Misuse(
-            f"--time {text}: must be one of {names}, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+        raise Misuse(f"--time {text}: must be one of {names}, {EXAMPLES}, or milliseconds since 1970")
+    return moment
 
 
 @command.command(
