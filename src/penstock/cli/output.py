@@ -1,9 +1,12 @@
 """What commands print: tables for people, plain columns for pipes, JSON for programs.
 
-A command says what it found once, and the place that it is printed to decides the form: on a terminal a table by
-rich, in a pipe the same columns aligned by blanks (no colours, no lines, nothing cut), with `--json` the values as
-they are. What is meant for people only (progress, advice) goes to stderr, so that stdout can always be read by a
-program.
+A command says what it found once, and the place that it is printed to decides the form:
+
+- on a terminal a table by rich, or one block for each row if the terminal is too narrow for all columns;
+- in a pipe the same columns aligned by blanks: no colours, no lines, nothing cut;
+- with `--json` the values as they are.
+
+What is meant for people only (progress, advice) goes to stderr, so that stdout can always be read by a program.
 
 Text that comes from elsewhere (names, records) must not move a terminal's cursor or fake a row: control characters
 are shown by their escapes.
@@ -19,9 +22,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from penstock.cli.declare import Option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from penstock.cli.progress import Progress
 
 WHOLE_CELL_MAX = 32
+FOLDED_CELL_MIN = 16
+COLUMN_GAP = 2
 NOTHING = "-"  # how a value that is not there looks in a table
 
 
@@ -56,7 +63,7 @@ class Output(NamedTuple):
             if empty:
                 say(empty)
         elif sys.stdout.isatty():
-            _print_rich_table(known, found)
+            _print_on_terminal(known, found)
         else:
             _print_columns(known, found)
 
@@ -199,24 +206,65 @@ def _print_columns(columns: Sequence[Column], rows: Sequence[Sequence[object]]) 
         print("  ".join(padded).rstrip())
 
 
-def _print_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+def _print_on_terminal(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+    """A table if the terminal is wide enough for all columns, else one block of lines for each row."""
     from rich.console import Console
+
+    console = Console()
+    cells = _cells(columns, rows)
+    if _table_width_min(columns, cells) <= console.width:
+        _print_rich_table(columns, rows, cells, console)
+    else:
+        _print_blocks(columns, cells)
+
+
+def _table_width_min(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> int:
+    """The width below which rich would leave out columns. A long cell is folded; a short one stays in one piece."""
+    from rich.cells import cell_len
+
+    widths = [
+        max(cell_len(column.heading), *(cell_len(row[index]) for row in cells))
+        for index, column in enumerate(columns)
+    ]
+    return sum(FOLDED_CELL_MIN if width > WHOLE_CELL_MAX else width for width in widths) + COLUMN_GAP * (
+        len(widths) - 1
+    )
+
+
+def _print_rich_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[object]],
+    cells: Sequence[Sequence[str]],
+    console: Console,
+) -> None:
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    lines = _cells(columns, rows)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, COLUMN_GAP, 0, 0))
     for index, column in enumerate(columns):
+        width = max(cell_len(column.heading), *(cell_len(row[index]) for row in cells))
         table.add_column(
             column.heading,
             justify="right" if _are_numbers(rows, index) else "left",
             overflow="fold",
             # What is short (numbers, times, names) stays in one piece; what is long makes room for it.
-            no_wrap=max(len(cells[index]) for cells in lines) <= WHOLE_CELL_MAX,
+            no_wrap=width <= WHOLE_CELL_MAX,
+            min_width=min(width, FOLDED_CELL_MIN),
         )
-    for cells in lines:
-        table.add_row(*map(Text, cells))
-    Console().print(table)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _print_blocks(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+    """Each row as names and values, one on each line, with an empty line between rows."""
+    width = max(len(column.heading) for column in columns)
+    for number, row in enumerate(cells):
+        if number:
+            print()
+        for column, cell in zip(columns, row, strict=True):
+            print(f"{column.heading:<{width}}  {cell}")
 
 
 def _plain(value: object) -> object:

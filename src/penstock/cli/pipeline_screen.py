@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 from penstock.cli.output import Output, printable, show_bytes, show_duration, to_json
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from penstock.spark.pipelines.figures import QueryFigures
 
 LINE_SECONDS = 1.0  # batches of a busy query may be quicker than anyone reads
 SILENCE_SECONDS = 10.0  # how often it is said that nobody answers, or that a batch is still at work
 BAR_WIDTH = 24
+TABLE_WIDTH_MAX = 1_000  # wider than any terminal, so that a table is measured without being squeezed
 NO_WORKERS = (
     "no worker of the cluster has taken it on: see that cores are free (another program may have all: --set "
     "spark.cores.max=1 there) and that it asks for no more memory than a worker has (--set spark.executor.memory=512m)"
@@ -104,7 +105,22 @@ class Live:
         self._live.stop()
 
     def show(self, queries: Sequence[QueryFigures]) -> None:
-        self._live.update(table_of(self._name, queries), refresh=True)
+        self._live.update(picture_of(self._name, queries, self._live.console), refresh=True)
+
+
+def picture_of(name: str, queries: Sequence[QueryFigures], console: Console) -> RenderableType:
+    """A table, or a line for each query if the terminal is too narrow for all columns."""
+    from rich.text import Text
+
+    table = table_of(name, queries)
+    if (
+        console.measure(table, options=console.options.update(max_width=TABLE_WIDTH_MAX)).minimum
+        <= console.width
+    ):
+        return table
+    told = [line_of(figures) for figures in queries]
+    told += [work_of(figures) for figures in queries if figures.lacks_workers]
+    return Text("\n".join(told))
 
 
 def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
@@ -116,7 +132,7 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
     for heading in ("query", "batch"):
         table.add_column(heading, overflow="fold")
     for heading in ("in", "in/s", "out", "last batch", "lag", "state"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     table.add_column("caught up", width=BAR_WIDTH)
     for figures in queries:
         fraction = figures.fraction

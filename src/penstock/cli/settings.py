@@ -116,9 +116,9 @@ def _print_table(settings: Iterable[Setting]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        "setting", "default", "meaning", box=None, header_style="bold", pad_edge=False, padding=(0, 2, 1, 0)
-    )
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 1, 0))
+    for heading in ("setting", "default", "meaning"):
+        table.add_column(heading, overflow="fold")
     for setting in settings:
         table.add_row(
             setting.name, _default(setting), setting.documentation, style=None if setting.applies else "dim"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import uuid
 
 import pytest
@@ -137,3 +138,55 @@ def test_json_has_a_form_for_what_clients_give() -> None:
 )
 def test_times_and_sizes_are_shown_for_people(told: str, text: str) -> None:
     assert told == text
+
+
+def without_styles(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+LOG_DIRS = ["broker", "directory", "replicas", "size", "volume", "free", "cordoned", "error"]
+LOG_DIR = (
+    1,
+    "/var/lib/penstock/data/with/a/rather/long/name",
+    12,
+    "1.5 GiB",
+    "98.2 GiB",
+    "40.1 GiB",
+    False,
+    None,
+)
+
+
+@pytest.mark.parametrize("width", range(20, 130))
+def test_no_column_is_left_out_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    Output().table(LOG_DIRS, [LOG_DIR, LOG_DIR])
+
+    text = without_styles(terminal.getvalue())
+    for heading in LOG_DIRS:
+        assert heading in text
+    folded = "".join(text.split())
+    for cell in ("1.5GiB", "98.2GiB", "40.1GiB", "no"):
+        assert folded.count(cell) >= 2
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_table_that_is_too_wide_becomes_a_block_for_each_row(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    Output().table(LOG_DIRS, [LOG_DIR, LOG_DIR])
+
+    lines = without_styles(terminal.getvalue()).splitlines()
+    assert lines[:3] == ["broker     1", f"directory  {LOG_DIR[1]}", "replicas   12"]
+    assert lines[8] == ""
+    assert len(lines) == 17

@@ -16,7 +16,7 @@ from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
 from penstock.cli.pipeline_run import Ending, _spark_of, ending_of
-from penstock.cli.pipeline_screen import line_of, screen_for, table_of, work_of
+from penstock.cli.pipeline_screen import line_of, picture_of, screen_for, table_of, work_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.logs import RunLog
@@ -335,3 +335,17 @@ def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
         exec("raise ConnectionRefusedError", {"__name__": "py4j.clientserver"})
     with pytest.raises(ConnectionRefusedError), _spark_of("orders", "local", {}, log, Output()):
         raise ConnectionRefusedError  # a broker's, say
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_no_figure_is_left_out_on_a_narrow_terminal(width: int) -> None:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(picture_of("orders", [figures(rows_in=1234567, rows_out=7654321, lag=999)], console))
+
+    assert isinstance(console.file, io.StringIO)
+    drawn = console.file.getvalue()
+    for figure in ("windows", "1,234,567", "7,654,321", "999"):
+        assert figure in drawn
+    assert "…" not in drawn

@@ -103,7 +103,7 @@ def _run_live(watcher: Watcher, interval_seconds: float) -> None:
     hide_warnings()
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(draw(figures, view, height=console.height), refresh=True)
+            live.update(draw(figures, view, height=console.height, width=console.width), refresh=True)
             if not wait_for_keys(keys, view, interval_seconds):
                 return
             if view.is_paused:

@@ -16,6 +16,7 @@ from penstock.cli.top.figures import Figures, GroupFigures, TopicFigures
 SPARK = "▁▂▃▄▅▆▇█"
 HEAD_LINES = 5
 ROWS_MIN = 3
+CELL_PADDING = (0, 2, 0, 1)
 
 SORTS: dict[str, Callable[[TopicFigures], float]] = {
     "rate": lambda topic: topic.records_per_second,
@@ -37,16 +38,16 @@ class View:
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
 
 
-def draw(figures: Figures, view: View, *, height: int) -> RenderableType:
-    """The whole screen, in so many lines at most."""
-    brokers = _brokers(figures)
+def draw(figures: Figures, view: View, *, height: int, width: int) -> RenderableType:
+    """The whole screen, in so many lines and columns at most."""
+    brokers = _brokers(figures, width)
     # The head, the hints and the frames take their lines; topics and groups share the rest.
     left = max(2 * ROWS_MIN, height - HEAD_LINES - len(figures.brokers) - 12)
     group_rows = min(len(figures.groups), max(ROWS_MIN, left // 2))
     topic_rows = max(ROWS_MIN, left - group_rows)
-    parts: list[RenderableType] = [_head(figures), brokers, _topics(figures, view, topic_rows)]
+    parts: list[RenderableType] = [_head(figures), brokers, _topics(figures, view, topic_rows, width)]
     if figures.groups:
-        parts.append(_groups(figures, group_rows))
+        parts.append(_groups(figures, group_rows, width))
     parts.append(_hints(view))
     return Group(*parts)
 
@@ -99,66 +100,94 @@ def _head(figures: Figures) -> Panel:
     return Panel(Group(line, series), title=title, title_align="left", border_style="dim")
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold dim", pad_edge=False, padding=(0, 2, 0, 1), expand=False)
-    for number, column in enumerate(columns):
+Row = Sequence[str | Text]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Row], *, rest: int = 0, width: int) -> RenderableType:
+    """As many columns as fit, the first ones; which are missing, and how many rows, is said below."""
+    shown = _fitting(columns, rows, width)
+    table = Table(box=None, header_style="bold dim", pad_edge=False, padding=CELL_PADDING, expand=False)
+    for number, column in enumerate(columns[:shown]):
         table.add_column(
             column, justify="left" if number == 0 else "right", no_wrap=True, overflow="ellipsis"
         )
-    return table
+    for row in rows:
+        table.add_row(*row[:shown])
+    remarks = [f"and {rest:,} more"] if rest > 0 else []
+    if hidden := columns[shown:]:
+        remarks.append(f"too narrow for {', '.join(hidden)}")
+    return Group(table, Text(f" {'; '.join(remarks)}", style="dim")) if remarks else table
 
 
-def _brokers(figures: Figures) -> Table:
-    table = _table("broker", "address", "leads", "replicas", "in", "data")
-    for one in figures.brokers:
-        broker = one.broker
-        table.add_row(
-            Text(f"{broker.id}{' *' if broker.is_controller else ''}"),
-            Text(printable(broker.address)),
-            f"{one.leads:,}",
-            f"{one.replicas:,}",
-            show_rate(one.records_per_second),
-            show_bytes(broker.used_bytes) if broker.used_bytes is not None else "-",
-        )
-    return table
+def _fitting(columns: Sequence[str], rows: Sequence[Row], width: int) -> int:
+    """How many columns fit, at least two: what it is, and the first figure."""
+    taken = 0
+    for index, column in enumerate(columns):
+        taken += max(len(column), *(len(row[index]) for row in rows), 0) + sum(CELL_PADDING)
+        if taken - CELL_PADDING[1] > width and index >= 2:
+            return index
+    return len(columns)
 
 
-def _topics(figures: Figures, view: View, rows: int) -> RenderableType:
-    table = _table("topic", "partitions", "in", "bytes", "records", "data", "lag")
+def _brokers(figures: Figures, width: int) -> RenderableType:
+    return _table(
+        ("broker", "address", "leads", "replicas", "in", "data"),
+        [
+            (
+                Text(f"{one.broker.id}{' *' if one.broker.is_controller else ''}"),
+                Text(printable(one.broker.address)),
+                f"{one.leads:,}",
+                f"{one.replicas:,}",
+                show_rate(one.records_per_second),
+                show_bytes(one.broker.used_bytes) if one.broker.used_bytes is not None else "-",
+            )
+            for one in figures.brokers
+        ],
+        width=width,
+    )
+
+
+def _topics(figures: Figures, view: View, rows: int, width: int) -> RenderableType:
     chosen = sort_topics(figures.topics, view.sort)
-    for topic in chosen[:rows]:
-        table.add_row(
-            Text(printable(topic.name)),
-            f"{topic.partitions:,}",
-            show_rate(topic.records_per_second),
-            f"{show_bytes(topic.bytes_per_second)}/s",
-            f"{topic.records:,}",
-            show_bytes(topic.size_bytes),
-            Text(f"{topic.lag:,}", style="yellow" if topic.lag else ""),
-        )
-    rest = len(chosen) - rows
-    return (
-        Group(Text(), table, Text(f" and {rest:,} more", style="dim")) if rest > 0 else Group(Text(), table)
+    table = _table(
+        ("topic", "partitions", "in", "bytes", "records", "data", "lag"),
+        [
+            (
+                Text(printable(topic.name)),
+                f"{topic.partitions:,}",
+                show_rate(topic.records_per_second),
+                f"{show_bytes(topic.bytes_per_second)}/s",
+                f"{topic.records:,}",
+                show_bytes(topic.size_bytes),
+                Text(f"{topic.lag:,}", style="yellow" if topic.lag else ""),
+            )
+            for topic in chosen[:rows]
+        ],
+        rest=len(chosen) - rows,
+        width=width,
     )
+    return Group(Text(), table)
 
 
-def _groups(figures: Figures, rows: int) -> RenderableType:
-    table = _table("group", "state", "members", "lag", "commits", "behind")
+def _groups(figures: Figures, rows: int, width: int) -> RenderableType:
     chosen = sort_groups(figures.groups)
-    for group in chosen[:rows]:
-        behind = "-" if group.seconds_behind is None else show_duration(group.seconds_behind * 1000)
-        table.add_row(
-            Text(printable(group.name)),
-            group.state,
-            f"{group.members:,}",
-            Text(f"{group.lag:,}", style="yellow" if group.lag else "green"),
-            show_rate(group.records_per_second),
-            behind,
-        )
-    rest = len(chosen) - rows
-    return (
-        Group(Text(), table, Text(f" and {rest:,} more", style="dim")) if rest > 0 else Group(Text(), table)
+    table = _table(
+        ("group", "state", "members", "lag", "commits", "behind"),
+        [
+            (
+                Text(printable(group.name)),
+                group.state,
+                f"{group.members:,}",
+                Text(f"{group.lag:,}", style="yellow" if group.lag else "green"),
+                show_rate(group.records_per_second),
+                "-" if group.seconds_behind is None else show_duration(group.seconds_behind * 1000),
+            )
+            for group in chosen[:rows]
+        ],
+        rest=len(chosen) - rows,
+        width=width,
     )
+    return Group(Text(), table)
 
 
 def _hints(view: View) -> Text:

@@ -31,9 +31,11 @@ FIGURES = Figures(
 )
 
 
-def picture(figures: Figures = FIGURES, view: View | None = None, *, height: int = 40) -> str:
-    console = Console(file=io.StringIO(), width=100, height=height, color_system=None)
-    console.print(draw(figures, view or View(), height=height))
+def picture(
+    figures: Figures = FIGURES, view: View | None = None, *, height: int = 40, width: int = 100
+) -> str:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    console.print(draw(figures, view or View(), height=height, width=width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -118,3 +120,18 @@ def test_little_bars() -> None:
     assert spark((0, 0), 10) == "▁▁"
     assert spark((), 10) == ""
     assert spark((1, 2, 3), 2) == "▆█"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80])
+def test_a_narrow_screen_names_the_columns_that_it_has_no_room_for(width: int) -> None:
+    shown = picture(width=width)
+
+    for columns in (
+        ("broker", "address", "leads", "replicas", "in", "data"),
+        ("topic", "partitions", "in", "bytes", "records", "data", "lag"),
+        ("group", "state", "members", "lag", "commits", "behind"),
+    ):
+        text = " ".join(shown.replace("│", " ").split())
+        for column in columns:
+            assert column in text
+    assert ("too narrow for" in shown) == (width < 80)
