@@ -15,8 +15,8 @@ from typing import Annotated, Any, Optional
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from penstock.cli.commands import PANELS, load
-from penstock.cli.declare import REQUIRED, Argument, Command, Group, Option, Parameter
+from penstock.cli.commands import NAMES, PANELS, load
+from penstock.cli.declare import REQUIRED, Argument, Command, Group, Option, Parameter, aliases_of
 from penstock.cli.reading import Call
 
 MISUSED = 2
@@ -31,13 +31,41 @@ def understand(words: Sequence[str]) -> Call | int:
     calls: list[Call] = []
     app = build_app(calls.append, populated=words[0] if words else None)
     try:
-        status = app(list(words), prog_name="penstock", standalone_mode=False)
+        status = app(_without_aliases(words), prog_name="penstock", standalone_mode=False)
     except Exception as problem:
         # Typer brings its own copy of click since 0.20 or uses the one that is installed: known by what they can do.
         if not hasattr(problem, "format_message"):
             raise
         return _refuse(problem)
     return calls[0] if calls else int(status or 0)
+
+
+def _without_aliases(words: Sequence[str]) -> list[str]:
+    """Older names of options by their present ones, which are the only ones that typer is told of."""
+    if not words or words[0] not in NAMES:
+        return list(words)
+    command = load(words[0])
+    if isinstance(command, Group):
+        chosen = command.commands.get(words[1]) if len(words) > 1 else None
+        if chosen is None:
+            return list(words)
+        command = chosen
+    present = {
+        alias: _same_length(alias, option.declared)
+        for alias, option in aliases_of(command.parameters).items()
+    }
+    return [
+        present[name] + separator + value if name in present else word
+        for word in words
+        for name, separator, value in [word.partition("=")]
+    ]
+
+
+def _same_length(alias: str, declared: Option | Argument) -> str:
+    """A short name for a short one, where there is one."""
+    assert isinstance(declared, Option)
+    names = [name for name in declared.names if name.startswith("--") == alias.startswith("--")]
+    return (names or declared.names)[0]
 
 
 def build_app(collect: Collect, *, populated: str | None) -> typer.Typer:

@@ -2,7 +2,7 @@
 
 --bootstrap-server host:port      or PENSTOCK_BOOTSTRAP_SERVERS, or localhost:9092
 --command-config file.properties  more settings of the client, in Kafka's names: security, timeouts
--X key=value                      a single setting, which outranks the file
+-X key=value                      a setting of the client, which outranks the file
 --timeout seconds                 how long to wait for a broker; see `waiting`
 """
 
@@ -41,7 +41,12 @@ class Connection(NamedTuple):
     ] = None
     assignments: Annotated[
         tuple[str, ...],
-        Option("-X", metavar="KEY=VALUE", help="One setting of the client. May be repeated."),
+        Option(
+            "-X",
+            aliases=("--command-property",),
+            metavar="KEY=VALUE",
+            help="A setting of the client, for this command only. May be repeated.",
+        ),
     ] = ()
 
     timeout: Annotated[

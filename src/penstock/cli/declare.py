@@ -43,14 +43,18 @@ REQUIRED: Final = object()  # the default of what has none
 
 
 class Option:
-    """Something said by name. A `bool` is a switch; a list may be said several times."""
+    """Something said by name. A `bool` is a switch; a list may be said several times.
 
-    __slots__ = ("complete", "env", "help", "is_hidden", "maximum", "metavar", "minimum", "names")
+    `aliases` are older names: they work, and neither help nor completion shows them.
+    """
+
+    __slots__ = ("aliases", "complete", "env", "help", "is_hidden", "maximum", "metavar", "minimum", "names")
 
     def __init__(
         self,
         *names: str,
         help: str,
+        aliases: tuple[str, ...] = (),
         metavar: str | None = None,
         env: str | None = None,
         minimum: float | None = None,
@@ -58,8 +62,9 @@ class Option:
         complete: str | None = None,
         is_hidden: bool = False,
     ) -> None:
-        assert all(name.startswith("-") for name in names), "an option's names begin with a dash"
+        assert all(name.startswith("-") for name in (*names, *aliases)), "an option's names begin with a dash"
         self.names = names
+        self.aliases = aliases
         self.help = help
         self.metavar = metavar
         self.env = env
@@ -238,6 +243,16 @@ def options_of(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
         for parameter in parameters
         if isinstance(parameter.declared, Option)
         for name in parameter.declared.names
+    }
+
+
+def aliases_of(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
+    """Options by each of their older names."""
+    return {
+        alias: parameter
+        for parameter in parameters
+        if isinstance(parameter.declared, Option)
+        for alias in parameter.declared.aliases
     }
 
 

@@ -11,7 +11,15 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.cli.declare import Command, Group, Option, Parameter, arguments_of, options_of
+from penstock.cli.declare import (
+    Command,
+    Group,
+    Option,
+    Parameter,
+    aliases_of,
+    arguments_of,
+    options_of,
+)
 
 
 class Call(NamedTuple):
@@ -40,7 +48,7 @@ def read(command: Command | Group, words: Sequence[str]) -> Call | None:
 
 def _sort(command: Command, words: Sequence[str]) -> dict[str, list[str]] | None:
     """What was said of each parameter, in words."""
-    options = options_of(command.parameters)
+    options = options_of(command.parameters) | aliases_of(command.parameters)
     said: dict[str, list[str]] = {}
     by_place: list[str] = []
     rest = iter(words)

@@ -41,7 +41,7 @@ def columns(done: Done) -> list[str]:
 def test_a_topic_is_created_listed_described_grown_and_deleted(commands: Commands) -> None:
     name = new_name("topic")
 
-    created = commands.run(f"topics create {name} --partitions 2 --config retention.ms=60000")
+    created = commands.run(f"topics create {name} --partitions 2 --set retention.ms=60000")
     listed = commands.run(f"topics list '{name[:-1]}*'")
     described = commands.run(f"topics describe {name}")
     grown = commands.run(f"topics alter {name} --partitions 3")
@@ -109,8 +109,9 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
     [
         ("topics create {topic}", 1, "already exists; use it as it is, or choose another name"),
         ("topics create 'a b'", 1, "a name has up to 249 letters, digits, dots, dashes and underscores"),
-        ("topics create x -c retentio.ms=1", 1, "did you mean retention.ms?"),
-        ("topics create x -c retention.ms", 2, "--config retention.ms: must be key=value"),
+        ("topics create x --set retentio.ms=1", 1, "did you mean retention.ms?"),
+        ("topics create x --set retention.ms", 2, "--set retention.ms: must be key=value"),
+        ("topics create x -c retention.ms", 2, "--set retention.ms: must be key=value"),
         ("topics create x --partitions 0", 2, "greater than or equal to 1"),
         ("topics describe no-such-topic", 1, "`penstock topics list` lists all topics"),
         ("topics alter {topic} --partitions 1", 1, "the number of partitions can only be increased"),

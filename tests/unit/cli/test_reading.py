@@ -177,3 +177,48 @@ def test_every_example_is_understood(example: str) -> None:
     command = commands.load(name)
 
     assert command.is_said_as_kafka_does(rest) or read(command, rest) is not None
+
+
+# -- one rule for settings: --set is what a command writes or starts, -X is for the client
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), all_commands(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_no_command_has_another_name_for_a_setting(name: str, command: Command) -> None:
+    shown = [
+        set(parameter.declared.names)
+        for parameter in command.parameters
+        if isinstance(parameter.declared, Option) and parameter.declared.metavar == "KEY=VALUE"
+    ]
+
+    assert [names for names in shown if not names & {"--set", "-X", "--append", "--subtract"}] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics create orders --set retention.ms=1",
+        "topics create orders -s retention.ms=1",
+        "topics create orders --config retention.ms=1",
+        "topics create orders --config=retention.ms=1",
+        "topics create orders -c retention.ms=1",
+    ],
+)
+def test_older_names_of_an_option_still_work(line: str) -> None:
+    name, *words = line.split()
+
+    quick = read(commands.load(name), words)
+    by_typer = app.understand([name, *words])
+
+    assert quick is not None
+    assert isinstance(by_typer, Call)
+    assert list(quick.values["config"]) == list(by_typer.values["config"]) == ["retention.ms=1"]
+
+
+def test_help_does_not_show_older_names(capsys: pytest.CaptureFixture[str]) -> None:
+    app.understand(["topics", "create", "--help"])
+
+    shown = capsys.readouterr().out
+    assert "--set" in shown
+    assert "--config " not in shown

@@ -55,7 +55,7 @@ def run(
     once: Annotated[bool, Option("--once", help="Take what is there now, and end.")] = False,
     settings: Annotated[
         tuple[str, ...],
-        Option("--set", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
+        Option("--set", "-s", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
     ] = (),
 ) -> int:
     """Run a pipeline until it ends, or until Ctrl-C or SIGTERM, which let it finish the batch at hand.

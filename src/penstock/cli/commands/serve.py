@@ -19,7 +19,7 @@ def serve(
     *,
     assignments: Annotated[
         tuple[str, ...],
-        Option("--set", metavar="KEY=VALUE", help="A setting that outranks the file. May be repeated."),
+        Option("--set", "-s", metavar="KEY=VALUE", help="A setting that outranks the file. May be repeated."),
     ] = (),
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],

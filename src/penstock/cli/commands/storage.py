@@ -14,7 +14,7 @@ PROPERTIES = Argument(
     help="The node's settings; what is built in where nothing is said.",
     complete="file",
 )
-SET = Option("--set", metavar="KEY=VALUE", help="A setting that outranks the file. May be repeated.")
+SET = Option("--set", "-s", metavar="KEY=VALUE", help="A setting that outranks the file. May be repeated.")
 
 
 @command.command(

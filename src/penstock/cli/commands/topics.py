@@ -52,7 +52,7 @@ def list_topics(
     "create",
     examples=[
         "penstock topics create orders --partitions 6",
-        "penstock topics create orders payments -p 3 -c retention.ms=86400000",
+        "penstock topics create orders payments -p 3 --set retention.ms=86400000",
     ],
 )
 def create(
@@ -71,7 +71,13 @@ def create(
     ] = None,
     config: Annotated[
         tuple[str, ...],
-        Option("--config", "-c", metavar="KEY=VALUE", help="A setting of the topic. May be repeated."),
+        Option(
+            "--set",
+            "-s",
+            aliases=("--config", "-c"),
+            metavar="KEY=VALUE",
+            help="A setting of the topic. May be repeated.",
+        ),
     ] = (),
     if_not_exists: Annotated[
         bool, Option("--if-not-exists", help="Leave topics as they are that exist already.")
@@ -86,7 +92,7 @@ def create(
     from penstock.client.admin.topics import NewTopic, TopicsAdmin
     from penstock.client.errors import ItemsFailed, TopicAlreadyExists
 
-    settings = read_pairs(config, option="--config")
+    settings = read_pairs(config, option="--set")
     topics = [
         NewTopic(name=name, partitions=partitions, replication_factor=replication_factor, config=settings)
         for name in names
