@@ -21,20 +21,15 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, Unpack
+from typing import IO, Any, Self
 
+from penstock.testing.clients import Clients
 from penstock.testing.faults import Faults
 
-if TYPE_CHECKING:
-    from penstock import Admin, Consumer, Producer
-    from penstock.client.options import AdminOptions, ConsumerOptions, ProducerOptions
-
 STOP_SECONDS = 10.0  # beyond this a broker is killed; a clean stop takes some milliseconds
-CLIENT_CLOSE_SECONDS = 2.0  # for what a test left unsent
 PORTS = range(15_000, 30_000)  # below those that the system gives to outgoing connections
 PORT_TRIES = 20
 SOURCE = str(Path(__file__).resolve().parents[2])
@@ -51,7 +46,7 @@ class BrokerFailed(Exception):
     """The broker did not start, or is not running; carries the end of its log."""
 
 
-class Broker:
+class Broker(Clients):
     def __init__(
         self,
         *,
@@ -61,13 +56,13 @@ class Broker:
     ) -> None:
         """Start a broker. `settings` are the broker's (`{"num.partitions": 3}`); without a `folder` its data goes when
         the broker does."""
+        super().__init__()
         self.settings = {**TEST_SETTINGS, **{name: _text(value) for name, value in (settings or {}).items()}}
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-") if folder is None else folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log_file = self.folder / "broker.log"
         self.port = port or _free_port()
         self.faults = Faults(self._tell)
-        self._closing: list[Callable[[], None]] = []
         self._telling = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._remains: list[subprocess.Popen[str]] = []
@@ -129,11 +124,7 @@ class Broker:
 
     def close(self) -> None:
         """End it and the clients that it made, and remove its data unless the folder was given."""
-        closing, self._closing = self._closing, []
-        for close in closing:
-            # A test that breaks the broker may well leave broken clients.
-            with contextlib.suppress(Exception):
-                close()
+        self.close_clients()
         self.stop()
         self._finalizer()
 
@@ -158,32 +149,6 @@ class Broker:
         """The end of what the broker told."""
         data = self.log_file.read_bytes() if self.log_file.exists() else b""
         return data[-last_bytes:].decode("utf-8", "replace")
-
-    # -- clients, closed with it
-
-    def producer(self, **options: Unpack[ProducerOptions]) -> Producer:
-        """A producer for this broker: `broker.producer(serializer="json")`."""
-        from penstock import Producer
-
-        producer = Producer(self.bootstrap_servers, **options)
-        self._closing.append(partial(producer.close, CLIENT_CLOSE_SECONDS))
-        return producer
-
-    def consumer(self, *topics: str, **options: Unpack[ConsumerOptions]) -> Consumer:
-        """A consumer of this broker's topics: `broker.consumer("orders", group="billing")`."""
-        from penstock import Consumer
-
-        options["bootstrap_servers"] = self.bootstrap_servers
-        consumer = Consumer(*topics, **options)
-        self._closing.append(partial(consumer.close, timeout=CLIENT_CLOSE_SECONDS))
-        return consumer
-
-    def admin(self, **options: Unpack[AdminOptions]) -> Admin:
-        from penstock import Admin
-
-        admin = Admin(self.bootstrap_servers, **options)
-        self._closing.append(admin.close)
-        return admin
 
     # -- helpers
 
