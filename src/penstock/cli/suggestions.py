@@ -41,7 +41,12 @@ def sentence(problem: PenstockError) -> str:
         advice = _advice(error)
         if advice is None:
             continue
-        text = text.replace(error.advice, advice, 1) if error.advice else f"{text}; {advice}"
+        if error.advice:
+            text = text.replace(error.advice, advice, 1)
+        else:  # before the name of the code, which stands last
+            told = str(error)
+            code = f" [{error.code.name}]" if error.code is not None else ""
+            text = text.replace(told, f"{told.removesuffix(code)}; {advice}{code}", 1)
     return text
 
 
@@ -51,6 +56,8 @@ def _advice(error: PenstockError) -> str | None:
         return "; ".join(reversed(notes))  # a command's own note is older, and comes last
     if isinstance(error, errors.UnsupportedVersion) and (found := NOT_SERVED.search(str(error.words))):
         return _not_served(found[1])
+    if isinstance(error, errors.BrokerNotAvailable):
+        return "`penstock cluster describe` lists the brokers that run"
     if isinstance(error, errors.InvalidConfig):
         return (
             "look a setting up with `penstock settings NAME`, of topics with --topic, of groups with --group"

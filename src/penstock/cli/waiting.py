@@ -4,8 +4,8 @@ After 5 seconds it says on stderr which address it waits for and why (`client.re
 `TIMEOUT_S`, or what `--timeout` or the settings say, it fails with one sentence. Ctrl-C stops it at any time.
 
 Every client of a command is made from settings that went through `for_admin`, `for_consumer` or `for_producer`.
-Exceptions: `consume --follow` and Kafka's console consumer wait until the broker is back, and completion by Tab gives
-up at once.
+Exceptions: once they read, `consume --follow` and Kafka's console consumer wait until the broker is back, and
+completion by Tab gives up at once.
 """
 
 from __future__ import annotations

@@ -267,9 +267,9 @@ class Transport:
         return any(link.opening is not None for link in self._links.values())
 
     def _failures(self) -> str:
-        """Why each node could not be reached."""
+        """Why each address could not be reached. A node may have several connections, and be a bootstrap server too."""
         reasons = {
-            str(link.node): "no answer yet"
+            f"{link.node.host}:{link.node.port}": "no answer yet"
             if link.failure is None
             else link.failure.words or str(link.failure)
             for link in self._links.values()

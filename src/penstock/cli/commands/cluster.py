@@ -68,9 +68,12 @@ def apis(
 ) -> None:
     """Tell which APIs of the protocol brokers serve, and in which versions."""
     from penstock.cli.asking import ask
+    from penstock.cli.failures import Refusal
     from penstock.client.admin.cluster import ClusterAdmin
 
     found = ask(connection.settings(), ClusterAdmin, lambda admin: admin.api_versions())
+    if broker is not None and broker not in found:
+        raise Refusal(f"there is no broker {broker}; `penstock cluster describe` lists all brokers")
     output.table(
         [
             "broker",
@@ -86,7 +89,6 @@ def apis(
             for each in served
             if broker in (None, node_id)
         ],
-        empty="There is no such broker.",
     )
 
 

@@ -18,7 +18,7 @@ command = Group(
     kafka="kafka-consumer-groups",
 )
 
-GROUP = Argument(help="The group.", complete="group")
+GROUP = Argument(metavar="GROUP", help="The group.", complete="group")
 TIME = Option(
     "--time", help="Also how old the first record is that was not read; reads one batch of each partition."
 )
@@ -50,7 +50,7 @@ def list_groups(
     output.table(
         ["group", "type", "state", "protocol"],
         [(group.group_id, group.type, group.state, group.protocol) for group in listed],
-        empty="There are no such groups.",
+        empty="There are no such groups." if types or states else "There are no groups.",
     )
 
 
@@ -131,7 +131,8 @@ def describe(
     elif state:
         _show_states(output, ask(connection.settings(), LagAdmin, described))
     else:
-        _show_lags(output, ask(connection.settings(), LagAdmin, lags), with_time=time)
+        found = ask(connection.settings(), LagAdmin, lags)
+        _show_lags(output, found, with_time=time)
 
 
 def _show_lags(output: Output, lags: dict[str, list[PartitionLag]], *, with_time: bool) -> None:
@@ -154,7 +155,7 @@ def _show_lags(output: Output, lags: dict[str, list[PartitionLag]], *, with_time
             for group_id, parts in sorted(lags.items())
             for part in parts
         ],
-        empty="They have read nothing yet.",
+        empty="No offsets are committed, and no member has partitions." if lags else "There are no groups.",
     )
 
 
@@ -174,7 +175,7 @@ def _show_members(output: Output, groups: dict[str, GroupDescription]) -> None:
             for group_id, group in sorted(groups.items())
             for member in group.members
         ],
-        empty="They have no members.",
+        empty="There are no members." if groups else "There are no groups.",
     )
 
 

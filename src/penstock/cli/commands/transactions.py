@@ -38,9 +38,12 @@ def list_transactions(
 ) -> None:
     """Tell which transactions the cluster knows."""
     from penstock.cli.asking import ask
+    from penstock.cli.failures import Misuse
     from penstock.client.admin.transactions import TransactionsAdmin, TransactionState
 
     spelled = {state.lower(): state.value for state in TransactionState}
+    if unknown := [state for state in states if state.lower() not in spelled]:
+        raise Misuse(f"--state {unknown[0]}: must be one of {', '.join(spelled.values())}")
     listed = ask(
         connection.settings(),
         TransactionsAdmin,
@@ -58,7 +61,9 @@ def list_transactions(
             "coordinator",
         ],
         [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in listed],
-        empty="There are no such transactions.",
+        empty="There are no such transactions."
+        if states or longer_than or pattern
+        else "There are no transactions.",
     )
 
 
