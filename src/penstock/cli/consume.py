@@ -133,9 +133,7 @@ def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], in
     for topic in wish.topics:
         known = range(len(consumer.partitions_for(topic)))
         if missing := [index for index in wish.partitions if index not in known]:
-            raise Misuse(
-                f"{topic} has no partition {missing[0]}: it has {count_of(len(known), 'partition')}, from 0"
-            )
+            raise Misuse(f"{topic} has no partition {missing[0]}: its partitions are 0 to {len(known) - 1}")
         partitions += [TopicPartition(topic, index) for index in wish.partitions or known]
     consumer.assign(partitions)
     ends = consumer.end_offsets(partitions)

@@ -79,6 +79,56 @@ def test_files_and_separators(commands: Commands, topic: str, tmp_path: Path) ->
     assert commands.run(f"consume {topic} --template '{{key}}={{value}}'").out == "k1=v1\nk2=-\n"
 
 
+def test_numbers_are_written_and_shown_as_numbers(commands: Commands, topic: str, typed: Type) -> None:
+    typed(b"alice\t1\nbob\t-2\n")
+    commands.run_words(
+        ["produce", topic, "--key-separator", r"\t", "--value-format", "long", "--partition", "0"]
+    )
+
+    rows = commands.run_words(
+        ["consume", topic, "--format", "key-value", "--key-separator", "=", "--value-format", "long"]
+    )
+    by_setting = commands.run(f"consume {topic} -X value.deserializer=long --json").json_lines()
+    wrong = commands.run(f"consume {topic} --value-format integer", status=1)
+
+    assert rows.out == "alice=1\nbob=-2\n"
+    assert [record["value"] for record in by_setting] == [1, -2]
+    assert f"{topic}-0, offset 0: the value is not integer: it has 8 bytes, and integer has 4" in wrong.err
+
+
+def test_json_of_numbers_is_carried_to_another_topic(
+    commands: Commands, node: PenstockBroker, topic: str, typed: Type
+) -> None:
+    copies = create_topic(node.bootstrap, "copies", partitions=1)
+    commands.run(f"produce {topic} 7 8 --value-format double --partition 0")
+
+    typed(commands.run(f"consume {topic} --value-format double --json").out.encode())
+    commands.run(f"produce {copies} --format json --value-format double --partition 0")
+
+    assert commands.run(f"consume {copies} --value-format double --format raw").out == "7.0\n8.0\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--key-separator :", "No key separator found on line number 3: 'bad'"),
+        ("--key-separator : --value-format long", "No key separator found on line number 3: 'bad'"),
+        ("--format json", "line 1 is not JSON"),
+    ],
+)
+def test_a_bad_line_says_how_many_records_before_it_were_written(
+    commands: Commands, topic: str, typed: Type, options: str, words: str
+) -> None:
+    typed(b"a:1\nb:2\nbad\nc:3\n")
+
+    failed = commands.run(f"produce {topic} {options} --partition 0", status=1)
+    read = commands.run(f"consume {topic} --json").json_lines()
+
+    assert words in failed.err
+    assert f"before it, {len(read)} record" in failed.err
+    assert len(read) == (0 if "json" in options else 2)
+
+
 def test_where_to_begin_and_where_to_end(commands: Commands, topic: str) -> None:
     commands.run(f"produce {topic} a b c d e --partition 0")
 
@@ -127,7 +177,7 @@ def test_an_empty_topic_is_read_at_once(commands: Commands, topic: str) -> None:
         ("consume no-such-topic", 1, "no-such-topic"),
         ("consume no-such-topic --group g", 1, "no-such-topic"),
         ("perf consume no-such-topic -n 1", 1, "no-such-topic"),
-        ("consume TOPIC --partition 7", 2, "has partitions 0 to 1, and no 7"),
+        ("consume TOPIC --partition 7", 2, "has no partition 7: its partitions are 0 to 1"),
         ("consume TOPIC --from yesterday", 2, "--from yesterday"),
         ("produce TOPIC x --partition 9", 1, "9"),
         ("produce TOPIC --file /no/such/file", 1, "/no/such/file: No such file or directory"),
