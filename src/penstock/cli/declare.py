@@ -45,7 +45,7 @@ REQUIRED: Final = object()  # the default of what has none
 class Option:
     """Something said by name. A `bool` is a switch; a list may be said several times.
 
-    `aliases` are older names: they work, and neither help nor completion shows them.
+    `aliases` are older names, or those of other commands: they work, and neither help nor completion shows them.
     """
 
     __slots__ = ("aliases", "complete", "env", "help", "is_hidden", "maximum", "metavar", "minimum", "names")

@@ -216,6 +216,13 @@ def test_older_names_of_an_option_still_work(line: str) -> None:
     assert list(quick.values["config"]) == list(by_typer.values["config"]) == ["retention.ms=1"]
 
 
+def test_brokers_are_named_alike_in_every_command() -> None:
+    call = read(commands.load("pipeline"), ["run", "orders.py", "--bootstrap-server", "host:9092"])
+
+    assert call is not None
+    assert call.values["brokers"] == "host:9092"
+
+
 def test_help_does_not_show_older_names(capsys: pytest.CaptureFixture[str]) -> None:
     app.understand(["topics", "create", "--help"])
 

@@ -39,6 +39,7 @@ def run(
         Option(
             "--brokers",
             "-b",
+            aliases=("--bootstrap-server",),
             metavar="HOST:PORT,...",
             help="Given to the program as PENSTOCK_BOOTSTRAP_SERVERS.",
         ),
