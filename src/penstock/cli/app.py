@@ -32,6 +32,10 @@ def understand(words: Sequence[str]) -> Call | int:
     app = build_app(calls.append, populated=words[0] if words else None)
     try:
         status = app(_without_aliases(words), prog_name="penstock", standalone_mode=False)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # `penstock --help | head` is no failure
+            raise ended.__context__ from None
+        raise
     except Exception as problem:
         # Typer brings its own copy of click since 0.20 or uses the one that is installed: known by what they can do.
         if not hasattr(problem, "format_message"):

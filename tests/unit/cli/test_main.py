@@ -72,3 +72,19 @@ def test_a_line_that_is_in_order_loads_neither_typer_nor_rich(line: list[str]) -
 
 def test_the_package_is_a_program() -> None:
     assert run_python("-m", "penstock", "--version") == f"penstock {penstock.__version__}\n"
+
+
+def test_help_that_nobody_reads_to_its_end_is_no_failure() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock", "topics", "--help"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, b"")
