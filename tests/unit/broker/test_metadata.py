@@ -212,7 +212,9 @@ class CreatingController:
         self._cluster = cluster
         self._refuse = refuse
 
-    async def create_topics_automatically(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def create_topics_automatically(
+        self, names: Sequence[str], *, requested_by: str
+    ) -> dict[str, ErrorCode]:
         await asyncio.sleep(0)
         if self._refuse is None:
             raise Refused(ErrorCode.NOT_CONTROLLER)
