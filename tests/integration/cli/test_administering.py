@@ -258,7 +258,7 @@ def test_groups_are_listed_and_their_lag_told(commands: Commands, topic: str, gr
         [group, topic, "1", "0", "0", "0", "-", "-", "-"],
     ]
     assert state.rows()[1][:4] == [group, "Classic", "Empty", "0"]
-    assert (members.out, members.err) == ("", "They have no members.\n")
+    assert (members.out, members.err) == ("", "There are no members.\n")
 
 
 def test_lag_is_told_in_time_if_asked_for(commands: Commands, group: str) -> None:
