@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.cli.failures import Misuse
-from penstock.cli.suggestions import add_suggestions
 from penstock.cli.waiting import for_admin, show_warnings
 from penstock.client.admin.calls import AdminCalls
 from penstock.client.cluster import TopicPartition
@@ -42,6 +41,8 @@ async def _ask(
         await admin.connect()
         return await work(admin)
     except PenstockError as problem:
+        from penstock.cli.suggestions import add_suggestions  # loaded only for errors
+
         await add_suggestions(problem, client)
         raise
     finally:

@@ -46,7 +46,6 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
 def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
     """A consumer for the length of the block. At its end what was given is committed, where a group is to know."""
     from penstock import Consumer
-    from penstock.cli.suggestions import add_topic_suggestions
     from penstock.errors import PenstockError
 
     show_warnings()
@@ -59,6 +58,8 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
         raise
     except BaseException as problem:
         if isinstance(problem, PenstockError):
+            from penstock.cli.suggestions import add_topic_suggestions
+
             add_topic_suggestions(problem, lambda: consumer.topics(timeout=GRACE_SECONDS))
         with suppress(PenstockError):
             consumer.close()
