@@ -102,7 +102,7 @@ def add_topic_suggestions(problem: PenstockError, names: Callable[[], Iterable[s
 
 def note(error: BrokerError, names: list[str], *, noun: str, command: str) -> None:
     name = _name(error.about)
-    if name in names:  # a topic that exists, without this partition
+    if noun == "topic" and name in names:  # the topic exists, without this partition
         error.add_note(f"`penstock topics describe {name}` lists its partitions")
         return
     near = difflib.get_close_matches(name, names, n=1, cutoff=CLOSENESS)

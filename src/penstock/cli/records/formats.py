@@ -3,7 +3,7 @@
 The names are those of the Python client's serializers, so `long` means here what `value.deserializer=long` means there,
 and `avro` takes the same settings. `hex` and `base64` show bytes without an interpretation.
 
-This module turns bytes into values and back. How a value is printed is up to `cli.consume`.
+This module turns bytes into values and back. How a value is printed is up to `printers`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,14 @@ from penstock.cli.failures import Misuse, Refusal
 
 Side = Literal["key", "value"]
 
-WHOLE_NUMBERS = frozenset({"int", "int64", "long", "int32", "integer", "int16", "short"})
-NUMBERS = frozenset({"float", "float64", "double", "float32"})
+# Numbers by the names that the client has for them, and how many bytes each takes.
+WHOLE_NUMBERS = {"int": 8, "int64": 8, "long": 8, "int32": 4, "integer": 4, "int16": 2, "short": 2}
+NUMBERS = {"float": 8, "float64": 8, "double": 8, "float32": 4}
 TEXTS = frozenset(
     {"string", "str", "uuid", "hex", "base64"}
-)  # typed as they are; anything else is typed as JSON
-LENGTHS = {"int64": 8, "int32": 4, "int16": 2, "float64": 8, "float32": 4}
-SAME = {
-    "int": "int64",
-    "long": "int64",
-    "integer": "int32",
-    "short": "int16",
-    "float": "float64",
-    "double": "float64",
-}
+)  # typed as text; what is not named here is typed as JSON
 
 KNOWN = "string, json, long, integer, short, double, float32, boolean, uuid, hex, base64, avro, protobuf, json-schema"
-HELP = f"How its bytes are read: {KNOWN}. By default as text, with escapes for what is no text."
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +141,9 @@ def _parse(text: str, name: str) -> object:
 
 
 def _reason(problem: Exception, name: str, data: bytes) -> str:
-    known = _canonical(name) or ""
-    if isinstance(problem, struct.error):
-        return f"it has {len(data)} bytes, and {name} has {LENGTHS[SAME.get(known, known)]}"
+    size = (WHOLE_NUMBERS | NUMBERS).get(_canonical(name) or "")
+    if isinstance(problem, struct.error) and size is not None:
+        return f"it has {len(data)} bytes, and {name} has {size}"
     return str(problem) or type(problem).__name__
 
 
