@@ -11,7 +11,7 @@ from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, NewRecord
 from penstock.records.control import EndedTransaction, end_transaction_batch
-from penstock.runtime import Runtime
+from penstock.runtime import Lane, Runtime
 from penstock.storage.directory import LogDirectory
 from penstock.storage.log import AppendInfo, Log
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
@@ -48,7 +48,7 @@ class SetClock:
 class InlineWorkers:
     """Does the work at once, as a very fast thread would."""
 
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         try:
             future.set_result(work())
@@ -66,7 +66,7 @@ class HeldWorkers:
     def __init__(self) -> None:
         self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.held.append((work, future))
         return future

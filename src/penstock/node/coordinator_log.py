@@ -13,7 +13,7 @@ from penstock.records.control import EndedTransaction
 from penstock.replication.partition import Partition
 from penstock.replication.table import PartitionTable
 from penstock.runtime.clock import Clock
-from penstock.runtime.workers import Workers
+from penstock.runtime.workers import Lane, Workers
 from penstock.storage.transactions.guards import VerificationGuard
 
 ACKS_ALL = -1
@@ -70,7 +70,7 @@ class LedPartitions:
         piece = self._led(partition).read(
             offset, max_bytes=self._read_bytes, at_least_one=True, for_replica=True
         )
-        return None if piece is None else await self._workers.run(piece.read)
+        return None if piece is None else await self._workers.run(piece.read, lane=Lane.READ)
 
     def _led(self, index: int) -> Partition:
         partition = self._partitions.find(self._topic, index)

@@ -56,7 +56,7 @@ async def _serve(
     files_max: int,
     wrap_server: Callable[[Server], Server] | None,
 ) -> int:
-    workers = ThreadWorkers(settings.get("background.threads"))
+    workers = ThreadWorkers(settings.get("background.threads"), read_threads=settings.get("num.io.threads"))
     runtime = Runtime(
         clock=SystemClock(),
         random=random.Random(os.urandom(16)),

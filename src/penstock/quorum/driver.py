@@ -29,7 +29,7 @@ from penstock.quorum.log import (
 )
 from penstock.quorum.state_file import QuorumStateFile
 from penstock.quorum.voters import ReplicaKey, Voter, Voters
-from penstock.runtime import Clock, Workers
+from penstock.runtime import Clock, Lane, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class Quorum:
     async def _save(self, ready: Ready) -> None:
         state = ready.hard_state
         assert state is not None
-        await self._workers.run(lambda: self._state_file.save(state))
+        await self._workers.run(lambda: self._state_file.save(state), lane=Lane.SYNC)
 
     def _append(self, batch: bytearray) -> int:
         end_offset = self._log.append(batch, epoch=self._core.epoch)

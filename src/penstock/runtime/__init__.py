@@ -14,9 +14,9 @@ from penstock.runtime.clock import Clock
 from penstock.runtime.disk import Disk
 from penstock.runtime.network import Network
 from penstock.runtime.supervisor import Supervisor
-from penstock.runtime.workers import Workers
+from penstock.runtime.workers import Lane, Workers
 
-__all__ = ["Clock", "Disk", "Network", "Runtime", "Supervisor", "Workers"]
+__all__ = ["Clock", "Disk", "Lane", "Network", "Runtime", "Supervisor", "Workers"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.runtime.disk import Disk, File
+from penstock.runtime.workers import Lane
 from penstock.storage.errors import StorageError
 from penstock.storage.volume import Volume
 
@@ -149,7 +150,8 @@ class Flusher:
             return
         self.under_way = work
         self._served, self._arrived = self._arrived, []
-        self._volume.workers.run(work.run).add_done_callback(lambda future: self._finish(work, future))
+        syncing = self._volume.workers.run(work.run, lane=Lane.SYNC)
+        syncing.add_done_callback(lambda future: self._finish(work, future))
 
     def _finish(self, work: SyncWork, future: asyncio.Future[None]) -> None:
         self.under_way = None

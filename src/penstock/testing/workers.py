@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
+from penstock.runtime.workers import Lane
+
 T = TypeVar("T")
 
 DELAY_S_MAX = 0.02
@@ -23,7 +25,7 @@ class SimulatedWorkers:
         self._delay_s_max = delay_s_max
         self._is_dead = False
 
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         delay_s = self._random.uniform(0, self._delay_s_max)

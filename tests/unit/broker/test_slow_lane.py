@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.slow_lane import SlowLane
+from penstock.runtime import Lane
 
 
 class ManualWorkers:
@@ -17,7 +18,7 @@ class ManualWorkers:
     def __init__(self) -> None:
         self.running: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def run(self, work: Callable[[], Any], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.running.append((work, future))
         return future

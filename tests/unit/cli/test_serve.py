@@ -123,11 +123,13 @@ class TestServing:
     ) -> None:
         install(monkeypatch, FakeNode())
 
-        serve(None, ["num.io.threads=8", "ssl.protocol=TLSv1.3", "rsm.config.x=1"], log_level="info")
+        serve(None, ["num.network.threads=8", "ssl.protocol=TLSv1.3", "rsm.config.x=1"], log_level="info")
 
         told = capsys.readouterr().err
         assert "WARN  cli.serve: accepted, but not in force in this version: ssl.protocol\n" in told
-        assert "INFO  cli.serve: accepted, but without meaning here: num.io.threads, rsm.config.x\n" in told
+        assert (
+            "INFO  cli.serve: accepted, but without meaning here: num.network.threads, rsm.config.x\n" in told
+        )
 
     @pytest.mark.parametrize(
         ("problem", "words"),

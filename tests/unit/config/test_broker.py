@@ -71,10 +71,10 @@ class TestLoading:
 
     def test_what_has_no_effect_is_told(self) -> None:
         settings = BrokerSettings.load(
-            {"num.io.threads": "8", "num.partitions": "2", "rsm.config.bucket": "b"}
+            {"num.network.threads": "8", "num.partitions": "2", "rsm.config.bucket": "b"}
         )
 
-        assert settings.ignored == ("num.io.threads", "rsm.config.bucket")
+        assert settings.ignored == ("num.network.threads", "rsm.config.bucket")
 
     def test_values_have_their_declared_type(self) -> None:
         settings = BrokerSettings.load(

@@ -9,6 +9,7 @@ from typing import TypeVar
 from penstock.quorum.log import DataBatch
 from penstock.records import kernel
 from penstock.records.batch import place
+from penstock.runtime import Lane
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class MemoryLog:
 class InlineWorkers:
     """Work that is done before the caller looks."""
 
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         future.set_result(work())
         return future

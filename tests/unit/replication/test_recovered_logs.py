@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from harness.datapath import Cluster, DataNode, make_batch
 from harness.storage import InlineWorkers, settle
-from penstock.runtime import Runtime
+from penstock.runtime import Lane, Runtime
 from penstock.runtime.clock import SystemClock
 from penstock.storage.flushing import SyncWork
 from penstock.testing.disk import SimulatedDisk
@@ -23,7 +23,7 @@ class SlowSyncs(InlineWorkers):
     def __init__(self) -> None:
         self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         if not isinstance(getattr(work, "__self__", None), SyncWork):
             return super().run(work)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

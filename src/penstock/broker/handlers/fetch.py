@@ -43,6 +43,7 @@ from penstock.records.batch import Compression
 from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.runtime.network import FileSlice
+from penstock.runtime.workers import Lane
 from penstock.storage.transactions.aborted import AbortedTransaction as Aborted
 
 MESSAGE_SET_V0_VERSION_MAX = 1
@@ -369,7 +370,7 @@ class Fetch:
                 partial(old_formats.convert, conversions, magic=self._magic()), host=self._context.peer_host
             )
         else:
-            prepared = self._broker.runtime.workers.run(partial(warm, self.cold_pieces))
+            prepared = self._broker.runtime.workers.run(partial(warm, self.cold_pieces), lane=Lane.READ)
         prepared.add_done_callback(answer)
 
     def _magic(self) -> int:

@@ -140,10 +140,11 @@ REQUESTS = (
 
 THREADS = (
     integer("background.threads", 10, at_least(1), HIGH, CLUSTER_WIDE).means(
-        "Threads for the work that blocks: syncing files, recovery, reads that miss the page cache."
+        "Threads for background work: recovery, checkpoints, deletion, moves between directories. "
+        "As many more threads sync files."
     ),
-    integer("num.io.threads", 8, at_least(1), HIGH, CLUSTER_WIDE).no_meaning(
-        "Kafka's request threads. A Penstock node answers on one event loop."
+    integer("num.io.threads", 8, at_least(1), HIGH, CLUSTER_WIDE).means(
+        "Threads that read from disk for requests whose data is not in the page cache."
     ),
     integer("num.network.threads", 3, at_least(1), HIGH, CLUSTER_WIDE).no_meaning(
         "Kafka's network threads for each listener. A Penstock node reads and writes on one event loop."
