@@ -34,12 +34,12 @@ TWO_DIRECTORIES = {"log.dirs": "/one,/two", "metadata.log.dir": "/one"}
 PARTITIONS = 6
 
 FAULTS = {
-    "full": ((errno.ENOSPC, ("append", "create", "make_directory")), "No space left on device"),
+    "full": ((errno.ENOSPC, ("append", "create", "make_directory")), "No space left on device (ENOSPC)"),
     "read-only": (
         (errno.EROFS, ("create", "append", "truncate", "rename", "remove", "make_directory")),
-        "Read-only file system",
+        "Read-only file system (EROFS)",
     ),
-    "broken": ((errno.EIO, None), "Input/output error"),
+    "broken": ((errno.EIO, None), "Input/output error (EIO)"),
 }
 
 Test = Callable[[Simulation, ClientConnection], Coroutine[Any, Any, None]]
@@ -96,7 +96,29 @@ def test_a_failing_directory_is_offline_and_the_other_serves_on(
     complaints = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(complaints) == 1
     assert complaints[0].startswith(f"log directory /two is offline: {words} while appending to /two/spread-")
-    assert complaints[0].endswith("not served until this is mended and the node is started again")
+    assert complaints[0].endswith("stay offline until the disk is repaired and the node restarted")
+
+
+def test_a_directory_that_cannot_be_read_goes_offline_with_its_first_fetch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        lost, kept = indexes_in(world, "/two"), indexes_in(world, "/one")
+        world.disk.fail("/two", errno.EIO, operations=["read"])
+
+        with pytest.raises(ConnectionError):  # the header was out when the slice could not be read
+            await fetch(client, "spread", lost[0])
+        client = await world.connect()
+
+        for index in lost:
+            assert (await fetch(client, "spread", index)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert (await produce(client, "spread", index)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        for index in kept:
+            assert (await fetch(client, "spread", index)).error_code == ErrorCode.NONE
+
+    with_topic(test)
+    (complaint,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "log directory /two is offline: Input/output error (EIO) while reading /two/spread-" in complaint
 
 
 def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:

@@ -16,6 +16,8 @@ from penstock.records.batch import COMPRESSION_MASK, HEADER_BYTES
 from penstock.records.convert import down_convert
 from penstock.records.errors import RecordsError
 from penstock.runtime.network import FileSlice
+from penstock.storage import pages
+from penstock.storage.pages import ColdPages
 
 OLD_FORMAT_BYTES_MAX = 4 << 20  # of one answer, which stays in memory until its reader has taken it
 AT_ONCE_BYTES_MAX = 64 << 10  # so much of what is not compressed takes less than a millisecond
@@ -30,17 +32,18 @@ class Conversion(NamedTuple):
     first_offset: int
 
 
-Converted = bytearray | ErrorCode
+Converted = bytearray | ErrorCode | OSError
 
 
 def past_markers(piece: FileSlice, read: Callable[[int], FileSlice | None]) -> FileSlice | None:
     """The next piece with something to show, which `read` gives from an offset on; None where there is none yet.
+    ColdPages if a piece is not in memory.
 
     The ends of transactions have no form in message sets. Of an answer that held nothing else its reader would see
     nothing, and ask for the same again, at once and for good.
     """
     while kernel.read_header(_first_header(piece)).is_control:
-        headers = kernel.read_headers(piece.read())
+        headers = kernel.read_headers(pages.read_cached(piece))
         if not all(header.is_control for header in headers):
             break
         following = read(headers[-1].next_offset)
@@ -50,17 +53,22 @@ def past_markers(piece: FileSlice, read: Callable[[int], FileSlice | None]) -> F
     return piece
 
 
-def _first_header(piece: FileSlice) -> bytes:
-    return FileSlice(piece.file, piece.position, HEADER_BYTES).read()
+def _first_header(piece: FileSlice) -> bytes | bytearray:
+    return pages.read_cached(FileSlice(piece.file, piece.position, HEADER_BYTES, piece.owner))
 
 
 def is_quick(conversions: Sequence[Conversion]) -> bool:
-    """Whether converting these would keep nobody waiting."""
-    return sum(len(each.piece) for each in conversions) <= AT_ONCE_BYTES_MAX and not any(
-        header.attributes & COMPRESSION_MASK
-        for each in conversions
-        for header in kernel.read_headers(each.piece.read())
-    )
+    """Whether converting these, which are in memory, would keep nobody waiting."""
+    if sum(len(each.piece) for each in conversions) > AT_ONCE_BYTES_MAX:
+        return False
+    try:
+        return not any(
+            header.attributes & COMPRESSION_MASK
+            for each in conversions
+            for header in kernel.read_headers(pages.read_cached(each.piece))
+        )
+    except (ColdPages, OSError):
+        return False  # a worker may wait for the disk, or meet its error
 
 
 def convert(conversions: Sequence[Conversion], *, magic: int) -> list[Converted]:
@@ -70,7 +78,11 @@ def convert(conversions: Sequence[Conversion], *, magic: int) -> list[Converted]
 
 def fill_in(conversions: Sequence[Conversion], converted: Sequence[Converted]) -> None:
     for each, result in zip(conversions, converted, strict=True):
-        if isinstance(result, ErrorCode):
+        if isinstance(result, OSError):
+            each.piece.failed(result)
+            # Readers of these formats are older than KAFKA_STORAGE_ERROR, and would not try again.
+            each.data.error_code, each.data.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_RECORDS
+        elif isinstance(result, ErrorCode):
             each.data.error_code, each.data.records = result, NO_RECORDS
         else:
             each.data.records = result
@@ -81,5 +93,5 @@ def _convert(conversion: Conversion, magic: int) -> Converted:
         return down_convert(conversion.piece.read(), magic=magic, first_offset=conversion.first_offset)
     except RecordsError as error:
         return ErrorCode[error.error_name]
-    except OSError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
+    except OSError as error:
+        return error

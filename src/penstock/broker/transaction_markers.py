@@ -19,15 +19,18 @@ from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.records.control import EndedTransaction
 from penstock.replication.table import PartitionTable
-from penstock.runtime.clock import Clock
+from penstock.runtime import Lane, Runtime
+from penstock.runtime.network import FileSlice
+from penstock.storage import pages
+from penstock.storage.pages import ColdPages
 
 logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 
 MARKERS_AT_ONCE = 100
-"""After so many others get their turn on the event loop: two milliseconds, or fifty where nothing was written to the
-partitions for long."""
+"""After so many others get their turn on the event loop: two milliseconds, or fifty if the indexes of the
+partitions have to be decoded first."""
 
 Told = Callable[[ErrorCode], None]
 
@@ -35,10 +38,11 @@ Told = Callable[[ErrorCode], None]
 class LocalMarkers:
     """A `coordinator.txn.markers.MarkerWriter` for a cluster whose partitions are all led here."""
 
-    def __init__(self, partitions: PartitionTable, groups: GroupCoordinator, clock: Clock) -> None:
+    def __init__(self, partitions: PartitionTable, groups: GroupCoordinator, runtime: Runtime) -> None:
         self._partitions = partitions
+        self._workers = runtime.workers
         self._groups = groups
-        self._clock = clock
+        self._clock = runtime.clock
 
     def write(
         self,
@@ -48,28 +52,46 @@ class LocalMarkers:
     ) -> None:
         """`done` is called once for each partition, perhaps before this returns; NONE when the marker is committed."""
         for each in partitions[:MARKERS_AT_ONCE]:
-            told = partial(done, each)
-            try:
-                if each.topic == OFFSETS_TOPIC:
-                    self._end_in_groups(marker, each.partition, told)
-                else:
-                    self._append(marker, each, told)
-            except Refused as refusal:
-                told(refusal.error)
-            except Exception:
-                # Without an answer the transaction would stay open for good; with this one the marker is sent again.
-                logger.exception("writing a transaction marker to %s-%d failed", *each)
-                told(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._write_one(marker, each, partial(done, each))
         if len(partitions) > MARKERS_AT_ONCE:
             rest = partitions[MARKERS_AT_ONCE:]
             asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
 
+    def _write_one(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
+        try:
+            if where.topic == OFFSETS_TOPIC:
+                self._end_in_groups(marker, where.partition, told)
+            else:
+                self._append(marker, where, told)
+        except Refused as refusal:
+            told(refusal.error)
+        except Exception:
+            # Without an answer the transaction would stay open for good; with this one the marker is sent again.
+            logger.exception("writing a transaction marker to %s-%d failed", *where)
+            told(ErrorCode.UNKNOWN_SERVER_ERROR)
+
     def _append(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
         partition = self._partitions.find(where.topic, where.partition)
-        info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
+        try:
+            info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
+        except ColdPages as cold:
+            loading = self._workers.run(partial(pages.load, [cold.piece]), lane=Lane.READ)
+            loading.add_done_callback(partial(self._append_loaded, marker, where, told))
+            return
         wait = partition.wait_for_acknowledgement(info.last_offset + 1, acks=ACKS_ALL, listener=told)
         if wait is None:
             told(ErrorCode.NONE)
+
+    def _append_loaded(
+        self,
+        marker: EndedTransaction,
+        where: TopicPartition,
+        told: Told,
+        loading: asyncio.Future[list[tuple[FileSlice, OSError]]],
+    ) -> None:
+        if not loading.cancelled():  # as it is when the node stops
+            pages.tell(loading.result())
+            self._write_one(marker, where, told)
 
     def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:
         # Refused where it was deleted, of which groups would say that it is elsewhere, and be asked for ever.

@@ -24,6 +24,12 @@ VECTOR_PARTS_MAX = 256  # well under IOV_MAX; longer queues go out in several ca
 JOINED_BYTES_MAX = 1 << 16  # answers that are sent as one buffer; larger ones are not worth a copy
 SENDFILE_BYTES_MAX = 1 << 30  # Linux sends at most 2 GiB - 4 KiB a call
 ACCEPTS_PER_TURN = 64  # a storm of connections must not starve the ones that are served
+# Errors of sendfile that come from the file. All others come from the socket, whose peer is gone.
+DISK_ERRORS = frozenset(
+    getattr(errno, name)
+    for name in ("EIO", "ENXIO", "ENODEV", "ESTALE", "EUCLEAN", "EBADMSG", "ENODATA", "EREMOTEIO")
+    if hasattr(errno, name)  # some are Linux's own
+)
 ACCEPT_RETRY_S = 0.1  # out of descriptors: wait for some to be freed rather than spin
 
 
@@ -143,14 +149,22 @@ class SocketStream:
             self._end_soon(error)
 
     def _send_slice(self, head: FileSlice) -> None:
-        sent = os.sendfile(self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX))
+        try:
+            sent = os.sendfile(
+                self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX)
+            )
+        except OSError as error:
+            if error.errno in DISK_ERRORS:
+                # Not at once: the owner may answer requests of this very connection.
+                self._loop.call_soon(head.failed, error)
+            raise
         if sent == 0:
             raise OSError(errno.EIO, "the file ended before the slice that was promised", head.file.path)
         self._queued_bytes -= sent
         if sent == head.size:
             self._queue.popleft()
         else:
-            self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent)
+            self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent, head.owner)
 
     def _send_buffers(self) -> None:
         queue = self._queue

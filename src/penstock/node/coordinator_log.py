@@ -13,7 +13,9 @@ from penstock.records.control import EndedTransaction
 from penstock.replication.partition import Partition
 from penstock.replication.table import PartitionTable
 from penstock.runtime.clock import Clock
+from penstock.runtime.network import FileSlice
 from penstock.runtime.workers import Lane, Workers
+from penstock.storage.pages import waiting_for_disk, when_loaded
 from penstock.storage.transactions.guards import VerificationGuard
 
 ACKS_ALL = -1
@@ -45,12 +47,17 @@ class LedPartitions:
                     f"{led.rules.max_message_bytes}",
                 )
         assert guard is None or isinstance(guard, VerificationGuard), "guards come from partitions"
-        info = led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=self._clock.wall_ms(), guard=guard)
+        now_ms = self._clock.wall_ms()
+        # A decision is appended at once or not at all. `read` has brought the index into memory.
+        info = waiting_for_disk(
+            lambda: led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=now_ms, guard=guard)
+        )
         return info.last_offset + 1
 
     def append_marker(self, partition: int, marker: EndedTransaction) -> int:
         led = self._partitions.find(self._topic, partition)
-        return led.append_marker(marker, now_ms=self._clock.wall_ms()).last_offset + 1
+        now_ms = self._clock.wall_ms()
+        return waiting_for_disk(lambda: led.append_marker(marker, now_ms=now_ms)).last_offset + 1
 
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self._partitions.find(self._topic, partition).high_watermark
@@ -67,10 +74,21 @@ class LedPartitions:
         return log.start_offset, log.end_offset
 
     async def read(self, partition: int, offset: int) -> bytes | None:
-        piece = self._led(partition).read(
-            offset, max_bytes=self._read_bytes, at_least_one=True, for_replica=True
-        )
-        return None if piece is None else await self._workers.run(piece.read, lane=Lane.READ)
+        def find() -> FileSlice | None:
+            led = self._led(partition)
+            led.prepare_append()
+            return led.read(offset, max_bytes=self._read_bytes, at_least_one=True, for_replica=True)
+
+        piece = await when_loaded(find, self._workers)
+        if piece is None:
+            return None
+        try:
+            return await self._workers.run(piece.read, lane=Lane.READ)
+        except OSError as error:
+            piece.failed(error)
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self._topic}-{partition} cannot be read: {error}"
+            ) from error
 
     def _led(self, index: int) -> Partition:
         partition = self._partitions.find(self._topic, index)

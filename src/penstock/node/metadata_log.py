@@ -7,6 +7,7 @@ from penstock.records import kernel
 from penstock.runtime import Clock
 from penstock.runtime.disk import Buffer
 from penstock.storage.log import Log
+from penstock.storage.pages import waiting_for_disk
 from penstock.storage.settings import NEVER, UNLIMITED, LogSettings
 
 READ_BYTES = 1 << 20
@@ -41,7 +42,10 @@ class StoredQuorumLog:
     def append(self, batch: bytearray, *, epoch: int) -> int:
         view = memoryview(batch)
         header = kernel.read_header(view, 0)
-        info = self._log.append(view, [header], leader_epoch=epoch, now_ms=self._clock.wall_ms())
+        # The first append reads the index, before the node serves anybody.
+        info = waiting_for_disk(
+            lambda: self._log.append(view, [header], leader_epoch=epoch, now_ms=self._clock.wall_ms())
+        )
         self._log.high_watermark = info.last_offset + 1
         return info.last_offset + 1
 
@@ -49,7 +53,10 @@ class StoredQuorumLog:
         await self._log.flush()
 
     def read(self, offset: int) -> Buffer:
-        part = self._log.read(
-            offset, max_bytes=READ_BYTES, end_offset=self._log.end_offset, at_least_one=True
+        """What the log holds from `offset` on. Waits for the disk: for the start, when nobody is served."""
+        part = waiting_for_disk(
+            lambda: self._log.read(
+                offset, max_bytes=READ_BYTES, end_offset=self._log.end_offset, at_least_one=True
+            )
         )
         return b"" if part is None else part.read()

@@ -212,7 +212,7 @@ class Node:
             image=lambda: self.metadata.image,
             settings=lambda: self._dynamic.of_broker(self.metadata.image),
             producer_ids=producer_ids,
-            markers=LocalMarkers(self.partitions, self.groups, runtime.clock),
+            markers=LocalMarkers(self.partitions, self.groups, runtime),
             wall_ms=runtime.clock.wall_ms,
         )
         self.metadata.subscribe(self._coordinate)

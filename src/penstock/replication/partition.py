@@ -18,10 +18,22 @@ from penstock.replication.validation import NEWEST_PRODUCE_VERSION, Effort, admi
 from penstock.runtime.network import FileSlice
 from penstock.storage.errors import StorageError
 from penstock.storage.log import AppendInfo
+from penstock.storage.pages import ColdPages
 from penstock.storage.transactions.aborted import AbortedTransaction
 from penstock.storage.transactions.guards import VerificationGuard
 
 ACKS_ALL = -1
+
+
+class NeedsPages(Exception):
+    """Batches were admitted, but the log must read `piece` first: load it in a worker, then `append_admitted`."""
+
+    def __init__(self, piece: FileSlice, batches: memoryview, headers: list[BatchHeader]) -> None:
+        super().__init__(f"{piece.file.path} is not in memory")
+        self.piece = piece
+        self.batches = batches
+        """Gone when the request yields."""
+        self.headers = headers
 
 
 class Partition(Replica):
@@ -41,14 +53,18 @@ class Partition(Replica):
     ) -> AppendInfo:
         """Write what a producer sent, after checking it. The bytes may be changed in place and are not kept.
 
-        `TakesLong` if checking takes more than `effort`: then `admit` them in a worker, and `append_admitted`. A batch
-        that begins a transaction here is refused without the `guard` that is in force.
+        `TakesLong` if checking takes more than `effort`: then `admit` them in a worker, and `append_admitted`.
+        `NeedsPages` if something must be read first that is not in memory. A batch that begins a transaction here is
+        refused without the `guard` that is in force.
         """
         self._check_can_append(acks)
         batches, headers = admit(
             records, self.rules, request_version=request_version, now_ms=now_ms, effort=effort
         )
-        return self._append(batches, headers, now_ms, guard)
+        try:
+            return self._append(batches, headers, now_ms, guard)
+        except ColdPages as cold:
+            raise NeedsPages(cold.piece, batches, headers) from cold
 
     def append_admitted(
         self,
@@ -59,7 +75,7 @@ class Partition(Replica):
         now_ms: int,
         guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        """Write what was admitted elsewhere, by the rules of this partition."""
+        """Write what was admitted elsewhere, by the rules of this partition; may raise ColdPages."""
         self._check_can_append(acks)
         return self._append(batches, headers, now_ms, guard)
 
@@ -98,6 +114,13 @@ class Partition(Replica):
                 self._replica_waits.arrived(len(batches))
             self._move_high_watermark(log)
         return info
+
+    def prepare_append(self) -> None:
+        """Read what the next append needs of the disk, so that it need not. ColdPages where that is not in memory."""
+        try:
+            self.log.prepare_append()
+        except StorageError as error:
+            raise self._refusal(error) from error
 
     def wait_for_acknowledgement(
         self, end_offset: int, *, acks: int, listener: OffsetListener
@@ -158,7 +181,10 @@ class Partition(Replica):
             self._log.producers.guards.give_back(guard)
 
     def append_marker(self, marker: EndedTransaction, *, now_ms: int) -> AppendInfo:
-        """Write the end of a transaction. It counts when it is committed, so it needs replicas as acks=all does."""
+        """Write the end of a transaction. It counts when it is committed, so it needs replicas as acks=all does.
+
+        ColdPages if something must be read first that is not in memory.
+        """
         self._check_can_append(ACKS_ALL)
         log = self.log
         batch = memoryview(
@@ -199,7 +225,8 @@ class Partition(Replica):
         """Bytes from `offset` on: whole batches up to the high watermark, to the log's end for another replica, or
         to the last stable offset for a reader of committed data.
 
-        The transactions whose records such a reader must skip in them are added to `aborted`.
+        The transactions whose records such a reader must skip in them are added to `aborted`. ColdPages if finding the
+        bytes takes pages that are not in memory.
         """
         log = self.log
         if for_replica:

@@ -20,6 +20,13 @@ Buffer = bytes | bytearray | memoryview
 IOV_MAX = 1024  # Linux refuses longer vectors
 FALLOC_FL_KEEP_SIZE = 1
 
+CAN_PROBE = hasattr(os, "RWF_NOWAIT")  # Linux; elsewhere everything counts as cached
+PROBE_BYTES = 1 << 20  # between two samples: the default fetch is no larger, and is judged by its ends
+PAGE_BYTES = 4096
+TAIL_BYTES = 64 * 1024  # so little at the end was written just now if we wrote it; probing costs 1.7 us
+
+_probe = bytearray(1)
+
 
 class File(Protocol):
     path: str
@@ -36,6 +43,14 @@ class File(Protocol):
 
     def read(self, *, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; shorter only at the end of the file."""
+        ...
+
+    def read_cached(self, *, position: int, size: int) -> bytes | bytearray | None:
+        """As `read`, but None if any of it would have to come from the disk. Never waits, where that can be known."""
+        ...
+
+    def is_cached(self, *, position: int, size: int) -> bool:
+        """Whether these bytes are in memory, judged by samples. True where that cannot be known."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -104,12 +119,12 @@ class Disk(Protocol):
 class RealFile:
     """A descriptor and its length; the length is kept here because a stat per append would cost a system call."""
 
-    __slots__ = ("_fd", "_size", "path")
+    __slots__ = ("_fd", "_opened_size", "_size", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
-        self._size = os.fstat(fd).st_size
+        self._size = self._opened_size = os.fstat(fd).st_size
 
     def __del__(self) -> None:
         self.close()
@@ -121,15 +136,19 @@ class RealFile:
         return self._size
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        if len(buffers) == 1:
-            buffer = buffers[0]
-            wanted = len(buffer)
-            written = os.pwrite(self._fd, buffer, self._size)
-        else:
-            wanted = sum(map(len, buffers))
-            written = os.pwritev(self._fd, buffers[:IOV_MAX], self._size)
-        if written < wanted:
-            written += self._append_rest(b"".join(buffers), written)
+        try:
+            if len(buffers) == 1:
+                buffer = buffers[0]
+                wanted = len(buffer)
+                written = os.pwrite(self._fd, buffer, self._size)
+            else:
+                wanted = sum(map(len, buffers))
+                written = os.pwritev(self._fd, buffers[:IOV_MAX], self._size)
+            if written < wanted:
+                written += self._append_rest(b"".join(buffers), written)
+        except OSError as error:
+            error.filename = self.path  # which calls on descriptors do not tell
+            raise
         self._size += written
         return written
 
@@ -142,16 +161,61 @@ class RealFile:
         return done - start
 
     def read(self, *, position: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, position)
-        while len(data) < size:
-            more = os.pread(self._fd, size - len(data), position + len(data))
-            if not more:
-                break
-            data += more
+        try:
+            data = os.pread(self._fd, size, position)
+            while len(data) < size:
+                more = os.pread(self._fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            error.filename = self.path  # which calls on descriptors do not tell
+            raise
         return data
 
+    def read_cached(self, *, position: int, size: int) -> bytes | bytearray | None:
+        if not CAN_PROBE:
+            return self.read(position=position, size=size)
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self.read(position=position, size=size)  # not supported here, or an error that comes again
+        if count < size:
+            if position + count < self._size:
+                return None
+            del buffer[count:]
+        return buffer
+
+    def is_cached(self, *, position: int, size: int) -> bool:
+        last = position + size - 1
+        if position >= self._opened_size and position >= self._size - TAIL_BYTES:
+            return True
+        while self._is_page_cached(position):
+            if last - position < PAGE_BYTES:
+                return True
+            position = min(position + PROBE_BYTES, last)
+        return False
+
+    def _is_page_cached(self, position: int) -> bool:
+        if not CAN_PROBE:
+            return True
+        try:
+            os.preadv(self._fd, (_probe,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a file system that cannot tell, or an error that the reader will meet
+        return True
+
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            error.filename = self.path  # which calls on descriptors do not tell
+            raise
         self._size = size
 
     def reserve(self, size: int) -> None:
@@ -165,7 +229,11 @@ class RealFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            error.filename = self.path  # which calls on descriptors do not tell
+            raise
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -15,6 +15,12 @@ from typing import Protocol
 from penstock.runtime.disk import Buffer, File
 
 
+class SliceOwner(Protocol):
+    def read_failed(self, error: OSError, path: str) -> None:
+        """The file at `path` could not be read. Called on the event loop."""
+        ...
+
+
 @dataclass(slots=True)
 class FileSlice:
     """Bytes of a file to be sent without passing through this process. Holding one keeps the file open."""
@@ -22,6 +28,8 @@ class FileSlice:
     file: File
     position: int
     size: int
+    owner: SliceOwner | None = None
+    """Whoever must know when the file cannot be read."""
 
     def __len__(self) -> int:
         return self.size
@@ -29,6 +37,11 @@ class FileSlice:
     def read(self) -> bytes:
         """The bytes themselves, for the few callers that have to look inside (old message formats, TLS)."""
         return self.file.read(position=self.position, size=self.size)
+
+    def failed(self, error: OSError) -> None:
+        """Tell the owner that reading this slice failed. Only on the event loop."""
+        if self.owner is not None:
+            self.owner.read_failed(error, self.file.path)
 
 
 Part = Buffer | FileSlice

@@ -18,8 +18,8 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Literal, NamedTuple, Protocol
 
-from penstock.runtime.disk import File
 from penstock.storage.errors import CorruptFile
+from penstock.storage.pages import Readable
 from penstock.storage.transactions.aborted import AbortedEntry, LiveAborted
 
 OFFSET_ENTRY_BYTES = 8
@@ -69,7 +69,7 @@ class LiveIndex:
         self.time_offsets: array[int] = array("i")
 
     @classmethod
-    def decode(cls, offset_entries: bytes, time_entries: bytes) -> LiveIndex:
+    def decode(cls, offset_entries: bytes | bytearray, time_entries: bytes | bytearray) -> LiveIndex:
         if len(offset_entries) % OFFSET_ENTRY_BYTES or len(time_entries) % TIME_ENTRY_BYTES:
             raise CorruptFile("an index ends in the middle of an entry")
         index = cls()
@@ -137,7 +137,7 @@ class StoredIndex:
 
     __slots__ = ("_offset_count", "_offset_file", "_time_count", "_time_file")
 
-    def __init__(self, offset_file: File, time_file: File) -> None:
+    def __init__(self, offset_file: Readable, time_file: Readable) -> None:
         self._offset_file = offset_file
         self._time_file = time_file
         self._offset_count, rest = divmod(offset_file.size(), OFFSET_ENTRY_BYTES)
@@ -174,7 +174,7 @@ class StoredIndex:
             raise CorruptFile("its last time is empty")
 
 
-def _block(file: File, count: int, key: Struct, target: int) -> bytes:
+def _block(file: Readable, count: int, key: Struct, target: int) -> bytes | bytearray:
     """The entries round the last one whose `key` is not above `target`: halve until few, then read those."""
     low, high = 0, count
     while high - low > BLOCK_ENTRIES:
@@ -195,7 +195,7 @@ def _to_big_endian(values: array[int]) -> bytes:
     return swapped.tobytes()
 
 
-def _from_big_endian(code: Literal["i", "q"], data: bytes) -> array[int]:
+def _from_big_endian(code: Literal["i", "q"], data: bytes | bytearray) -> array[int]:
     values: array[int] = array(code, data)
     if sys.byteorder == "little":
         values.byteswap()

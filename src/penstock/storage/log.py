@@ -4,6 +4,9 @@ All methods run on the event loop and none but `flush` and `close` awaits; the h
 write) and `read` (no read at all at the tail). The log believes what it is given: batches were checked before
 they come here. It never looks into a batch for writing, and gives out whole batches only.
 
+Methods that look something up may raise `pages.ColdPages`, and have changed nothing then. So may the first append after
+a start, which reads the index of the active segment.
+
 Offsets, in order: `start_offset` <= `recovery_point` <= `end_offset`. What is below the recovery point
 survives a power cut; what is between it and the end survives a crash of this process. `durable_end_offset` is
 where acknowledgements and readers must stop: the end, unless `flush.messages` makes appends wait for the
@@ -144,6 +147,11 @@ class Log(ReadableLog):
         self._advance_end(end_offset)
         append_time_ms = latest if headers[0].attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, end_offset - 1, append_time_ms, self.start_offset, False)
+
+    def prepare_append(self) -> None:
+        """Read what the next append needs of the disk; ColdPages where that is not in memory."""
+        with self._working("reading"):
+            self._segments.active.activate()
 
     def _check_producers(
         self, headers: Sequence[BatchHeader], guard: VerificationGuard | None

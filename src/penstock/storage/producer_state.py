@@ -112,12 +112,13 @@ class ProducerState:
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
 
-    def take_recallable(self, producer_id: int) -> Producer | None:
-        """The producer, if the log may hold batches of it that are not known here; None from then on."""
-        if producer_id not in self._recallable:
-            return None
+    def recallable(self, producer_id: int) -> Producer | None:
+        """The producer, if the log may hold batches of it that are not known here."""
+        return self._producers.get(producer_id) if producer_id in self._recallable else None
+
+    def recalled(self, producer_id: int) -> None:
+        """All that the log holds of the producer is known from now on."""
         self._recallable.discard(producer_id)
-        return self._producers.get(producer_id)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether the producer has begun a transaction here that has not ended.

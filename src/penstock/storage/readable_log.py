@@ -64,6 +64,8 @@ class ReadableLog:
         self.producers = loaded.producers
         self.settings = settings
         self._segments = Segments(loaded.segments)
+        for segment in self._segments:
+            segment.let_wait(False)
         self._reader = Reader(self._segments)
         self._bar: Callable[[], StorageError] | None = None
         """Why nothing can be done with this log any more, if so."""

@@ -14,7 +14,7 @@ from penstock.records import kernel
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.runtime.network import FileSlice
-from penstock.storage import scan
+from penstock.storage import pages, scan
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
 from penstock.storage.transactions.aborted import AbortedTransaction
@@ -36,14 +36,18 @@ class TimedBatch(NamedTuple):
     timestamp_ms: int
     start_offset: int
 
-    def first_record(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> TimestampedOffset | None:
-        """The first record of that time or later, from `start_offset` on.
+    def first_record(
+        self, data: bytes | bytearray | None = None, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+    ) -> TimestampedOffset | None:
+        """The first record of that time or later, from `start_offset` on; `data` is the batch, if it was read already.
 
         The one place where the log looks into a batch: a client asked for a time, and times stand in records.
         `TooLarge` where more than `limit_bytes` would have to be decompressed. It touches nothing but the file, so it
         may run in a worker.
         """
-        for record in kernel.iterate_records(self.piece.read(), 0, limit_bytes=limit_bytes):
+        if data is None:
+            data = self.piece.read()
+        for record in kernel.iterate_records(data, 0, limit_bytes=limit_bytes):
             if record.timestamp >= self.timestamp_ms and record.offset >= self.start_offset:
                 return TimestampedOffset(record.offset, record.timestamp, self.header.leader_epoch)
         return None
@@ -95,23 +99,23 @@ class Reader:
                 self._remember(end_offset, limit)
             if aborted is not None:
                 self.collect_aborted(wanted_offset, min(end_offset, segment_end_offset), aborted)
-            return FileSlice(segment.file(), position, limit - position)
+            return segment.slice(position, limit - position)
         boundary, slice_end_offset = self._boundary(segment, position, max_bytes, limit=limit)
         if boundary == position:
             if not at_least_one:
                 return None
-            size, slice_end_offset = scan.batch_span(segment.file(), position)
+            size, slice_end_offset = scan.batch_span(segment.reader(), position)
         else:
             size = boundary - position
         if aborted is not None:
             self.collect_aborted(wanted_offset, slice_end_offset, aborted)
-        return FileSlice(segment.file(), position, size)
+        return segment.slice(position, size)
 
     def _boundary(self, segment: Segment, position: int, max_bytes: int, *, limit: int) -> tuple[int, int]:
         """Where whole batches from `position` end that fit into `max_bytes`, and the offset of what follows."""
         cut = position + max_bytes
         start = max(position, segment.lookup().position_before(cut))
-        boundary, offset = scan.find_boundary(segment.file(), cut, position=start, end=limit)
+        boundary, offset = scan.find_boundary(segment.reader(), cut, position=start, end=limit)
         self._remember(offset, boundary)
         return boundary, offset
 
@@ -145,11 +149,11 @@ class Reader:
             index = segment.lookup()
             relative_offset = max(index.offset_at_time(timestamp_ms), start_offset - segment.base_offset)
             position = index.position_at_offset(relative_offset)
-            for at, header in scan.headers(segment.file(), position=position, end=segment.size):
+            for at, header in scan.headers(segment.reader(), position=position, end=segment.size):
                 if header.base_offset >= end_offset:
                     return None
                 if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
-                    piece = FileSlice(segment.file(), at, header.size_bytes)
+                    piece = segment.slice(at, header.size_bytes)
                     return TimedBatch(piece, header, timestamp_ms, start_offset)
         return None
 
@@ -164,11 +168,9 @@ class Reader:
             return None
         index = segment.lookup()
         position = index.position_at_offset(index.offset_at_time(latest))
-        for at, header in scan.headers(segment.file(), position=position, end=segment.size):
+        for at, header in scan.headers(segment.reader(), position=position, end=segment.size):
             if header.max_timestamp == latest and header.last_offset >= start_offset:
-                return TimedBatch(
-                    FileSlice(segment.file(), at, header.size_bytes), header, latest, start_offset
-                )
+                return TimedBatch(segment.slice(at, header.size_bytes), header, latest, start_offset)
         return None
 
     def offset_for_timestamp(
@@ -176,7 +178,7 @@ class Reader:
     ) -> TimestampedOffset | None:
         """The first record from `start_offset` on, below `end_offset`, whose time is `timestamp_ms` or later."""
         while batch := self.batch_at_time(timestamp_ms, start_offset=start_offset, end_offset=end_offset):
-            found = batch.first_record(limit_bytes=limit_bytes)
+            found = batch.first_record(pages.read_cached(batch.piece), limit_bytes=limit_bytes)
             if found is not None:
                 return found if found.offset < end_offset else None
             start_offset = batch.header.next_offset
@@ -187,5 +189,7 @@ class Reader:
     ) -> TimestampedOffset | None:
         """The first record that has the latest time; None if nothing has a time, or not below `end_offset`."""
         batch = self.batch_of_latest_time(start_offset=start_offset)
-        found = batch.first_record(limit_bytes=limit_bytes) if batch is not None else None
+        if batch is None:
+            return None
+        found = batch.first_record(pages.read_cached(batch.piece), limit_bytes=limit_bytes)
         return found if found is not None and found.offset < end_offset else None

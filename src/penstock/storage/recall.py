@@ -16,7 +16,7 @@ from penstock.storage import scan
 from penstock.storage.producer_state import BATCHES_KEPT, ProducedBatch, Producer, ProducerState
 from penstock.storage.segments import Segments
 
-# What other producers may have written between; read from their headers, on the loop.
+# What other producers may have written between; their headers are read on the event loop, once they are in memory.
 RECALL_BYTES_MAX = 4 << 20
 
 
@@ -24,10 +24,11 @@ def recall(producers: ProducerState, headers: Sequence[BatchHeader], segments: S
     """Bring back older batches of the producers of `headers`; whether there was any that this may help."""
     is_helpful = False
     for header in headers:
-        producer = producers.take_recallable(header.producer_id)
+        producer = producers.recallable(header.producer_id)
         if producer is not None and producer.batches:
-            _recall(producer, segments)
+            _recall(producer, segments)  # may raise ColdPages, and is tried again then
             is_helpful = True
+        producers.recalled(header.producer_id)
     return is_helpful
 
 
@@ -43,7 +44,7 @@ def _recall(producer: Producer, segments: Segments) -> None:
         end = segment.position_of(end_offset)
         start = segment.lookup().position_before(max(0, end - budget))
         batches = scan.headers(
-            segment.file(), position=start, end=end, chunk_bytes=min(end - start, scan.REPLAY_CHUNK_BYTES)
+            segment.reader(), position=start, end=end, chunk_bytes=min(end - start, scan.REPLAY_CHUNK_BYTES)
         )
         found[:0] = [
             ProducedBatch(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from penstock.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, BatchHeader
-from penstock.runtime.disk import File
+from penstock.storage.pages import Readable
 
 LOOKUP_CHUNK_BYTES = 8192  # two index intervals: the batch that is looked for is mostly in the first chunk
 REPLAY_CHUNK_BYTES = 1 << 20
@@ -19,9 +19,10 @@ _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta: all that a 
 SPAN_BYTES = _SPAN.size
 
 
-def find_offset(file: File, offset: int, *, position: int, end: int) -> int:
+def find_offset(file: Readable, offset: int, *, position: int, end: int) -> int:
     """Position of the first batch at or after `position` that reaches `offset`; `end` where none does."""
-    chunk, start = b"", position
+    chunk: bytes | bytearray = b""
+    start = position
     while position < end:
         at = position - start
         if at + SPAN_BYTES > len(chunk):
@@ -33,12 +34,13 @@ def find_offset(file: File, offset: int, *, position: int, end: int) -> int:
     return end
 
 
-def find_boundary(file: File, limit: int, *, position: int, end: int) -> tuple[int, int]:
+def find_boundary(file: Readable, limit: int, *, position: int, end: int) -> tuple[int, int]:
     """The last batch at or after `position` that starts at or before `limit`, and its base offset.
 
     Everything before it is whole batches and fits the limit, so this is where a slice can end.
     """
-    chunk, start = b"", position
+    chunk: bytes | bytearray = b""
+    start = position
     while True:
         at = position - start
         if at + SPAN_BYTES > len(chunk):
@@ -50,17 +52,18 @@ def find_boundary(file: File, limit: int, *, position: int, end: int) -> tuple[i
         position = following
 
 
-def batch_span(file: File, position: int) -> tuple[int, int]:
+def batch_span(file: Readable, position: int) -> tuple[int, int]:
     """Size of the batch at `position`, and the offset after it."""
     base_offset, length, last_offset_delta = _SPAN.unpack(file.read(position=position, size=SPAN_BYTES))
     return length + LENGTH_BYTES, base_offset + last_offset_delta + 1
 
 
 def headers(
-    file: File, *, position: int, end: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES
+    file: Readable, *, position: int, end: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every batch from `position` to `end`."""
-    chunk, start = b"", position
+    chunk: bytes | bytearray = b""
+    start = position
     while position < end:
         at = position - start
         if at + HEADER_BYTES > len(chunk):

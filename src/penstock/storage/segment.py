@@ -10,10 +10,12 @@ here; `append` is one write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from struct import error as StructError
 
 from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
 from penstock.runtime.disk import File
+from penstock.runtime.network import FileSlice
 from penstock.storage import scan
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index import (
@@ -30,6 +32,7 @@ from penstock.storage.layout import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file,
 )
+from penstock.storage.pages import CachedFile, Readable
 from penstock.storage.settings import LogSettings
 from penstock.storage.transactions.aborted import (
     ENTRY_BYTES,
@@ -49,6 +52,8 @@ class Segment:
         "_file",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
+        "_may_wait",
+        "_reader",
         "_saved_entries",
         "_stored",
         "_stored_aborted",
@@ -90,7 +95,9 @@ class Segment:
         self.has_stored_aborted = False
         self._saved_entries = (0, 0, 0)
         """Entries of offsets, of times and of aborted transactions that are in the files already."""
+        self._may_wait = True
         self._file: File | None = None
+        self._reader: Readable | None = None
         self._stored: StoredIndex | None = None
         self._stored_aborted: StoredAborted | None = None
         self._unindexed_bytes = 0
@@ -125,9 +132,34 @@ class Segment:
             self._volume.descriptors.opened(self)
         return file
 
+    def let_wait(self, may_wait: bool) -> None:
+        """Whether reads may wait for the disk, as in a worker, or raise ColdPages, as on the event loop."""
+        self._may_wait = may_wait
+        self._reader = None
+        self._stored = None
+        self._stored_aborted = None
+
+    def reader(self) -> Readable:
+        """The batches, for lookups."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = self._readable(self.file())
+        return reader
+
+    def _readable(self, file: File, *, is_index: bool = False) -> Readable:
+        return file if self._may_wait else CachedFile(file, self._volume, is_index=is_index)
+
+    def _open_index(self, suffix: str) -> Readable:
+        return self._readable(self._volume.disk.open(self.path(suffix)), is_index=True)
+
+    def slice(self, position: int, size: int) -> FileSlice:
+        """Bytes to be sent; if they cannot be read, the directory goes offline."""
+        return FileSlice(self.file(), position, size, self._volume)
+
     def release_files(self) -> None:
         """Let go of the files, which close when no slice of them is left; they are opened again when needed."""
         self._file = None
+        self._reader = None
         self._stored = None
         self._stored_aborted = None
         self._volume.descriptors.released(self)
@@ -136,9 +168,8 @@ class Segment:
         """The index, wherever it is."""
         index = self.index or self._stored
         if index is None:
-            disk = self._volume.disk
             index = self._stored = StoredIndex(
-                disk.open(self.path(INDEX_SUFFIX)), disk.open(self.path(TIME_INDEX_SUFFIX))
+                self._open_index(INDEX_SUFFIX), self._open_index(TIME_INDEX_SUFFIX)
             )
             self._volume.descriptors.opened(self)
         return index
@@ -159,18 +190,20 @@ class Segment:
     def activate(self) -> LiveIndex:
         """Bring the index into memory, so that the segment can be appended to."""
         if self.index is None:
-            disk = self._volume.disk
             self.max_timestamp()
-            self.index = LiveIndex.decode(
-                disk.read_file(self.path(INDEX_SUFFIX)), disk.read_file(self.path(TIME_INDEX_SUFFIX))
-            )
+            index = LiveIndex.decode(self._read_index(INDEX_SUFFIX), self._read_index(TIME_INDEX_SUFFIX))
             if self.has_stored_aborted:
-                self.index.aborted = LiveAborted.decode(disk.read_file(self.path(TRANSACTION_INDEX_SUFFIX)))
-            aborted_count = len(self.index.aborted or ())
-            self._saved_entries = len(self.index.offsets), len(self.index.times), aborted_count
-            self._stored = None
+                index.aborted = LiveAborted.decode(self._read_index(TRANSACTION_INDEX_SUFFIX))
             self._read_first_timestamp()
+            # Only from here on anything changes: every read above may raise ColdPages.
+            self.index = index
+            self._saved_entries = len(index.offsets), len(index.times), len(index.aborted or ())
+            self._stored = None
         return self.index
+
+    def _read_index(self, suffix: str) -> bytes | bytearray:
+        file = self._open_index(suffix)
+        return file.read(position=0, size=file.size())
 
     def adopt_index(self, index: LiveIndex) -> None:
         """Take an index that was just built: by recovery, or for a new segment."""
@@ -286,7 +319,7 @@ class Segment:
             min(aborted, len(index.aborted or ())),
         )
         if position < self.size:
-            for _, header in scan.headers(self.file(), position=position, end=self.size):
+            for _, header in scan.headers(self.reader(), position=position, end=self.size):
                 offset = min(offset, header.base_offset)
                 break
             self.file().truncate(position)
@@ -315,13 +348,13 @@ class Segment:
 
     def _open_aborted(self) -> StoredAborted:
         if self._stored_aborted is None:
-            self._stored_aborted = StoredAborted(self._volume.disk, self.path(TRANSACTION_INDEX_SUFFIX))
+            self._stored_aborted = StoredAborted(partial(self._open_index, TRANSACTION_INDEX_SUFFIX))
         return self._stored_aborted
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that reaches `offset`; the segment's size where none does."""
         start = self.lookup().position_at_offset(offset - self.base_offset)
-        return scan.find_offset(self.file(), offset, position=start, end=self.size)
+        return scan.find_offset(self.reader(), offset, position=start, end=self.size)
 
     def next_offset(self) -> int:
         """The offset after the last record; CorruptFile where the file does not end with a whole batch."""
@@ -329,7 +362,7 @@ class Segment:
         start = index.position_before(self.size)
         next_offset = self.base_offset
         try:
-            for position, header in scan.headers(self.file(), position=start, end=self.size):
+            for position, header in scan.headers(self.reader(), position=start, end=self.size):
                 if header.size_bytes < HEADER_BYTES or position + header.size_bytes > self.size:
                     raise CorruptFile(f"{self.path(LOG_SUFFIX)}: byte {position} is not where a batch begins")
                 next_offset = header.next_offset
@@ -351,7 +384,7 @@ class Segment:
         return latest if latest >= 0 else self._volume.disk.modified_ms(self.path(LOG_SUFFIX))
 
     def _read_first_timestamp(self) -> None:
-        for _, header in scan.headers(self.file(), position=0, end=self.size):
+        for _, header in scan.headers(self.reader(), position=0, end=self.size):
             self.first_timestamp_ms = header.max_timestamp
             return
 
@@ -362,7 +395,7 @@ class Segment:
         self._max_timestamp_ms = latest.timestamp_ms
         self._max_timestamp_offset = self.base_offset + latest.relative_offset
         start = index.position_at_offset(latest.relative_offset)
-        for _, header in scan.headers(self.file(), position=start, end=self.size):
+        for _, header in scan.headers(self.reader(), position=start, end=self.size):
             if header.max_timestamp > self._max_timestamp_ms:
                 self._max_timestamp_ms = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset

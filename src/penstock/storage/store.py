@@ -26,6 +26,7 @@ from penstock.storage.errors import (
 from penstock.storage.layout import DELETE_DIRECTORY, STRAY_DIRECTORY
 from penstock.storage.log import Log
 from penstock.storage.moving import Move
+from penstock.storage.pages import when_loaded
 from penstock.storage.recovery import RecoveryReport
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
 from penstock.storage.volume import Descriptors, Volume
@@ -86,6 +87,7 @@ class LogStore:
         """Called when a directory fails, after its logs refuse everything."""
         self._clock = runtime.clock
         self._supervisor = runtime.supervisor
+        self._workers = runtime.workers
         self._settings = settings
         self._topic_settings = topic_settings
         self._node_id = node_id
@@ -220,7 +222,13 @@ class LogStore:
             if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
             try:
-                dropped += log.enforce_retention(self._clock.wall_ms(), high_watermark=log.high_watermark)
+                dropped += await when_loaded(
+                    lambda: log.enforce_retention(  # noqa: B023
+                        self._clock.wall_ms(),
+                        high_watermark=log.high_watermark,  # noqa: B023
+                    ),
+                    self._workers,
+                )
             except StorageError:
                 continue  # gone or offline meanwhile, which was said when it happened
             except Exception as error:

@@ -7,6 +7,7 @@ directory out of service, with one message, until the node is started anew.
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 from collections import OrderedDict
@@ -65,18 +66,35 @@ class Volume:
         started it.
         """
         if self.offline is None:
-            reason = f"{error.strerror or error} while {doing}" if isinstance(error, OSError) else str(error)
-            self.offline = DirectoryOffline(self.path, reason)
-            logger.error("%s; its partitions are not served until this is mended and the node is started again",
-                         self.offline)  # fmt: skip
+            self.offline = DirectoryOffline(self.path, _reason(error, doing))
+            logger.error(
+                "%s; its partitions stay offline until the disk is repaired and the node restarted",
+                self.offline,
+            )
             for notify in self.on_offline:
                 notify()
         return self.offline
+
+    def read_failed(self, error: OSError, path: str) -> None:
+        """For `FileSlice`: a file of this directory could not be read."""
+        self.fail(error, f"reading {path}")
 
     def refusal(self) -> DirectoryOffline:
         """A new exception that says why; one raised again and again would drag its tracebacks along."""
         assert self.offline is not None
         return DirectoryOffline(self.path, self.offline.reason)
+
+
+def _reason(error: Exception, doing: str) -> str:
+    """What happened, with the name of the error and of the file."""
+    if not isinstance(error, OSError):
+        return str(error)
+    words = error.strerror or str(error)
+    if error.errno is not None:
+        words += f" ({errno.errorcode.get(error.errno, error.errno)})"
+    if isinstance(error.filename, str) and error.filename not in doing:
+        doing += f", in {error.filename}"
+    return f"{words} while {doing}"
 
 
 class HoldsFiles(Protocol):

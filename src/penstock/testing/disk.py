@@ -28,6 +28,11 @@ WRITING = frozenset(
 )
 """Operations that a read-only file system refuses."""
 
+PAGE_BYTES = 4096
+EVICTION_CHANCE = (
+    0.2  # of a file that was not used for a while, when somebody asks whether it is in the page cache
+)
+EVICTION_AGE_MS = 1000  # what was used since then is not evicted
 UNLIMITED_BYTES = 1 << 50  # what a disk without a limit says it has
 
 
@@ -59,8 +64,12 @@ class _FileNode:
     durable: bytes = b""
     steps: list[_Write | _Cut] = field(default_factory=list)
     modified_ms: int = 0
+    cold_pages: set[int] = field(default_factory=set)
+    """Pages that are not in memory: reading them waits for the disk."""
+    used_ms: int = 0
 
     def write(self, position: int, data: bytes) -> None:
+        self.cold_pages -= _pages(position, len(data))
         _apply(self.data, _Write(position, data))
         self.steps.append(_Write(position, data))
 
@@ -143,6 +152,10 @@ class SimulatedDisk:
         self._locks: set[str] = set()
         self._open_files: WeakSet[SimulatedFile] = WeakSet()
         self._life = 0
+        self.eviction: random.Random | None = None
+        """Evicts a file from the page cache now and then, when somebody asks whether it is there."""
+        self.on_cold_read: Callable[[str], None] | None = None
+        """Called with the path when a read waits for the disk."""
 
     # What a test does to it
 
@@ -175,6 +188,12 @@ class SimulatedDisk:
         node = self._file(path)
         _apply(node.data, _Write(position, data))
         node.sync()
+
+    def evict(self, prefix: str = "/") -> None:
+        """Drop all pages of the files under `prefix` from the page cache."""
+        for path, node in _walk("/", self._root):
+            if isinstance(node, _FileNode) and path.startswith(prefix):
+                node.cold_pages = _pages(0, len(node.data))
 
     def paths(self) -> list[str]:
         """Every file there is."""
@@ -352,7 +371,26 @@ class SimulatedFile:
 
     def read(self, *, position: int, size: int) -> bytes:
         self._check("read")
+        pages = _pages(position, min(size, self._size - position))
+        self._node.used_ms = self._disk._now_ms()
+        if pages & self._node.cold_pages:
+            if self._disk.on_cold_read is not None:
+                self._disk.on_cold_read(self.path)
+            self._node.cold_pages -= pages
         return bytes(self._node.data[position : position + size])
+
+    def read_cached(self, *, position: int, size: int) -> bytes | None:
+        if not self.is_cached(position=position, size=size):
+            return None
+        return self.read(position=position, size=size)
+
+    def is_cached(self, *, position: int, size: int) -> bool:
+        rng, now_ms = self._disk.eviction, self._disk._now_ms()
+        is_idle = now_ms - self._node.used_ms > EVICTION_AGE_MS
+        self._node.used_ms = now_ms
+        if rng is not None and is_idle and rng.random() < EVICTION_CHANCE:
+            self._node.cold_pages = _pages(0, len(self._node.data))
+        return not _pages(position, min(size, self._size - position)) & self._node.cold_pages
 
     def truncate(self, size: int) -> None:
         self._check("truncate")
@@ -396,6 +434,10 @@ def _apply(data: bytearray, step: _Write | _Cut) -> None:
     else:
         data.extend(bytes(max(0, step.position - len(data))))
         data[step.position : step.position + len(step.data)] = step.data
+
+
+def _pages(position: int, size: int) -> set[int]:
+    return set(range(position // PAGE_BYTES, -(-(position + size) // PAGE_BYTES))) if size > 0 else set()
 
 
 def _walk(path: str, folder: _FolderNode) -> Iterator[tuple[str, _FileNode | _FolderNode]]:

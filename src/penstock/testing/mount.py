@@ -140,6 +140,14 @@ class MountedFile:
         self._mount.check()
         return self._file.read(position=position, size=size)
 
+    def read_cached(self, *, position: int, size: int) -> bytes | bytearray | None:
+        self._mount.check()
+        return self._file.read_cached(position=position, size=size)
+
+    def is_cached(self, *, position: int, size: int) -> bool:
+        self._mount.check()
+        return self._file.is_cached(position=position, size=size)
+
     def truncate(self, size: int) -> None:
         self._mount.change(f"cut {self.path} to {size} bytes")
         self._file.truncate(size)

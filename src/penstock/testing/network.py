@@ -45,12 +45,18 @@ class SimulatedStream:
     def send(self, parts: Sequence[Part]) -> None:
         if self._handler is None:
             return
-        try:
-            data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
-        except OSError as error:  # the disk failed under a slice: the peer can only be told by ending
-            self._end_soon(error)
-            return
-        self.other._inbox.append(data)
+        data = bytearray()
+        for part in parts:
+            if not isinstance(part, FileSlice):
+                data += part
+                continue
+            try:
+                data += part.read()
+            except OSError as error:  # part of the response may be out: the peer can only be told by ending
+                self._loop.call_soon(part.failed, error, context=self._context)
+                self._end_soon(error)
+                return
+        self.other._inbox.append(bytes(data))
         self.other._schedule()
 
     def backlog_bytes(self) -> int:

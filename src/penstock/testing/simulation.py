@@ -63,6 +63,8 @@ class Simulation:
         self.random = self.generator("scenario")
         """For scenarios; the parts have generators of their own."""
         self.disk = SimulatedDisk(now_ms=self.clock.wall_ms)
+        self.disk.eviction = self.generator("page cache")
+        self.disk.on_cold_read = self._read_cold
         self.network = SimulatedNetwork(self.generator("network"), note=self.trace.note)
         self.worker_delay_s_max = 0.02
         self.node: Node
@@ -76,6 +78,8 @@ class Simulation:
         self._crash_random = self.generator("crash")
         self._process: Process | None = None
         self._mount: Mount
+        self._workers: SimulatedWorkers
+        self._is_serving = False
 
     @property
     def stall_s_max(self) -> float:
@@ -141,12 +145,13 @@ class Simulation:
         self._mount = Mount(self.disk, process, note=self.trace.note, die=self.crash)
         self._mount.fuse = dies_after
         workers_random = self.generator(f"workers/{self.lives}")
+        self._workers = SimulatedWorkers(workers_random, delay_s_max=self.worker_delay_s_max)
         runtime = Runtime(
             clock=self.clock,
             random=self.generator(f"node/{self.lives}"),
             disk=self._mount,
             network=self.network,
-            workers=SimulatedWorkers(workers_random, delay_s_max=self.worker_delay_s_max),
+            workers=self._workers,
         )
         self.node = process.context.run(Node, BrokerSettings.load(self.properties), runtime)
         try:
@@ -156,6 +161,7 @@ class Simulation:
                 self._end(process, End.STOPPED)
             raise
         self.trace.note(f"{process.name} serves")
+        self._is_serving = True
         return ready
 
     async def stop(self) -> None:
@@ -204,6 +210,7 @@ class Simulation:
 
     def _end(self, process: Process, end: End) -> None:
         self.trace.note(f"{process.name} ends: {end.name.lower()}")
+        self._is_serving = False
         self._process = None
         process.die()
         self.loop.bury(process)
@@ -214,6 +221,11 @@ class Simulation:
             self.disk.kill()
         if self.on_end is not None:
             self.on_end(end)
+
+    def _read_cold(self, path: str) -> None:
+        """A read has to wait for the disk. While the node serves, only workers may wait."""
+        if self._is_serving and not self._workers.is_working:
+            self.mishaps.append(f"the event loop waited for the disk to read {path}")
 
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

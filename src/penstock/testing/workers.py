@@ -24,6 +24,8 @@ class SimulatedWorkers:
         self._random = rng
         self._delay_s_max = delay_s_max
         self._is_dead = False
+        self.is_working = False
+        """Whether what runs now would run in a thread."""
 
     def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
@@ -44,9 +46,12 @@ class SimulatedWorkers:
     def _finish(self, work: Callable[[], T], future: asyncio.Future[T]) -> None:
         if self._is_dead or future.cancelled():
             return
+        self.is_working = True
         try:
             result = work()
         except Exception as error:
             future.set_exception(error)
         else:
             future.set_result(result)
+        finally:
+            self.is_working = False

@@ -10,10 +10,11 @@ import pytest
 
 from harness.datapath import Cluster, DataNode, partition_record
 from harness.fetching import NOW, answers, append, fetch, only, values
-from penstock.broker.handlers import fetch as fetch_module
 from penstock.broker.handlers.fetch import handle
 from penstock.protocol.errors import ErrorCode
+from penstock.runtime.disk import RealFile
 from penstock.runtime.network import FileSlice
+from penstock.storage import pages
 from penstock.storage.settings import LogSettings
 
 LATEST = 18
@@ -187,34 +188,44 @@ async def test_what_is_not_committed_is_not_seen(cluster: Cluster, node: DataNod
 # -- cold reads
 
 
+def note_loads(monkeypatch: pytest.MonkeyPatch) -> list[FileSlice]:
+    """Nothing is in the page cache; returns what is read into it from now on."""
+    loaded: list[FileSlice] = []
+    load = pages.load
+
+    def note(pieces: list[FileSlice]) -> list[tuple[FileSlice, OSError]]:
+        loaded.extend(pieces)
+        return load(pieces)
+
+    monkeypatch.setattr(RealFile, "is_cached", lambda *_, **__: False)
+    monkeypatch.setattr(pages, "load", note)
+    return loaded
+
+
 async def test_what_is_not_in_memory_is_read_by_a_worker_before_the_answer(
     node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(node, b"a")
-    warmed: list[FileSlice] = []
-    monkeypatch.setattr(fetch_module, "is_cold", lambda piece: True)
-    monkeypatch.setattr(fetch_module, "warm", warmed.extend)
+    loaded = note_loads(monkeypatch)
 
     waiting = handle(node.broker, fetch(("orders", 0, 0)), context(version=12))
     assert isinstance(waiting, asyncio.Future)
 
     data = only(await waiting)
     assert values(data) == [b"a"]
-    assert warmed == [data.records]
+    assert loaded == [data.records]
 
 
 async def test_a_wait_that_ends_with_a_cold_slice_warms_it_too(
     node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warmed: list[FileSlice] = []
-    monkeypatch.setattr(fetch_module, "is_cold", lambda piece: True)
-    monkeypatch.setattr(fetch_module, "warm", warmed.extend)
+    loaded = note_loads(monkeypatch)
     waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
 
     append(node, b"a")
 
     assert values(only(await waiting)) == [b"a"]
-    assert len(warmed) == 1
+    assert len(loaded) == 1
 
 
 async def test_a_timer_that_fires_a_moment_too_early_still_ends_the_wait(

@@ -54,7 +54,7 @@ def write(
     node: DataNode, groups: Any, *partitions: tuple[str, int], marker: EndedTransaction = COMMIT
 ) -> list[Any]:
     told: list[Any] = []
-    LocalMarkers(node.partitions, groups, node.runtime.clock).write(
+    LocalMarkers(node.partitions, groups, node.runtime).write(
         marker,
         [TopicPartition(*each) for each in partitions],
         lambda where, error: told.append((where.topic, where.partition, error)),

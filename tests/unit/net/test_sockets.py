@@ -1,6 +1,8 @@
 """Streams over real sockets on the loopback: order, slices of files, slow readers, ends."""
 
 import asyncio
+import errno
+import os
 import random
 import socket
 import struct
@@ -126,6 +128,38 @@ async def test_a_slice_whose_file_was_cut_ends_the_stream_instead_of_sending_som
     assert isinstance(await server.ended, OSError)
     await client.ended
     assert client.data == bytes(10)
+
+
+class Owner:
+    """Of slices; notes which file could not be read."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int | None, str]] = []
+
+    def read_failed(self, error: OSError, path: str) -> None:
+        self.told.append((error.errno, path))
+
+
+@pytest.mark.parametrize(
+    ("number", "is_disk_error"), [(errno.EIO, True), (errno.ECONNRESET, False), (errno.EPIPE, False)]
+)
+async def test_a_read_error_of_a_slice_is_told_to_its_owner_and_an_error_of_the_socket_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_disk_error: bool
+) -> None:
+    file = RealDisk().open(str(tmp_path / "segment"), create=True)
+    file.append([bytes(10)])
+    owner = Owner()
+    server, client = await pair()
+
+    def sendfile(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    server.stream.send([b"head", FileSlice(file, 0, 10, owner)])
+
+    assert isinstance(await server.ended, OSError)
+    await client.ended
+    assert owner.told == ([(number, file.path)] if is_disk_error else [])
 
 
 async def test_an_abort_drops_what_is_queued() -> None:

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
 
 from penstock.broker import old_formats
 from penstock.broker.broker import Broker
-from penstock.broker.cold_reads import is_cold, warm
 from penstock.broker.context import RequestContext
 from penstock.broker.endpoints import alive_endpoint, current_leader
 from penstock.broker.fetch_session import FetchPlan, FetchTarget
-from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX, Conversion
+from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX, Conversion, Converted
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
@@ -44,6 +42,8 @@ from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.runtime.network import FileSlice
 from penstock.runtime.workers import Lane
+from penstock.storage import pages
+from penstock.storage.pages import ColdPages
 from penstock.storage.transactions.aborted import AbortedTransaction as Aborted
 
 MESSAGE_SET_V0_VERSION_MAX = 1
@@ -106,9 +106,11 @@ class Fetch:
         "_conversions",
         "_future",
         "_has_news",
+        "_is_preparing",
         "_is_time_up",
         "_max_bytes",
         "_min_bytes",
+        "_missing",
         "_partitions",
         "_plan",
         "_reads_committed",
@@ -144,7 +146,10 @@ class Fetch:
         self._bytes_read = 0
         self._has_news = False
         self._is_time_up = False
+        self._is_preparing = False
         self._wait: FetchWait | None = None
+        self._missing: list[FileSlice] = []
+        """What has to be in memory before all partitions can be read."""
         self.cold_pieces: list[FileSlice] = []
         """Of what was read last, the slices that would make sending them wait for a disk."""
         self._conversions: list[Conversion] = []
@@ -162,6 +167,7 @@ class Fetch:
         results: list[tuple[FetchTarget, PartitionData]] = []
         partitions: list[Partition] = []
         self._has_news = False
+        self._missing = []
         self.cold_pieces = []
         self._conversions = []
         for target in self._plan.targets:
@@ -177,6 +183,9 @@ class Fetch:
                 if refusal.error not in UNKNOWN:
                     self._has_news = True
                 results.append((target, self._refuse(refusal, target)))
+                continue
+            except ColdPages as cold:
+                self._missing.append(cold.piece)  # the others may miss some, too: all are loaded together
                 continue
             size = len(data.records)  # type: ignore[arg-type]
             if size:
@@ -225,10 +234,16 @@ class Fetch:
                 self._check_codec(partition)
                 if version <= MESSAGE_SET_VERSION_MAX:
                     read = partial(partition.read, max_bytes=max_bytes, at_least_one=at_least_one)
-                    piece = old_formats.past_markers(piece, read)
+                    try:
+                        piece = old_formats.past_markers(piece, read)
+                    except OSError as error:
+                        partition.log.volume.read_failed(error, partition.log.folder)
+                        raise Refused(
+                            ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be read: {error}"
+                        ) from error
             if piece is not None:
                 records = piece
-                if is_cold(piece):
+                if not piece.file.is_cached(position=piece.position, size=piece.size):
                     self.cold_pieces.append(piece)
             if is_follower and self._wait is None:
                 # Only after the read: an offset that the log does not have must not count as copied.
@@ -286,6 +301,7 @@ class Fetch:
         """Whether to answer now: with enough bytes, with news that is not bytes, or with nothing to wait for."""
         return (
             self._bytes_read >= self._min_bytes
+            or bool(self._missing)
             or self._has_news
             or self._request.max_wait_ms <= 0
             or not self._partitions
@@ -339,39 +355,53 @@ class Fetch:
 
     def is_slow(self) -> bool:
         """Whether something has to be done in a worker before this can be answered; little things are done now."""
+        if self._missing or self.cold_pieces:
+            return True
         if self._conversions and old_formats.is_quick(self._conversions):
             converted = old_formats.convert(self._conversions, magic=self._magic())
             old_formats.fill_in(self._conversions, converted)
             self._conversions = []
-            self.cold_pieces = []
-        return bool(self.cold_pieces or self._conversions)
+        return bool(self._conversions)
 
     def answer_later(self) -> asyncio.Future[FetchResponse]:
-        future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
-        self._answer_when_prepared(future)
-        return future
+        """Answer when what this needs is in memory and in the format that the reader understands."""
+        self._begin()
+        self._prepare()
+        return self._future
 
-    def _answer_when_prepared(self, future: asyncio.Future[FetchResponse]) -> None:
-        """Answer when a worker has brought what is cold into memory, and converted what the reader cannot read."""
-        conversions = self._conversions
-
-        def answer(prepared: asyncio.Future[Any]) -> None:
-            if future.done():
-                return
-            try:
-                if conversions:
-                    old_formats.fill_in(conversions, prepared.result())
-                future.set_result(self.answer())
-            except Exception as error:  # nobody waits for this callback but the future
-                future.set_exception(error)
-
-        if conversions:
-            prepared: asyncio.Future[Any] = self._broker.slow_lane.run(
-                partial(old_formats.convert, conversions, magic=self._magic()), host=self._context.peer_host
-            )
+    def _prepare(self) -> None:
+        self._is_preparing = True
+        if self._missing or self.cold_pieces:
+            load = partial(pages.load, self._missing + self.cold_pieces)
+            self._broker.runtime.workers.run(load, lane=Lane.READ).add_done_callback(self._loaded)
         else:
-            prepared = self._broker.runtime.workers.run(partial(warm, self.cold_pieces), lane=Lane.READ)
-        prepared.add_done_callback(answer)
+            convert = partial(old_formats.convert, self._conversions, magic=self._magic())
+            converting = self._broker.slow_lane.run(convert, host=self._context.peer_host)
+            converting.add_done_callback(self._converted)
+
+    def _loaded(self, loading: asyncio.Future[list[tuple[FileSlice, OSError]]]) -> None:
+        self._is_preparing = False
+        if self._future.done():
+            return
+        try:
+            failures = loading.result()
+            pages.tell(failures)
+            self.cold_pieces = []
+            if failures or self._missing:
+                self.read()
+            self._go_on()
+        except Exception as error:  # nobody waits for this callback but the future
+            self._future.set_exception(error)
+
+    def _converted(self, converting: asyncio.Future[list[Converted]]) -> None:
+        self._is_preparing = False
+        if self._future.done():
+            return
+        try:
+            old_formats.fill_in(self._conversions, converting.result())
+            self._future.set_result(self.answer())
+        except Exception as error:  # nobody waits for this callback but the future
+            self._future.set_exception(error)
 
     def _magic(self) -> int:
         return 0 if self._version <= MESSAGE_SET_V0_VERSION_MAX else 1
@@ -379,12 +409,15 @@ class Fetch:
     # -- waiting
 
     def wait(self) -> asyncio.Future[FetchResponse]:
+        self._begin()
+        self._watch()
+        return self._future
+
+    def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         self._future: asyncio.Future[FetchResponse] = loop.create_future()
         self._future.add_done_callback(self._leave)
         self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._end_wait)
-        self._watch()
-        return self._future
 
     def _watch(self) -> None:
         self._wait = FetchWait(self._min_bytes - self._bytes_read, self._look_again)
@@ -394,9 +427,9 @@ class Fetch:
             )
 
     def _unwatch(self) -> None:
-        assert self._wait is not None
-        for partition in self._partitions:
-            partition.discard_fetch_wait(self._wait)
+        if self._wait is not None:
+            for partition in self._partitions:
+                partition.discard_fetch_wait(self._wait)
 
     def _end_wait(self) -> None:
         self._is_time_up = True  # and not by the clock, which may say a moment less when the timer fires
@@ -404,19 +437,23 @@ class Fetch:
 
     def _look_again(self) -> None:
         """Bytes came, or something happened to a partition, or time is up."""
-        if self._future.done():
+        if self._future.done() or self._is_preparing:
             return
         self._unwatch()
         try:
             self.read()
-            if not self.is_ready() and not self._is_time_up:
-                self._watch()
-            elif self.is_slow():
-                self._answer_when_prepared(self._future)
-            else:
-                self._future.set_result(self.answer())
+            self._go_on()
         except Exception as error:  # nobody waits for this callback but the future
             self._future.set_exception(error)
+
+    def _go_on(self) -> None:
+        """After a read: wait for more, prepare what was read, or answer."""
+        if not self.is_ready() and not self._is_time_up:
+            self._watch()
+        elif self.is_slow():
+            self._prepare()
+        else:
+            self._future.set_result(self.answer())
 
     def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
         """Answered, or the connection is gone: leave nothing behind."""

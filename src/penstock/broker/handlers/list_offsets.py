@@ -7,8 +7,8 @@ latest, -2 earliest, -3 that of the largest timestamp (v7), -4 earliest on local
 tiered storage (v9), -6 earliest that waits to be tiered (v11). v10 adds a timeout for lookups in tiered
 storage; there is none here.
 
-A lookup by time looks into one batch. Where a request asks for many, others get their turn in between, and a batch
-that becomes large is opened in the slow lane; all else is answered at once.
+A lookup by time looks into one batch. Where a request asks for many, others get their turn in between, a batch that
+becomes large is opened in the slow lane, and what is not in memory is read in a worker; all else is answered at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.slow_lane import SlowLane
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import (
@@ -33,6 +33,7 @@ from penstock.records.errors import RecordsError, TooLarge
 from penstock.replication.partition import Partition
 from penstock.storage.errors import StorageError
 from penstock.storage.log import Log
+from penstock.storage.pages import ColdPages, when_loaded
 from penstock.storage.reading import TimestampedOffset
 
 LATEST = -1
@@ -67,8 +68,8 @@ def handle(
     if lookups.by_time_count <= LOOKUPS_AT_ONCE:
         try:
             return lookups.answer()
-        except TooLarge:
-            pass  # some batch takes long to open
+        except (TooLarge, ColdPages):
+            pass  # some batch takes long to open, or is not in memory
     return lookups.answer_in_turns()
 
 
@@ -105,8 +106,9 @@ class Lookups:
         for topic in self._request.topics:
             answers = []
             for wanted in topic.partitions:
+                look_up = partial(self._look_up, topic.name, wanted)
                 try:
-                    answers.append(self._look_up(topic.name, wanted))
+                    answers.append(await when_loaded(look_up, self._broker.runtime.workers))
                 except TooLarge:
                     answers.append(await self._look_up_slowly(topic.name, wanted))
                 done += 1
@@ -140,9 +142,7 @@ class Lookups:
             partition = self._find_partition(topic, wanted)
             log = partition.log
             try:
-                found = await _find_in_lane(
-                    log, wanted.timestamp, self._broker.slow_lane, host=self._peer_host
-                )
+                found = await _find_in_lane(log, wanted.timestamp, self._broker, host=self._peer_host)
             except OSError as error:
                 raise log.volume.fail(error, f"reading {log.folder}") from error
             end_offset = _visible_end(partition, self._request)
@@ -213,17 +213,18 @@ def _find(
     return _visible(partition, found, end_offset, request)
 
 
-async def _find_in_lane(log: Log, timestamp: int, lane: SlowLane, *, host: str) -> TimestampedOffset | None:
+async def _find_in_lane(log: Log, timestamp: int, broker: Broker, *, host: str) -> TimestampedOffset | None:
+    lane, workers = broker.slow_lane, broker.runtime.workers
     if timestamp == MAX_TIMESTAMP:
-        batch = log.batch_of_latest_time()
+        batch = await when_loaded(log.batch_of_latest_time, workers)
         return None if batch is None else await lane.run(batch.first_record, host=host)
     offset = log.start_offset
-    while (batch := log.batch_at_time(timestamp, from_offset=offset)) is not None:
-        found = await lane.run(batch.first_record, host=host)
-        if found is not None:
+    while True:
+        batch = await when_loaded(partial(log.batch_at_time, timestamp, from_offset=offset), workers)
+        found = None if batch is None else await lane.run(batch.first_record, host=host)
+        if batch is None or found is not None:
             return found
         offset = batch.header.next_offset
-    return None
 
 
 def _visible(

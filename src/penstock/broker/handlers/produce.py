@@ -25,6 +25,7 @@ from penstock.broker.endpoints import alive_endpoint, current_leader
 from penstock.broker.transactional_produce import Verdict, verify
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
+from penstock.net.connection import Connection
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,14 +46,19 @@ from penstock.records.batch import (
     BatchHeader,
 )
 from penstock.replication.delayed import OffsetWait
-from penstock.replication.partition import Partition
+from penstock.replication.partition import NeedsPages, Partition
 from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
+from penstock.runtime.network import FileSlice
+from penstock.runtime.workers import Lane
+from penstock.storage import pages
+from penstock.storage.pages import ColdPages
 from penstock.storage.transactions.guards import VerificationGuard
 
 STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
 LEADER_HINT_VERSION = 10
 TOPIC_ID_VERSION = 13
 NO_OFFSET = -1
+Admitted = tuple[memoryview, list[BatchHeader]]
 LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1  # of two bytes
 ADMIN_CLIENT_ID = "__admin_client"  # the only client that may write to internal topics; the name is Kafka's
 
@@ -159,13 +165,16 @@ def _append(
                 _refuse(answer, refused, topic, response, broker.metadata.image, context)
                 answers.append(answer)
                 continue
-            except TakesLong:
+            except (TakesLong, NeedsPages) as reason:
                 assert isinstance(records, memoryview)
                 waiting = waiting or PendingProduce(response)
                 slow = SlowAppend(
                     broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms, guard=guard
                 )
-                answers.append(slow.start(records))
+                if isinstance(reason, NeedsPages):
+                    answers.append(slow.start_loading(reason))
+                else:
+                    answers.append(slow.start(records))
                 continue
             answer = PartitionProduceResponse(
                 index=index,
@@ -190,7 +199,8 @@ def _append(
 
 
 class SlowAppend:
-    """One partition's records on their way through the slow lane into the log."""
+    """One partition's records on their way into the log: checked in the slow lane, and held until what the log must
+    read for them is in memory. The connection's next requests wait meanwhile, so that a producer's order is kept."""
 
     def __init__(
         self,
@@ -227,20 +237,38 @@ class SlowAppend:
             request_version=self._context.version,
             now_ms=self._now_ms,
         )
-        self._pending.begin()
+        self._pending.begin_append(self._context.connection)
         admitted = self._broker.slow_lane.run(work, host=self._context.peer_host)
         admitted.add_done_callback(self._append)
-        if self._context.connection is not None:
-            self._context.connection.hold(admitted)
         return self._answer
 
-    def _append(self, admitted: asyncio.Future[tuple[memoryview, list[BatchHeader]]]) -> None:
+    def start_loading(self, needed: NeedsPages) -> PartitionProduceResponse:
+        """Have a worker load what the log needs for batches that were admitted; they are gone when this yields."""
+        self._pending.begin_append(self._context.connection)
+        admitted: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
+        admitted.set_result((memoryview(bytearray(needed.batches)), needed.headers))
+        self._load(needed.piece, admitted)
+        return self._answer
+
+    def _load(self, piece: FileSlice, admitted: asyncio.Future[Admitted]) -> None:
+        loading = self._broker.runtime.workers.run(partial(pages.load, [piece]), lane=Lane.READ)
+
+        def loaded(_: asyncio.Future[list[tuple[FileSlice, OSError]]]) -> None:
+            pages.tell(loading.result())
+            self._append(admitted)
+
+        loading.add_done_callback(loaded)
+
+    def _append(self, admitted: asyncio.Future[Admitted]) -> None:
         partition, answer = self._partition, self._answer
         try:
             batches, headers = admitted.result()
             info = partition.append_admitted(
                 batches, headers, acks=self._acks, now_ms=self._now_ms, guard=self._guard
             )
+        except ColdPages as cold:
+            self._load(cold.piece, admitted)
+            return
         except Refused as refused:
             image = self._broker.metadata.image
             _refuse(answer, refused, self._topic, self._pending.response, image, self._context)
@@ -255,18 +283,21 @@ class SlowAppend:
             answer.log_start_offset = info.log_start_offset
             if info.last_offset >= partition.high_watermark and self._acks != 0:
                 self._pending.add(partition, answer, end_offset=info.last_offset + 1, acks=self._acks)
-        self._pending.end()
+        self._pending.end_append()
 
 
 class PendingProduce:
     """A response that waits until each of its appends may be acknowledged, or its time is up."""
 
-    __slots__ = ("_outstanding", "_timer", "_waits", "future", "response")
+    __slots__ = ("_append_count", "_appended", "_outstanding", "_timer", "_waits", "future", "response")
 
     def __init__(self, response: ProduceResponse) -> None:
         self.future: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
         self.response = response
         self._outstanding = 0
+        self._append_count = 0
+        self._appended: asyncio.Future[None] | None = None
+        """Done when every slow append is made or refused; the connection serves nothing more until then."""
         self._timer: asyncio.TimerHandle | None = None
         self._waits: list[OffsetWait] = []
 
@@ -286,6 +317,23 @@ class PendingProduce:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
             self._waits.append(wait)
             self.begin()
+
+    def begin_append(self, connection: Connection | None) -> None:
+        """An append has to wait, and so must all requests that come after it on its connection."""
+        self._append_count += 1
+        if self._appended is None:
+            self._appended = asyncio.get_running_loop().create_future()
+            if connection is not None:
+                connection.hold(self._appended)
+        self.begin()
+
+    def end_append(self) -> None:
+        self._append_count -= 1
+        if self._append_count == 0 and self._appended is not None:
+            if not self._appended.done():
+                self._appended.set_result(None)
+            self._appended = None
+        self.end()
 
     def begin(self) -> None:
         """There is one thing more to wait for."""

@@ -38,7 +38,7 @@ NOT_READY = (
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
-    writing = _Writing(request, LocalMarkers(broker.partitions, broker.groups, broker.runtime.clock))
+    writing = _Writing(request, LocalMarkers(broker.partitions, broker.groups, broker.runtime))
     return writing.response() if writing.begin_some() and writing.is_done else writing.finish()
 
 

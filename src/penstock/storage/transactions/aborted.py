@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.runtime.disk import Disk, File
 from penstock.storage.errors import CorruptFile
+from penstock.storage.pages import Readable
 
 VERSION = 0
 BLOCK_ENTRIES = 256  # looked at together, and read from a file at once
@@ -100,7 +100,7 @@ class LiveAborted:
         return b"".join([_ENTRY.pack(VERSION, *entry) for entry in self.entries()])
 
     @classmethod
-    def decode(cls, data: bytes) -> LiveAborted:
+    def decode(cls, data: bytes | bytearray) -> LiveAborted:
         if len(data) % ENTRY_BYTES:
             raise CorruptFile("an index of aborted transactions ends in the middle of an entry")
         index = cls()
@@ -115,11 +115,10 @@ class StoredAborted:
     It is opened for each search, which takes a few microseconds: a descriptor for every segment would be many.
     """
 
-    __slots__ = ("_block_firsts", "_disk", "_path")
+    __slots__ = ("_block_firsts", "_open_file")
 
-    def __init__(self, disk: Disk, path: str) -> None:
-        self._disk = disk
-        self._path = path
+    def __init__(self, open_file: Callable[[], Readable]) -> None:
+        self._open_file = open_file
         self._block_firsts: array[int] | None = None
         """As of `LiveAborted`; known when a search needed them."""
 
@@ -151,22 +150,20 @@ class StoredAborted:
         for slot in range(0, count, step):
             for entry in decode_entries(_read(file, slot, BLOCK_ENTRIES if is_whole else 1)):
                 if entry.last_offset <= last_offset:
-                    raise CorruptFile(f"{self._path} has a marker at {entry.last_offset} after {last_offset}")
+                    raise CorruptFile(f"{file.path} has a marker at {entry.last_offset} after {last_offset}")
                 last_offset = entry.last_offset
 
-    def _open(self) -> tuple[File, int]:
-        file = self._disk.open(self._path)
+    def _open(self) -> tuple[Readable, int]:
+        file = self._open_file()
         count, rest = divmod(file.size(), ENTRY_BYTES)
         if rest:
-            raise CorruptFile(f"{self._path} ends in the middle of an entry")
+            raise CorruptFile(f"{file.path} ends in the middle of an entry")
         return file, count
 
-    def _find_firsts(self, file: File, count: int) -> array[int]:
+    def _find_firsts(self, file: Readable, count: int) -> array[int]:
         if self._block_firsts is None:
-            self._block_firsts = array("q")
-            for slot in range(0, count, BLOCK_ENTRIES):
-                block = _read(file, slot, BLOCK_ENTRIES)
-                self._block_firsts.append(min(_FIRST_OFFSET.iter_unpack(block))[0])
+            blocks = [_read(file, slot, BLOCK_ENTRIES) for slot in range(0, count, BLOCK_ENTRIES)]
+            self._block_firsts = array("q", [min(_FIRST_OFFSET.iter_unpack(block))[0] for block in blocks])
         return self._block_firsts
 
 
@@ -192,7 +189,7 @@ def _blocks_before(
         slot = following
 
 
-def _search(file: File, count: int, key: Struct, target: int) -> int:
+def _search(file: Readable, count: int, key: Struct, target: int) -> int:
     """The first entry whose `key`, which only grows, is `target` or more."""
     low, high = 0, count
     while low < high:
@@ -204,11 +201,11 @@ def _search(file: File, count: int, key: Struct, target: int) -> int:
     return low
 
 
-def _read(file: File, slot: int, count: int) -> bytes:
+def _read(file: Readable, slot: int, count: int) -> bytes | bytearray:
     return file.read(position=slot * ENTRY_BYTES, size=count * ENTRY_BYTES)
 
 
-def decode_entries(data: bytes) -> list[AbortedEntry]:
+def decode_entries(data: bytes | bytearray) -> list[AbortedEntry]:
     """CorruptFile for what no abort can have written."""
     entries = []
     for version, producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(data):

@@ -30,7 +30,7 @@ def live(*entries: tuple[int, int, int, int]) -> LiveAborted:
 def stored(data: bytes) -> StoredAborted:
     disk = SimulatedDisk()
     disk.write_file("/0.txnindex", data)
-    return StoredAborted(disk, "/0.txnindex")
+    return StoredAborted(lambda: disk.open("/0.txnindex"))
 
 
 def collect(index: LiveAborted | StoredAborted, start: int, end: int) -> tuple[list[int], bool]:
