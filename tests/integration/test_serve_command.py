@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from harness.admin import admin, create_topics
@@ -193,3 +195,35 @@ def test_data_of_another_node_is_refused(penstock: PenstockBroker) -> None:
     assert refused.returncode == 1
     assert "99" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_it_stops_with_the_reason_when_its_only_disk_is_full(tmp_path: Path) -> None:
+    """The limit on the size of a file stands in for the end of a disk, because it needs no mount."""
+    port, data = free_port(), tmp_path / "data"
+    settings = ["--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={data}"]
+    limit = (256 * 1024, 256 * 1024)
+    process = subprocess.Popen(
+        [*penstock_command(), "serve", *settings],
+        env=penstock_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("penstock ready")
+        producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "message.timeout.ms": 5000})
+        for _ in range(100):
+            producer.produce("orders", b"x" * 100_000)
+        producer.poll(0)
+
+        assert process.wait(WAIT_SECONDS) == 1
+    finally:
+        process.kill()
+        _, errors = process.communicate()
+    last = errors.splitlines()[-1]
+    assert "ERROR node.process: stopping: log directory" in last
+    assert f"{data} is offline: File too large (EFBIG) while appending to {data}/orders-0/" in last
+    assert last.endswith("Free space on the disk or repair it, then start the node again.")
+    producer.purge()

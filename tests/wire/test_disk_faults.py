@@ -7,6 +7,7 @@ was compared with Apache Kafka 4.3.1 on a file system that ran full.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Coroutine
@@ -16,15 +17,18 @@ import pytest
 
 from harness.nodes import simulate
 from penstock.client.connection import ClientConnection
-from penstock.metadata.names import METADATA_TOPIC
+from penstock.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
+from penstock.node.failures import NodeFailed
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import kernel
 from penstock.testing.loop import EPOCH_MS
@@ -283,13 +287,100 @@ def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_sto
     with_topic(test)
 
 
+def test_the_metadata_says_that_lost_partitions_have_no_leader() -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        one, two = (directory.directory_id for directory in world.node.logs.directories)
+        assert set(world.node.metadata.image.brokers[1].directories) == {one, two}
+        world.disk.make_read_only("/two")
+        await produce(client, "spread", lost[0])
+        await asyncio.sleep(world.settle_s)
+
+        image = world.node.metadata.image
+        partitions = image.topics.by_name["spread"].partitions
+        assert {index for index in range(PARTITIONS) if partitions[index].leader == -1} == set(lost)
+        assert {partition.isr for partition in partitions} == {(1,)}
+        assert image.brokers[1].directories == (one,)
+
+        await world.stop()
+        await world.start()  # the disk is still broken
+        partitions = world.node.metadata.image.topics.by_name["spread"].partitions
+        assert {index for index in range(PARTITIONS) if partitions[index].leader == -1} == set(lost)
+
+        await world.stop()
+        world.disk.heal()
+        await world.start()
+        image = world.node.metadata.image
+        assert {partition.leader for partition in image.topics.by_name["spread"].partitions} == {1}
+        assert set(image.brokers[1].directories) == {one, two}
+
+    with_topic(test)
+
+
+def test_a_coordinator_resigns_when_the_directory_of_its_partition_fails() -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+        while (await client.ask(find, version=4)).coordinators[0].error_code != ErrorCode.NONE:
+            await asyncio.sleep(world.settle_s)
+        offsets = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="group", topics=None)])
+        assert (await client.ask(offsets, version=8)).groups[0].error_code == ErrorCode.NONE
+        log = world.node.logs.get(OFFSETS_TOPIC, 0)
+        assert log is not None
+        (index,) = indexes_in(world, log.directory)[:1]
+        world.disk.fail(f"{log.directory}/spread", errno.EIO, operations=["append"])
+
+        assert (await produce(client, "spread", index)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await asyncio.sleep(0)
+
+        assert (await client.ask(offsets, version=8)).groups[0].error_code == ErrorCode.NOT_COORDINATOR
+        answer = (await client.ask(find, version=4)).coordinators[0]
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert not world.node.ended.done()
+
+    properties = {"metadata.log.dir": "/metadata", "offsets.topic.num.partitions": "1"}
+    with_topic(test, **properties)
+
+
 def test_the_node_cannot_go_on_without_its_metadata_log() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.fail(f"/one/{METADATA_TOPIC}-0", errno.ENOSPC, operations=["append", "sync"])
 
         answer = (await client.ask(create_request("new", 1))).topics[0]
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
-        assert isinstance(world.node.ended.exception(), Exception)
+        assert "No space left on device (ENOSPC)" in answer.error_message
+        assert "holds the metadata log" in str(world.node.ended.exception())
+
+    with_topic(test)
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "read"])
+def test_the_node_cannot_go_on_when_its_last_log_directory_fails(operation: str) -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        for path in ("/two", "/one"):
+            assert not world.node.ended.done()
+            index = indexes_in(world, path)[0]
+            world.disk.fail(f"{path}/spread", errno.EIO, operations=[operation])
+            with contextlib.suppress(ConnectionError):
+                await (fetch if operation == "read" else produce)(client, "spread", index)
+            client = await world.connect()
+        with pytest.raises(
+            NodeFailed, match=r"/one is offline: .*\(EIO\).*No log directory is left. Free space"
+        ):
+            await world.node.ended
+
+    properties = {"metadata.log.dir": "/metadata", "log.flush.interval.messages": "1"}
+    with_topic(test, **properties)
+
+
+def test_a_read_error_of_the_directory_with_the_metadata_log_ends_the_node() -> None:
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        world.disk.fail("/one/spread", errno.EIO, operations=["read"])
+
+        with contextlib.suppress(ConnectionError):
+            await fetch(client, "spread", indexes_in(world, "/one")[0])
+
+        with pytest.raises(NodeFailed, match=r"EIO.*reading /one/spread.*It holds the metadata log"):
+            await world.node.ended
 
     with_topic(test)
 

@@ -29,6 +29,20 @@ def error_codes(message: Any) -> Iterator[ErrorCode]:
             yield from error_codes(value)
 
 
+def first_message(message: Any, code: ErrorCode) -> str | None:
+    """What the broker says about the first error `code` in the answer that it says something about."""
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if value is code and (words := getattr(message, "error_message", None)):
+            return str(words)
+        for element in value if isinstance(value, list) else [value]:
+            if not is_dataclass(element):
+                break
+            if words := first_message(element, code):
+                return str(words)
+    return None
+
+
 def first_of(message: Any, codes: Collection[ErrorCode]) -> ErrorCode | None:
     """The first error code in the message that is one of these."""
     return next((code for code in error_codes(message) if code in codes), None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.client import coordinators as finding
 from penstock.client import errors
 from penstock.client.addresses import resolve
-from penstock.client.answers import first_of
+from penstock.client.answers import first_message, first_of
 from penstock.client.backoff import Backoff
 from penstock.client.bootstrap import Bootstrap
 from penstock.client.cluster import Cluster, LeaderChange, Node
@@ -252,7 +252,8 @@ class ClusterClient:
                 raise errors.of(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
             response = await self.ask(self.cluster.controller_id, request)
             if first_of(response, {ErrorCode.NOT_CONTROLLER}) is not None:
-                raise errors.of(ErrorCode.NOT_CONTROLLER)
+                words = first_message(response, ErrorCode.NOT_CONTROLLER)
+                raise errors.of(ErrorCode.NOT_CONTROLLER, words)
             return response
 
         return await self._repeat(attempt, deadline_ms, type(request).__name__)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.controller.outcome import Outcome
 from penstock.metadata.directories import is_reserved
 from penstock.metadata.errors import Refused
 from penstock.metadata.features import METADATA_VERSION
-from penstock.metadata.image import BrokerImage, Endpoint, FeatureRange, MetadataImage
+from penstock.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    Endpoint,
+    FeatureRange,
+    MetadataImage,
+    TopicImage,
+)
 from penstock.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -76,7 +83,12 @@ def register_broker(image: MetadataImage, registration: Registration, *, broker_
 
 
 def unfence_broker(
-    image: MetadataImage, node_id: int, *, broker_epoch: int, keeps_epochs: bool
+    image: MetadataImage,
+    node_id: int,
+    *,
+    broker_epoch: int,
+    keeps_epochs: bool,
+    offline: Collection[tuple[Uuid, int]] = (),
 ) -> Outcome[None]:
     """Let the node in, and make it lead what only it can lead: partitions that it led, or that have no leader
     now.
@@ -84,7 +96,7 @@ def unfence_broker(
     Naming it leader starts a new leader epoch, because a node that crashed may have lost the end of its logs,
     and readers must be able to tell what is written there now from what was there before. `keeps_epochs`
     spares that, and a record for every partition, after a clean stop, when nothing was lost and nobody else
-    has led meanwhile.
+    has led meanwhile. The partitions `offline` are in a failed log directory; the node does not lead them.
     """
     check_broker_epoch(image, node_id, broker_epoch)
     records: list[object] = [
@@ -92,6 +104,9 @@ def unfence_broker(
     ]
     for topic in image.topics.by_name.values():
         for index, partition in enumerate(topic.partitions):
+            if (topic.topic_id, index) in offline:
+                records += _leave(image, topic, index, node_id)
+                continue
             leads_already = partition.leader == node_id
             could_lead = not partition.has_leader and node_id in (*partition.isr, *partition.eligible_leaders)
             if (leads_already and not keeps_epochs) or could_lead:
@@ -103,6 +118,44 @@ def unfence_broker(
                     ]
                 records.append(change)
     return Outcome(records, None, is_atomic=False)
+
+
+def fail_directories(
+    image: MetadataImage, node_id: int, *, online: Sequence[Uuid], offline: Collection[tuple[Uuid, int]]
+) -> Outcome[None]:
+    """Log directories of the node failed (KIP-858): it keeps those in `online`, and no longer leads the partitions
+    `offline`. A replica that is the last in sync stays in sync, so that it can lead again when its disk is repaired.
+    """
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Node {node_id} is not registered.")
+    records: list[object] = []
+    if set(online) != set(broker.directories):
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=node_id, broker_epoch=broker.epoch, log_dirs=list(online)
+            )
+        )
+    for topic in image.topics.by_name.values():
+        for index in range(len(topic.partitions)):
+            if (topic.topic_id, index) in offline:
+                records += _leave(image, topic, index, node_id)
+    return Outcome(records, None, is_atomic=False)
+
+
+def _leave(image: MetadataImage, topic: TopicImage, index: int, node_id: int) -> list[object]:
+    """Take the node out of the replicas in sync, and out of the lead."""
+    partition = topic.partitions[index]
+    others = [other for other in partition.isr if other != node_id]
+    if partition.leader != node_id and (not others or node_id not in partition.isr):
+        return []
+    change = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
+    if others:
+        change.isr = others
+    if partition.leader == node_id:
+        alive = [other for other in others if other in image.brokers and not image.brokers[other].is_fenced]
+        change.leader = alive[0] if alive else NO_LEADER
+    return [change]
 
 
 def register_controller(registration: Registration) -> Outcome[None]:

@@ -7,7 +7,7 @@ until its records are committed, and by then `cache` holds the image that contai
 answer finds what it says.
 
 When the quorum's log fails, or another node leads, whatever was appended and not committed is forgotten, and
-those who wait for it are told NOT_CONTROLLER.
+those who wait for it are told NOT_CONTROLLER, with the error of the disk if there was one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -36,6 +36,7 @@ from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
 from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest
+from penstock.protocol.types import Uuid
 from penstock.quorum.driver import NotLeader, Quorum, QuorumStatus
 from penstock.quorum.log import BATCH_BYTES_MAX, DataBatch
 
@@ -90,9 +91,10 @@ class Controller:
         *,
         controller: Registration | None = None,
         keeps_epochs: bool = False,
+        offline: Collection[tuple[Uuid, int]] = (),
     ) -> int:
         """Register this node and let it in; returns its broker epoch. See `brokers.unfence_broker` for
-        `keeps_epochs`. All of it shares one sync, because a starting node waits for it."""
+        `keeps_epochs` and `offline`. All of it shares one sync, because a starting node waits for it."""
         if controller is not None:
             self._decide(lambda image: brokers.register_controller(controller))
         broker_epoch = self._decide(
@@ -100,11 +102,28 @@ class Controller:
         )
         self._decide(
             lambda image: brokers.unfence_broker(
-                image, registration.node_id, broker_epoch=broker_epoch, keeps_epochs=keeps_epochs
+                image,
+                registration.node_id,
+                broker_epoch=broker_epoch,
+                keeps_epochs=keeps_epochs,
+                offline=offline,
             )
         )
         await self._committed(OWN_TIMEOUT_MS)
         return broker_epoch
+
+    async def directories_failed(
+        self,
+        node_id: int,
+        *,
+        online: Sequence[Uuid],
+        offline: Collection[tuple[Uuid, int]],
+        timeout_ms: int,
+    ) -> None:
+        """The node has only the directories `online` left, and its replicas of the partitions `offline` are lost."""
+        await self._run(
+            lambda image: brokers.fail_directories(image, node_id, online=online, offline=offline), timeout_ms
+        )
 
     async def close(self) -> None:
         await self._quorum.close()
@@ -215,7 +234,7 @@ class Controller:
     def _decide(self, decide: Callable[[MetadataImage], Outcome[R]], requested_by: str = THIS_NODE) -> R:
         """The response to a decision whose records are appended; it may be given out once they are committed."""
         if not self._quorum.is_leader:
-            raise Refused(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
+            raise self._not_controller()
         if len(self._pending) >= PENDING_MAX:
             raise Refused(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -262,12 +281,18 @@ class Controller:
             try:
                 appended_offset = self._quorum.append(values)
             except NotLeader as exc:
-                raise Refused(
-                    ErrorCode.NOT_CONTROLLER, "This node is no longer the active controller."
-                ) from exc
+                raise self._not_controller() from exc
             assert appended_offset == last_offset, "only the controller appends records"
             self._image = delta.image
             self._pending.append(_Pending(last_offset, delta, requested_by))
+
+    def _not_controller(self) -> Refused:
+        failure = self._quorum.failure
+        if failure is None:
+            return Refused(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
+        return Refused(
+            ErrorCode.NOT_CONTROLLER, f"The metadata log of node {self._node_id} failed: {failure}"
+        )
 
     # What the quorum tells
 
@@ -300,9 +325,7 @@ class Controller:
         self._image = self._cache.image
         for waiter in [waiter for pending in forgotten for waiter in pending.waiters]:
             if not waiter.done():
-                waiter.set_exception(
-                    Refused(ErrorCode.NOT_CONTROLLER, "This node is no longer the active controller.")
-                )
+                waiter.set_exception(self._not_controller())
 
 
 def _split(records: Sequence[object]) -> Iterator[tuple[list[object], list[bytes]]]:

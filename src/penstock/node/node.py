@@ -13,7 +13,6 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from penstock.broker.broker import Broker
 from penstock.broker.dispatcher import Dispatcher
@@ -39,6 +38,7 @@ from penstock.metadata.settings import DynamicSettings
 from penstock.net.connection import Server
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
 from penstock.node.coordinator_log import LedPartitions
+from penstock.node.failures import Coordinator, DirectoryFailures
 from penstock.node.metadata_log import StoredQuorumLog, metadata_log_settings
 from penstock.protocol.types import METADATA_TOPIC_ID, random_uuid, uuid_text
 from penstock.quorum.driver import Quorum, QuorumRefused
@@ -59,13 +59,6 @@ logger = logging.getLogger(__name__)
 # connections must leave enough. What is left over is for indexes of old segments and for small files.
 LOG_FILES_SHARE = 4
 CONNECTIONS_SHARE = 2
-
-
-class Coordinator(Protocol):
-    """Who keeps its state in the partitions of an internal topic."""
-
-    def elected(self, partition: int, leader_epoch: int) -> None: ...
-    def resigned(self, partition: int) -> None: ...
 
 
 class CannotStart(Exception):
@@ -155,8 +148,8 @@ class Node:
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Done with an exception when the node can not go on, because its metadata log failed."""
-        return self._quorum.ended
+        """Done with `NodeFailed` when the node cannot go on; see `failures`."""
+        return self._failures.ended
 
     # -- start, step by step
 
@@ -215,7 +208,22 @@ class Node:
             markers=LocalMarkers(self.partitions, self.groups, runtime),
             wall_ms=runtime.clock.wall_ms,
         )
+        self._coordinators: dict[str, Coordinator] = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
         self.metadata.subscribe(self._coordinate)
+        self._failures = DirectoryFailures(
+            node_id=settings.node_id,
+            logs=self.logs,
+            log_dirs=settings.log_dirs,
+            metadata_directory=directory,
+            partitions=self.partitions,
+            controller=self.controller,
+            coordinators=self._coordinators,
+            report_timeout_ms=settings.get("log.dir.failure.timeout.ms"),
+        )
+        self._quorum.ended.add_done_callback(self._quorum_ended)
         await self.controller.start()
         self._leads = True
         self.partitions.remove_strays()
@@ -239,6 +247,7 @@ class Node:
         load_hot()
         await self._bind()
         await self._join(keeps_epochs=keeps_epochs)
+        self._failures.registered()
         for _, listener in self._listeners:
             listener.start()
 
@@ -295,7 +304,12 @@ class Node:
             features=SUPPORTED,
             directories=registration.directories,
         )
-        await self.controller.join(registration, controller=controller, keeps_epochs=keeps_epochs)
+        await self.controller.join(
+            registration,
+            controller=controller,
+            keeps_epochs=keeps_epochs,
+            offline=self.partitions.offline(),
+        )
 
     def _endpoint(self, advertised: Address) -> Endpoint:
         """What clients are told: an empty host is this machine's name, port 0 the port that was given out."""
@@ -315,11 +329,7 @@ class Node:
         for change in delta.topics.values():
             topic = change.after or change.before
             assert topic is not None, "a topic that changed was there before or is there now"
-            coordinator: Coordinator | None = None
-            if topic.name == OFFSETS_TOPIC:
-                coordinator = self.groups
-            elif topic.name == TRANSACTIONS_TOPIC:
-                coordinator = self.transactions
+            coordinator = self._coordinators.get(topic.name)
             if coordinator is not None:
                 gone = range(len(topic.partitions)) if change.after is None else ()
                 for index in (*change.changed_partitions, *gone):
@@ -330,6 +340,11 @@ class Node:
                         coordinator.resigned(index)
         self.groups.metadata_changed(delta)
         self.transactions.metadata_changed(delta)
+
+    def _quorum_ended(self, ended: asyncio.Future[None]) -> None:
+        reason = None if ended.cancelled() else ended.exception()
+        if isinstance(reason, Exception):
+            self._failures.fail(reason)
 
     def _metadata_changed(self, delta: MetadataDelta) -> None:
         if any(resource.type == ResourceType.BROKER for resource in delta.configs):
@@ -367,6 +382,7 @@ class Node:
         if self._leads:
             await self.groups.close()
             await self.transactions.close()
+            await self._failures.close()
             await self.controller.close()
         await self.logs.close(leaves_note=not self._owes_epochs)
 

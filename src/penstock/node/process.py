@@ -25,6 +25,7 @@ from penstock.runtime.loop import run as run_loop
 from penstock.runtime.loop import settle_memory
 from penstock.runtime.signals import signals_to_handle
 from penstock.runtime.workers import ThreadWorkers
+from penstock.storage.errors import StorageError
 
 __all__ = ["CannotStart", "Ready", "run"]
 
@@ -104,7 +105,9 @@ async def _wait(node: Node, stopping: asyncio.Event) -> int:
     if asked.done():
         return 0
     asked.cancel()
-    logger.error("stopping, because the metadata log failed: %s", node.ended.exception())
+    error = node.ended.exception()
+    # A disk that failed is explained by its message; anything else is a bug, and needs its traceback.
+    logger.error("stopping: %s", error, exc_info=None if isinstance(error, StorageError) else error)
     return 1
 
 

@@ -94,6 +94,8 @@ class Quorum:
         self._syncing: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when this node leads no more: with an exception if its disk failed."""
+        self.failure: Exception | None = None
+        """Why the metadata log failed, if it did."""
 
     async def start(self, listener: QuorumListener) -> None:
         """Lead the quorum, and replay what the log holds; returns when all of it is committed."""
@@ -210,10 +212,11 @@ class Quorum:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        logger.error(
-            "the metadata log could not be written or applied; this node resigns as leader of the quorum",
-            exc_info=error,
+        # The node logs the reason as an error when it hears of it through `ended`.
+        logger.info(
+            "this node is no longer the active controller, because its metadata log failed: %s", error
         )
+        self.failure = error
         self._resign(error)
 
     def _resign(self, reason: Exception | None) -> None:

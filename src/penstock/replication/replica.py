@@ -45,6 +45,7 @@ class Replica:
         "_followers_in_sync",
         "_log",
         "_low_waits",
+        "_offline_reason",
         "_replica_waits",
         "_stable_offset_told",
         "_unannounced_bytes",
@@ -83,6 +84,7 @@ class Replica:
         """Where this replica's leadership began; a high watermark below it may not be the cluster's yet."""
         self.high_watermark = min(log.high_watermark, log.end_offset)
         self._log: Log | None = log
+        self._offline_reason = "its log directory is offline"
         self._followers: dict[int, Follower] = {}
         self._followers_in_sync: list[Follower] = []
         self._unannounced_bytes = 0
@@ -221,6 +223,8 @@ class Replica:
     def go_offline(self) -> None:
         """The log's directory failed: everything that needs the log is refused from now on."""
         self.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._log is not None and self._log.volume.offline is not None:
+            self._offline_reason = str(self._log.volume.offline)
         self._log = None
 
     def _take(self, state: PartitionImage) -> None:
@@ -287,7 +291,7 @@ class Replica:
         self._replica_waits.wake_all()
 
     def _offline_refusal(self) -> Refused:
-        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self} is offline")
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} cannot be served: {self._offline_reason}")
 
     def _refusal(self, error: StorageError) -> Refused:
         if isinstance(error, DirectoryOffline):

@@ -81,6 +81,15 @@ class PartitionTable:
         for partitions in self._by_name.values():
             yield from partitions.values()
 
+    def offline(self) -> set[tuple[Uuid, int]]:
+        """Topic ids and indexes of the partitions whose replica here is in a log directory that failed."""
+        found = {(partition.topic_id, partition.index) for partition in self.all() if partition.is_offline}
+        for name, index in self._offline:
+            topic = self.image.topics.get(name)
+            if topic is not None:
+                found.add((topic.topic_id, index))
+        return found
+
     def as_served(self, topic: TopicImage) -> Sequence[PartitionImage]:
         """A topic's partitions as clients should be told of them: those whose log directory failed under this node
         have no leader, whatever the metadata says."""
@@ -183,6 +192,8 @@ class PartitionTable:
             path = self._directory_for(topic.partitions[index], is_new=is_new)
             local = self._logs.create(topic.name, index, topic.topic_id, log_settings, path=path)
         else:
+            if local.volume.offline is not None:  # it failed after the log was loaded
+                raise local.volume.refusal()
             local.take_up(log_settings)
         partition = Partition(topic.name, index, topic.topic_id, node_id=self.node_id, log=local, rules=rules)
         held = self._by_name.setdefault(topic.name, {})

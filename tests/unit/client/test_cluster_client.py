@@ -779,6 +779,29 @@ def test_the_controller_is_found_again_when_it_moved() -> None:
     run(world, test)
 
 
+def test_a_controller_whose_disk_failed_is_quoted_when_time_is_up() -> None:
+    world = ScriptedCluster()
+
+    def create(request: CreateTopicsRequest, node: ScriptedNode) -> CreateTopicsResponse:
+        from penstock.protocol.messages.create_topics import CreatableTopicResult
+
+        failed = CreatableTopicResult(
+            name="orders",
+            error_code=ErrorCode.NOT_CONTROLLER,
+            error_message="The metadata log of node 1 failed: No space left on device",
+            configs=[],
+        )
+        return CreateTopicsResponse(topics=[failed])
+
+    world.answer(CreateTopicsRequest, create)
+
+    async def test(client: ClusterClient) -> None:
+        with pytest.raises(errors.TimedOut, match="metadata log of node 1 failed: No space left on device"):
+            await client.ask_controller(CreateTopicsRequest(topics=[]), deadline_ms=client.now_ms() + 3000)
+
+    run(world, test)
+
+
 def test_a_controller_that_died_is_found_elsewhere() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.answer(CreateTopicsRequest, lambda request, node: CreateTopicsResponse(topics=[]))

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.controller.brokers import register_broker, register_controller, unfence_broker
+from penstock.controller.brokers import (
+    fail_directories,
+    register_broker,
+    register_controller,
+    unfence_broker,
+)
 from penstock.controller.producer_ids import BLOCK_SIZE, PRODUCER_ID_MAX, allocate_producer_ids
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import FeatureRange, MetadataImage
@@ -156,3 +161,45 @@ def test_producer_ids_end_some_day() -> None:
         allocate_producer_ids(
             image, AllocateProducerIdsRequest(broker_id=1, broker_epoch=image.brokers[1].epoch)
         )
+
+
+def test_a_node_that_lost_a_directory_leads_nothing_there_and_leads_again_when_it_is_repaired() -> None:
+    image = with_topics(cluster(), new_topic("t", 3, 1))
+    topic = image.topics.by_name["t"]
+    left = [node_uuid(1, "left")]
+
+    lost = fail_directories(image, 1, online=left, offline={(topic.topic_id, 1)})
+    image = after(image, lost)
+
+    partitions = image.topics.by_name["t"].partitions
+    assert [(each.leader, each.leader_epoch) for each in partitions] == [(1, 0), (-1, 1), (1, 0)]
+    assert partitions[1].isr == (1,), "it is the only one that has the records"
+    assert image.brokers[1].directories == tuple(left)
+    assert after(image, fail_directories(image, 1, online=left, offline={(topic.topic_id, 1)})) == image
+    partitions = restart(image, keeps_epochs=True).topics.by_name["t"].partitions
+    assert [(each.leader, each.leader_epoch) for each in partitions] == [(1, 0), (1, 2), (1, 0)]
+
+
+def test_another_replica_in_sync_takes_over_from_a_failed_directory() -> None:
+    image = with_topics(cluster(2), new_topic("t", 1, 2))
+    topic = image.topics.by_name["t"]
+    leader = topic.partitions[0].leader
+    other = 3 - leader
+
+    offline = {(topic.topic_id, 0)}
+    image = after(image, fail_directories(image, leader, online=[node_uuid(1, "left")], offline=offline))
+
+    partition = image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (other, (other,))
+
+
+def test_a_node_that_starts_without_a_directory_does_not_lead_what_is_there() -> None:
+    image = with_topics(cluster(), new_topic("t", 2, 1))
+    topic = image.topics.by_name["t"]
+    epoch = image.offset + 1
+    image = after(image, register_broker(image, registration(1, start=1), broker_epoch=epoch))
+
+    unfenced = unfence_broker(image, 1, broker_epoch=epoch, keeps_epochs=True, offline={(topic.topic_id, 0)})
+
+    partitions = after(image, unfenced).topics.by_name["t"].partitions
+    assert [each.leader for each in partitions] == [-1, 1]

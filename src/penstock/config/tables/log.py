@@ -69,7 +69,7 @@ DIRECTORIES = (
     items("cordoned.log.dirs", (), DISTINCT, dynamic=PER_BROKER).not_yet(
         "Directories that get no new partitions, to be emptied; * for all."
     ),
-    long("log.dir.failure.timeout.ms", 30 * SECOND_MS, at_least(1), LOW).not_yet(
+    long("log.dir.failure.timeout.ms", 30 * SECOND_MS, at_least(1), LOW).means(
         "How long a broker tries to tell the controller of a failed directory before it stops itself."
     ),
     integer("num.recovery.threads.per.data.dir", 2, at_least(1), HIGH, CLUSTER_WIDE).means(
