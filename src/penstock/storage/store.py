@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -212,31 +212,44 @@ class LogStore:
         return [self._describe(directory) for directory in self.directories]
 
     async def enforce_retention(self) -> int:
-        """One round of retention over all logs; returns the number of segments dropped.
-
-        A log that fails does not keep the others from being cleaned; the first such error is raised at the end.
-        """
+        """One round of retention over all logs; returns the number of segments dropped."""
         dropped = 0
+
+        async def enforce(log: Log) -> None:
+            nonlocal dropped
+            now_ms = self._clock.wall_ms()
+            dropped += await when_loaded(
+                lambda: log.enforce_retention(now_ms, high_watermark=log.high_watermark), self._workers
+            )
+
+        await self._for_each_log(enforce, "enforcing the retention")
+        return dropped
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been idle for `producer.id.expiration.ms`, in all logs."""
+        now_ms, expiration_ms = self._clock.wall_ms(), self._settings.producer_id_expiration_ms
+
+        async def expire(log: Log) -> None:
+            for _ in log.producers.expire_in_slices(now_ms, expiration_ms=expiration_ms):
+                await asyncio.sleep(0)
+
+        await self._for_each_log(expire, "expiring the producer ids")
+
+    async def _for_each_log(self, work: Callable[[Log], Awaitable[None]], doing: str) -> None:
+        """A log that fails does not keep the others from their turn; the first such error is raised at the end."""
         failure: Exception | None = None
         for count, log in enumerate(self.all()):
             if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
             try:
-                dropped += await when_loaded(
-                    lambda: log.enforce_retention(  # noqa: B023
-                        self._clock.wall_ms(),
-                        high_watermark=log.high_watermark,  # noqa: B023
-                    ),
-                    self._workers,
-                )
+                await work(log)
             except StorageError:
-                continue  # gone or offline meanwhile, which was said when it happened
+                continue  # deleted or offline by now, which was logged when it happened
             except Exception as error:
-                error.add_note(f"while enforcing the retention of {log}")
+                error.add_note(f"while {doing} of {log}")
                 failure = failure or error
         if failure is not None:
             raise failure
-        return dropped
 
     async def close(self, *, leaves_note: bool = True) -> None:
         """Stop the background work, write everything down, and let go of the directories.
@@ -323,18 +336,6 @@ class LogStore:
     def _start_tasks(self) -> None:
         settings = self._settings
 
-        async def expire_producers() -> None:
-            now_ms = self._clock.wall_ms()
-            failure: Exception | None = None
-            for log in self.all():
-                try:
-                    log.producers.expire(now_ms, expiration_ms=settings.producer_id_expiration_ms)
-                except Exception as error:
-                    error.add_note(f"while expiring the producer ids of {log}")
-                    failure = failure or error
-            if failure is not None:
-                raise failure
-
         async def enforce_retention() -> None:
             await self.enforce_retention()
 
@@ -352,7 +353,7 @@ class LogStore:
             ("recovery point checkpoint", settings.recovery_point_interval_ms, checkpoint_recovery_points),
             ("log start offset checkpoint", settings.start_offset_interval_ms, checkpoint_start_offsets),
             ("high watermark checkpoint", settings.high_watermark_interval_ms, checkpoint_high_watermarks),
-            ("producer id expiration", settings.producer_id_expiration_check_interval_ms, expire_producers),
+            ("producer id expiration", settings.producer_id_expiration_check_interval_ms, self.expire_producers),
         ):
             if interval_ms < NEVER:
                 self._tasks.append(

@@ -9,7 +9,17 @@ import logging
 
 import pytest
 
-from harness.storage import NOW_MS, QUIET, TOPIC_ID, append, make_batch, make_runtime, make_store, read_all
+from harness.storage import (
+    NOW_MS,
+    QUIET,
+    TOPIC_ID,
+    SetClock,
+    append,
+    make_batch,
+    make_runtime,
+    make_store,
+    read_all,
+)
 from penstock.storage.errors import (
     DirectoryOffline,
     DirectoryRefused,
@@ -18,6 +28,9 @@ from penstock.storage.errors import (
     PartitionExists,
 )
 from penstock.storage.log import Log
+
+
+from penstock.storage.producer_state import SLICE_PRODUCERS
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
 from penstock.testing.disk import SimulatedDisk
@@ -403,3 +416,32 @@ async def test_an_unclean_shutdown_and_what_recovery_did_are_in_the_log(
     assert "recovered 1 logs in /a in" in caplog.text
     assert "1 segments" in caplog.text
     assert "logs in /b: the last shutdown" not in caplog.text
+
+
+async def test_expiring_many_producers_lets_others_have_their_turn() -> None:
+    clock = SetClock()
+    store = LogStore(
+        ["/data"],
+        runtime=make_runtime(SimulatedDisk(), clock=clock),
+        settings=dataclasses.replace(QUIET, producer_id_expiration_ms=1000),
+        topic_settings=lambda _: LogSettings(),
+        node_id=1,
+        cluster_id="test",
+    )
+    await store.start()
+    log = store.create("t", 0, TOPIC_ID, LogSettings())
+    count = 2 * SLICE_PRODUCERS + 1
+    for producer_id in range(count):
+        append(log, make_batch(1, producer_id=producer_id, producer_epoch=0, base_sequence=0))
+    clock.now_ms = NOW_MS + 1000
+    remaining: list[int] = []
+
+    async def watch() -> None:
+        while len(log.producers):
+            remaining.append(len(log.producers))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(watch(), store.expire_producers())
+
+    assert set(remaining) == {count, SLICE_PRODUCERS + 1, 1}
+    await store.close()
