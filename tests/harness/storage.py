@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, NewRecord
 from penstock.records.control import EndedTransaction, end_transaction_batch
-from penstock.runtime import Lane, Runtime
+from penstock.runtime import Lane, Runtime, Workers
 from penstock.storage.directory import LogDirectory
 from penstock.storage.log import AppendInfo, Log
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
@@ -233,11 +234,16 @@ def make_runtime(disk: SimulatedDisk, *, clock: SetClock | None = None, seed: in
 
 
 def make_store(
-    disk: SimulatedDisk, paths: Sequence[str] = ("/data",), *, settings: StoreSettings = QUIET
+    disk: SimulatedDisk,
+    paths: Sequence[str] = ("/data",),
+    *,
+    settings: StoreSettings = QUIET,
+    workers: Workers | None = None,
 ) -> LogStore:
+    runtime = make_runtime(disk)
     return LogStore(
         paths,
-        runtime=make_runtime(disk),
+        runtime=dataclasses.replace(runtime, workers=workers or runtime.workers),
         settings=settings,
         topic_settings=lambda _: LogSettings(),
         node_id=1,

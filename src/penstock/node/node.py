@@ -112,6 +112,7 @@ class Node:
             node_id=settings.node_id,
             cluster_id=self.cluster_id,
             reserved={settings.metadata_log_dir} - set(settings.log_dirs),
+            move_bytes_per_second=self._move_bytes_per_second,
         )
         try:
             await self.logs.start()
@@ -166,6 +167,12 @@ class Node:
         if topic == METADATA_TOPIC:
             return metadata_log_settings(self.settings)
         return LogSettings.read(TopicSettings.resolve(self.settings, {}))
+
+    def _move_bytes_per_second(self) -> int:
+        rate: int = self._dynamic.of_broker(self.metadata.image).get(
+            "replica.alter.log.dirs.io.max.bytes.per.second"
+        )
+        return rate
 
     async def _start_services(self, *, keeps_epochs: bool) -> None:
         settings, runtime = self.settings, self._runtime

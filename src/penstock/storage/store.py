@@ -29,10 +29,12 @@ from penstock.storage.moving import Move
 from penstock.storage.pages import when_loaded
 from penstock.storage.recovery import RecoveryReport
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
+from penstock.storage.throttle import Throttle
 from penstock.storage.volume import Descriptors, Volume
 
 logger = logging.getLogger(__name__)
 
+UNLIMITED_RATE = 2**63 - 1
 LOGS_PER_TURN = 32  # retention looks at so many logs before the event loop gets its turn again
 
 
@@ -66,8 +68,11 @@ class LogStore:
         node_id: int,
         cluster_id: str,
         reserved: Collection[str] = (),
+        move_bytes_per_second: Callable[[], int] = lambda: UNLIMITED_RATE,
     ) -> None:
-        """`reserved` are those of `paths` where a log is created only if it is asked for there."""
+        """`reserved` are those of `paths` where a log is created only if it is asked for there.
+        `move_bytes_per_second` is `replica.alter.log.dirs.io.max.bytes.per.second`, for all moves together.
+        """
         descriptors = Descriptors(settings.open_files_max)
         self.directories = [
             LogDirectory(
@@ -99,6 +104,8 @@ class LogStore:
         self._preferred: dict[tuple[str, int], str] = {}
         """Where logs that do not exist yet are to be created."""
         self._moves: dict[tuple[str, int], Move] = {}
+        self._move_bytes_per_second = move_bytes_per_second
+        self._move_throttle: Throttle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.was_clean = False
         """Whether every log was found as a clean stop had left it; if not, any of them may lack its end."""
@@ -168,7 +175,7 @@ class LogStore:
             return
         self._cancel_move(topic, partition)
         if log.directory != path:
-            self._moves[topic, partition] = Move(log, self.directory_of(log), target)
+            self._moves[topic, partition] = Move(log, self.directory_of(log), target, self._throttle())
 
     def move_of(self, topic: str, partition: int) -> Move | None:
         """The move that is under way, if any."""
@@ -314,6 +321,12 @@ class LogStore:
     def _take(self, topic: str, partition: int) -> list[Log]:
         log = self._logs.pop((topic, partition), None)
         return ([] if log is None else [log]) + self._rivals.pop((topic, partition), [])
+
+    def _throttle(self) -> Throttle:
+        """One for all moves, made with the first: before, there may be no event loop to ask for the time."""
+        if self._move_throttle is None:
+            self._move_throttle = Throttle(self._move_bytes_per_second, asyncio.get_running_loop().time)
+        return self._move_throttle
 
     def _cancel_move(self, topic: str, partition: int) -> None:
         move = self._moves.pop((topic, partition), None)

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import random
 
 import pytest
 
-from harness.storage import NOW_MS, TOPIC_ID, append, make_batch, make_store, read_all, settle
+from harness.storage import (
+    NOW_MS,
+    QUIET,
+    TOPIC_ID,
+    append,
+    make_batch,
+    make_runtime,
+    make_store,
+    read_all,
+    settle,
+)
 from penstock.storage.errors import DirectoryOffline, UnknownDirectory
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings
 from penstock.storage.store import LogStore
 from penstock.testing.disk import SimulatedDisk
+from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.testing.workers import SimulatedWorkers
 
 SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 
 
-async def started(disk: SimulatedDisk, *, batches: int = 30) -> tuple[LogStore, Log]:
-    store = make_store(disk, ("/a", "/b"))
+async def started(
+    disk: SimulatedDisk, *, batches: int = 30, workers: SimulatedWorkers | None = None
+) -> tuple[LogStore, Log]:
+    store = make_store(disk, ("/a", "/b"), workers=workers)
     await store.start()
     log = store.create("t", 0, TOPIC_ID, SETTINGS, path="/a")
     for step in range(batches):
@@ -231,3 +246,60 @@ async def test_a_move_that_fails_is_logged_and_leaves_no_copy_behind(
     assert "moving t-0 to /b failed" in caplog.text
     assert "a batch of straw" in caplog.text
     await store.close()
+
+
+def test_a_move_is_as_slow_as_it_is_told_to_be() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> float:
+        workers = SimulatedWorkers(random.Random(1))
+        runtime = dataclasses.replace(make_runtime(SimulatedDisk()), workers=workers)
+        store = LogStore(
+            ("/a", "/b"),
+            runtime=runtime,
+            settings=QUIET,
+            topic_settings=lambda _: SETTINGS,
+            node_id=1,
+            cluster_id="test",
+            move_bytes_per_second=lambda: 100,
+        )
+        await store.start()
+        log = store.create("t", 0, TOPIC_ID, SETTINGS, path="/a")
+        for _ in range(100):
+            append(log, make_batch(2))
+        began_s, size = loop.time(), log.size_bytes()
+        store.move("t", 0, "/b")
+        await finish(store)
+        assert log.directory == "/b"
+        return size / (loop.time() - began_s)
+
+    assert 80 < run_virtual(loop, main()) < 120  # the last chunk is not waited for
+
+
+async def test_a_log_that_is_not_in_memory_is_read_by_workers() -> None:
+    disk, stalls = SimulatedDisk(), []
+    workers = SimulatedWorkers(random.Random(1), delay_s_max=0)
+    store, log = await started(disk, workers=workers)
+    disk.evict()
+    disk.on_cold_read = lambda path: None if workers.is_working else stalls.append(path)
+
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert log.directory == "/b"
+    assert stalls == []
+
+
+async def test_a_source_that_cannot_be_read_goes_offline_and_the_move_is_given_up() -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    disk.fail("/a/t-0", errno.EIO, operations=["read"])
+
+    store.move("t", 0, "/b")
+    await settle()
+
+    assert store.move_of("t", 0) is None
+    assert [directory.is_online for directory in store.directories] == [False, True]
+    assert not [name for name in disk.list("/b") if "future" in name]
+    with pytest.raises(DirectoryOffline):
+        append(log, make_batch(1))

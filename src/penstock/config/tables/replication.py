@@ -128,9 +128,9 @@ THROTTLES = (
         "Bytes a second that a follower takes for the replicas in the topics' "
         "`follower.replication.throttled.replicas`."
     ),
-    long(
-        "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, at_least(0), dynamic=CLUSTER_WIDE
-    ).not_yet("Bytes a second that are copied when replicas move between directories of one broker."),
+    long("replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, at_least(0), dynamic=CLUSTER_WIDE).means(
+        "Bytes a second that are copied when replicas move between directories of one broker."
+    ),
 )
 
 SETTINGS = REPLICATION + PRODUCERS + TRANSACTIONS
