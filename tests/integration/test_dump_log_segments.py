@@ -106,7 +106,7 @@ async def test_every_file_of_a_closed_log(jars: Path, tmp_path: Path, rng: rando
     fill(log, rng, 60)
     cut = directory.create("cut", 0, random_uuid(rng), SETTINGS)
     fill(cut, rng, 60)
-    cut.truncate(cut.end_offset // 3)
+    await cut.truncate(cut.end_offset // 3)
     fill(cut, rng, 20)
     trimmed = directory.create("trimmed", 0, random_uuid(rng), SETTINGS)
     fill(trimmed, rng, 60)
@@ -154,7 +154,7 @@ async def test_aborted_transactions(jars: Path, tmp_path: Path, rng: random.Rand
     expected = write_transactions(closed, rng)
     cut = directory.create("cut", 0, random_uuid(rng), SETTINGS)
     write_transactions(cut, rng)
-    cut.truncate(cut.end_offset // 2)
+    await cut.truncate(cut.end_offset // 2)
     killed = directory.create("killed", 0, random_uuid(rng), SETTINGS)
     write_transactions(killed, rng)
     found = tmp_path / "found"

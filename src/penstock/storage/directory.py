@@ -69,7 +69,7 @@ class LogDirectory:
         self._start_offsets = OffsetCheckpoint(volume.disk, self._file(START_OFFSETS))
         self._high_watermarks = OffsetCheckpoint(volume.disk, self._file(HIGH_WATERMARKS))
         volume.on_offline.append(self._go_offline)
-        volume.lower_checkpoints = self._lower_checkpoints
+        volume.lowered_checkpoints = self._lowered_checkpoints
 
     @property
     def is_online(self) -> bool:
@@ -350,15 +350,13 @@ class LogDirectory:
         """
         return {partition: log.start_offset for partition, log in self.logs.items() if log.start_offset > 0}
 
-    def _lower_checkpoints(self) -> None:
-        """At once: a log was truncated, and must not be written to before this is on disk."""
-        for checkpoint, offsets in (
-            (self._recovery_points, self._present_recovery_points()),
-            (self._start_offsets, self._present_start_offsets()),
-        ):
-            write = checkpoint.prepare(offsets)
-            if write is not None:
-                write()
+    def _lowered_checkpoints(self) -> list[Callable[[], None]]:
+        """A log was truncated, and must not be written to before these have run."""
+        prepared = (
+            self._recovery_points.prepare(self._present_recovery_points()),
+            self._start_offsets.prepare(self._present_start_offsets()),
+        )
+        return [write for write in prepared if write is not None]
 
     async def _write(self, checkpoint: OffsetCheckpoint, offsets: dict[Partition, int]) -> None:
         write = checkpoint.prepare(offsets) if self.is_online else None

@@ -49,6 +49,12 @@ class LogClosed(StorageError):
     error_name = "NOT_LEADER_OR_FOLLOWER"
 
 
+class LogBusy(StorageError):
+    """The log is being truncated, and serves again when that is safe on disk."""
+
+    error_name = "NOT_LEADER_OR_FOLLOWER"
+
+
 class OffsetOutOfRange(StorageError):
     """The offset is not between the log's start and its end."""
 

@@ -124,6 +124,13 @@ class LiveIndex:
     def last_time(self) -> TimeEntry:
         return TimeEntry(self.times[-1], self.time_offsets[-1]) if self.times else TimeEntry(NO_TIMESTAMP, 0)
 
+    def last_time_before(self, relative_offset: int) -> TimeEntry:
+        """The last entry that `truncate` would leave; (-1, 0) where there is none."""
+        keep = bisect_right(self.time_offsets, relative_offset - 1)
+        if keep == 0:
+            return TimeEntry(NO_TIMESTAMP, 0)
+        return TimeEntry(self.times[keep - 1], self.time_offsets[keep - 1])
+
     def truncate(self, relative_offset: int) -> None:
         """Forget every entry of a batch whose last offset is `relative_offset` or more."""
         keep = bisect_right(self.offsets, relative_offset - 1)

@@ -1,6 +1,6 @@
 """One partition's log: segments in a folder, appended to at the end, read anywhere (`readable_log`).
 
-All methods run on the event loop and none but `flush` and `close` awaits; the hot ones are `append` (one
+All methods run on the event loop and none but `flush`, `truncate` and `close` awaits; the hot ones are `append` (one
 write) and `read` (no read at all at the tail). The log believes what it is given: batches were checked before
 they come here. It never looks into a batch for writing, and gives out whole batches only.
 
@@ -15,6 +15,7 @@ disk.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -22,10 +23,12 @@ from typing import NamedTuple
 from penstock.protocol.types import Uuid
 from penstock.records.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchHeader, place
 from penstock.records.control import EndedTransaction, EndTransaction
+from penstock.runtime.workers import Lane
 from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
 from penstock.storage.errors import (
     BatchTooLarge,
+    LogBusy,
     LogClosed,
     OffsetOutOfRange,
     OutOfOrderSequence,
@@ -33,7 +36,8 @@ from penstock.storage.errors import (
 from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog
 from penstock.storage.log_files import LogFiles
-from penstock.storage.producer_state import ProducedBatch
+from penstock.storage.pages import when_loaded
+from penstock.storage.producer_state import ProducedBatch, ProducerState
 from penstock.storage.readable_log import ReadableLog
 from penstock.storage.rebuilding import rebuild_producers
 from penstock.storage.recall import recall
@@ -62,7 +66,7 @@ class AppendInfo(NamedTuple):
 class Log(ReadableLog):
     """Made and owned by `LogDirectory`; `loaded` is what was found on disk."""
 
-    __slots__ = ("_durability", "_files")
+    __slots__ = ("_durability", "_files", "_truncation")
 
     def __init__(
         self,
@@ -85,6 +89,8 @@ class Log(ReadableLog):
             unsynced_names=loaded.unsynced_names,
             is_folder_synced=loaded.is_folder_synced,
         )
+        self._truncation: asyncio.Future[None] | None = None
+        """Done when the truncation that is under way is."""
         self._segments.active.jitter_ms = self._files.draw_jitter(settings)
 
     def take_up(self, settings: LogSettings) -> None:
@@ -341,57 +347,101 @@ class Log(ReadableLog):
         )
         return count
 
-    def truncate(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`, or before the batch that holds it."""
+    async def truncate(self, offset: int) -> None:
+        """Cut the log so that it ends at `offset`, or before the batch that holds it.
+
+        It refuses everything else until the cut is safe from a power cut (`LogBusy`): were anything written before
+        that, a crash could bring back what was cut, behind a recovery point that speaks of what came after.
+        """
+        await self._shorten(lambda: self._cut(offset))
+
+    async def truncate_fully(self, start_offset: int) -> None:
+        """Drop everything and begin anew at `start_offset`; otherwise as `truncate`."""
+        await self._shorten(lambda: self._empty(start_offset))
+
+    async def when_settled(self) -> None:
+        """Return when no truncation is under way."""
+        if self._truncation is not None:
+            await asyncio.wait([self._truncation])
+
+    async def _shorten(self, cut: Callable[[], bool]) -> None:
+        if not await when_loaded(cut, self.volume.workers):
+            return
+        truncation = self._truncation = asyncio.get_running_loop().create_future()
+        busy = self._bar = lambda: LogBusy(f"{self} is being truncated to offset {self.end_offset}")
+        for segment in self._segments:
+            segment.let_wait(True)
+        try:
+            producers = await self.volume.workers.run(self._make_cut_safe(), lane=Lane.SYNC)
+        except OSError as error:
+            if self._bar is busy:
+                raise self.volume.fail(error, f"truncating {self.folder}") from error
+        else:
+            self.producers = producers
+        finally:
+            for segment in self._segments:
+                segment.let_wait(False)
+            self._truncation = None
+            truncation.set_result(None)
+        if self._bar is not busy:
+            raise self._bar()  # it was deleted, or its directory failed
+        self._bar = None
+        logger.info("%s was truncated and ends at offset %d", self, self.end_offset)
+
+    def _cut(self, offset: int) -> bool:
+        """Whether there was something to cut."""
         with self._working("truncating"):
             if offset >= self.end_offset:
                 self.epochs.truncate_end(self.end_offset)
-                return
+                return False
             if offset < self._segments[0].base_offset:
-                self.truncate_fully(offset)
-                return
-            dropped = self._segments.take_after(self._segments.slot_of(offset))
-            end_offset = self._segments.active.truncate(offset)
-            self._files.discard(dropped, self._settings)
+                return self._empty(offset)
+            slot = self._segments.slot_of(offset)
+            end_offset = self._segments[slot].truncate(offset)
+            self._files.discard(self._segments.take_after(slot), self._settings)
             self._end_at(end_offset)
-        logger.info("%s was truncated to offset %d", self, self.end_offset)
+        return True
 
-    def truncate_fully(self, start_offset: int) -> None:
-        """Drop everything and begin anew at `start_offset`."""
+    def _empty(self, start_offset: int) -> bool:
         with self._working("truncating"):
             self._files.start_anew(start_offset, self._settings)
             self.start_offset = start_offset
             self._end_at(start_offset)
-        logger.info("%s was emptied and starts at offset %d", self, start_offset)
+        return True
 
     def _end_at(self, end_offset: int) -> None:
-        """Let all that knows of offsets forget those from `end_offset` on.
-
-        It is made safe here and now, on the event loop: were anything written before that, a crash could
-        bring back what was cut, behind a recovery point that speaks of what came after. Truncations are rare.
-        """
+        """Let all that knows of offsets forget those from `end_offset` on; producers follow when the cut is safe."""
         self._reader.forget()
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.epochs.truncate_end(end_offset)
         self._durability.truncated()
-        self._segments.active.file().sync()
-        self.volume.disk.sync_directory(self.folder)
-        self.volume.lower_checkpoints()
-        snapshots = self._files.snapshots
-        snapshots.remove_above(end_offset)
-        self.producers = rebuild_producers(
-            snapshots,
-            self._segments,
-            end_offset=end_offset,
-            high_watermark=self.high_watermark,
-        )
+
+    def _make_cut_safe(self) -> Callable[[], ProducerState]:
+        """Work for a worker, which has the files of the log for itself until it is done."""
+        disk, folder, active = self.volume.disk, self.folder, self._segments.active.file()
+        checkpoints = self.volume.lowered_checkpoints()
+        snapshots, segments = self._files.snapshots, list(self._segments)
+        end_offset, high_watermark = self.end_offset, self.high_watermark
+
+        def work() -> ProducerState:
+            active.sync()
+            disk.sync_directory(folder)
+            for write in checkpoints:
+                write()
+            snapshots.remove_above(end_offset)
+            return rebuild_producers(
+                snapshots, segments, end_offset=end_offset, high_watermark=high_watermark
+            )
+
+        return work
 
     # The end
 
     async def close(self) -> None:
         """Write everything down, so that the next start has nothing to scan."""
+        await self.when_settled()
         self._durability.stop()
         if self._bar is not None:
             return

@@ -96,6 +96,7 @@ class Move:
         """A copy that has what the log had a moment ago; begun anew where truncation or retention made it worthless."""
         log = self.log
         while True:
+            await log.when_settled()
             if self.copy is None or not self._is_valid(self.copy):
                 self._drop_copy()
                 self.copy = await when_loaded(self._begin, log.volume.workers)

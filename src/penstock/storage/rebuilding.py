@@ -1,7 +1,6 @@
 """Producers and their transactions as they are at some offset, from a snapshot and the log.
 
-Blocking; for a start in a worker, and for a truncation on the event loop, where it reads what was written since the
-last segment began.
+Blocking: run it in a worker. After a truncation it reads what was written since the last snapshot.
 """
 
 from __future__ import annotations

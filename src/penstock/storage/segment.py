@@ -309,6 +309,12 @@ class Segment:
         """Cut from the batch that holds `offset` on; returns where the segment, now live, ends."""
         index = self.activate()
         position = self.position_of(offset)
+        end_offset = offset
+        if position < self.size:
+            _, header = next(scan.headers(self.reader(), position=position, end=self.size))
+            end_offset = min(offset, header.base_offset)
+        latest_ms, latest_offset = self._latest_time_before(position, offset - self.base_offset)
+        # Only from here on anything changes: every read above may raise ColdPages.
         index.truncate(offset - self.base_offset)
         if index.aborted is not None:
             index.aborted.truncate(offset)
@@ -319,17 +325,14 @@ class Segment:
             min(aborted, len(index.aborted or ())),
         )
         if position < self.size:
-            for _, header in scan.headers(self.reader(), position=position, end=self.size):
-                offset = min(offset, header.base_offset)
-                break
             self.file().truncate(position)
             self.size = position
         self._unindexed_bytes = 0
-        self._find_latest_time()
+        self._max_timestamp_ms, self._max_timestamp_offset = latest_ms, latest_offset
         if position == 0:
             self.first_timestamp_ms = NO_TIMESTAMP
             self.created_ms = self._volume.clock.wall_ms()
-        return offset
+        return end_offset
 
     def add_aborted(self, entry: AbortedEntry) -> None:
         """Note a transaction whose marker was just appended."""
@@ -388,14 +391,14 @@ class Segment:
             self.first_timestamp_ms = header.max_timestamp
             return
 
-    def _find_latest_time(self) -> None:
-        """After a truncation: the last time in the index, or a later one among the batches that follow it."""
+    def _latest_time_before(self, end: int, relative_offset: int) -> tuple[int, int]:
+        """The latest time of a batch before position `end`, and its last offset: that of the last index entry below
+        `relative_offset`, or a later one among the batches that follow it."""
         index = self.activate()
-        latest = index.last_time()
-        self._max_timestamp_ms = latest.timestamp_ms
-        self._max_timestamp_offset = self.base_offset + latest.relative_offset
+        latest = index.last_time_before(relative_offset)
+        latest_ms, latest_offset = latest.timestamp_ms, self.base_offset + latest.relative_offset
         start = index.position_at_offset(latest.relative_offset)
-        for _, header in scan.headers(self.reader(), position=start, end=self.size):
-            if header.max_timestamp > self._max_timestamp_ms:
-                self._max_timestamp_ms = header.max_timestamp
-                self._max_timestamp_offset = header.last_offset
+        for _, header in scan.headers(self.reader(), position=start, end=end):
+            if header.max_timestamp > latest_ms:
+                latest_ms, latest_offset = header.max_timestamp, header.last_offset
+        return latest_ms, latest_offset

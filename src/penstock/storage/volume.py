@@ -27,7 +27,7 @@ class Volume:
         "clock",
         "descriptors",
         "disk",
-        "lower_checkpoints",
+        "lowered_checkpoints",
         "offline",
         "on_offline",
         "path",
@@ -54,9 +54,9 @@ class Volume:
         self.offline: DirectoryOffline | None = None
         self.on_offline: list[Callable[[], None]] = []
         """Called once, on the event loop, after `offline` was set."""
-        self.lower_checkpoints: Callable[[], None] = lambda: None
-        """Writes recovery points and start offsets of all logs in the directory; set by whoever knows them.
-        """
+        self.lowered_checkpoints: Callable[[], list[Callable[[], None]]] = list
+        """How to write the recovery points and start offsets of all logs in the directory, in a worker; set by the
+        directory."""
 
     def fail(self, error: Exception, doing: str) -> DirectoryOffline:
         """Take the directory out of service because of `error` while `doing` something; returns what to

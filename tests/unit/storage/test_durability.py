@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from harness.storage import HeldWorkers, Place, append, make_batch, settle
-from penstock.storage.errors import DirectoryOffline
+from penstock.storage.errors import DirectoryOffline, LogBusy
 from penstock.storage.settings import LogSettings
 from penstock.testing.loop import VirtualLoop, run_virtual
 
@@ -169,12 +169,15 @@ async def test_a_truncation_during_a_sync_takes_back_what_the_sync_would_have_sh
     append(log, make_batch(1))
     await workers.release()
     append(log, make_batch(5))
-    log.truncate(1)
+    truncating = asyncio.ensure_future(log.truncate(1))
+    await asyncio.sleep(0)
+    assert len(workers.held) == 2  # the sync, and the truncation
+    with pytest.raises(LogBusy, match="is being truncated to offset 1"):
+        append(log, make_batch(2))
+    await workers.release()
+    await truncating
     append(log, make_batch(2))
 
-    work = len(workers.held)
-    await workers.release()
-    assert work == 1
     assert log.recovery_point == 1
     while workers.held:
         await workers.release()

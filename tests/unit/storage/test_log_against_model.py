@@ -182,7 +182,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start_offset, self.end_offset), label="offset")
-        self.run(self._on_loop(lambda: self.log.truncate(offset)))
+        self.run(self._with_workers(self.log.truncate(offset)))
         if offset == self.end_offset:
             return
         self.batches = [batch for batch in self.batches if batch.end_offset <= offset]

@@ -131,7 +131,7 @@ async def test_a_truncation_during_a_move_begins_the_copy_anew() -> None:
 
     store.move("t", 0, "/b")
     await asyncio.sleep(0)
-    log.truncate(10)
+    await log.truncate(10)
     append(log, make_batch(5), leader_epoch=7)
     await finish(store)
 

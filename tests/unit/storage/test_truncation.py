@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
+import random
 
 import pytest
 
-from harness.storage import NOW_MS, Place, append, make_batch, read_all, settle
+from harness.storage import NOW_MS, HeldWorkers, Place, append, make_batch, read_all, settle
 from penstock.records import kernel
-from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.errors import DirectoryOffline, LogBusy, LogClosed, OffsetOutOfRange
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings
 from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.testing.workers import SimulatedWorkers
 
 BATCH_BYTES = len(make_batch(2))
 SMALL = LogSettings(segment_bytes=4 * BATCH_BYTES, index_interval_bytes=BATCH_BYTES)
@@ -29,7 +32,7 @@ async def test_truncation_cuts_at_the_batch_that_holds_the_offset(offset: int) -
     log = Place(settings=SMALL).create()
     fill(log, 11)
 
-    log.truncate(offset)
+    await log.truncate(offset)
 
     end_offset = offset - offset % 2
     assert log.end_offset == end_offset
@@ -45,9 +48,79 @@ async def test_truncation_takes_the_high_watermark_and_the_recovery_point_along(
     fill(log, 11)
     await log.flush()
 
-    log.truncate(6)
+    await log.truncate(6)
 
     assert (log.recovery_point, log.high_watermark, log.durable_end_offset) == (6, 6, 6)
+
+
+async def test_a_log_is_not_served_until_its_truncation_is_safe_on_disk() -> None:
+    workers = HeldWorkers()
+    place = Place(settings=SMALL, workers=workers)
+    log = place.create()
+    fill(log, 11)
+    await workers.release()
+
+    truncating = asyncio.ensure_future(log.truncate(6))
+    await settle()
+    with pytest.raises(LogBusy):
+        append(log, make_batch(1))
+    with pytest.raises(LogBusy):
+        read_all(log)
+    closing = asyncio.ensure_future(log.close())
+    await settle()
+    assert not closing.done()
+    while workers.held:
+        await workers.release()
+
+    await truncating
+    await closing
+    assert log.end_offset == 6
+
+
+async def test_a_log_that_is_deleted_while_it_is_truncated_is_only_deleted() -> None:
+    workers = HeldWorkers()
+    place = Place(settings=SMALL, workers=workers)
+    log = place.create()
+    fill(log, 11)
+    await workers.release()
+
+    truncating = asyncio.ensure_future(log.truncate(6))
+    await settle()
+    place.directory.delete(log)
+    while workers.held:
+        await workers.release()
+
+    with pytest.raises(LogClosed):
+        await truncating
+    assert place.directory.is_online
+
+
+async def test_a_truncation_that_cannot_be_made_safe_takes_the_directory_offline() -> None:
+    place = Place(settings=SMALL)
+    log = place.create()
+    fill(log, 11)
+    place.disk.fail("/data/orders-0", errno.EIO, operations=["sync"])
+
+    with pytest.raises(DirectoryOffline, match=r"\(EIO\) while truncating"):
+        await log.truncate(6)
+
+    with pytest.raises(DirectoryOffline):
+        append(log, make_batch(1))
+
+
+async def test_a_truncation_of_what_is_not_in_memory_is_not_begun_before_it_is() -> None:
+    workers = SimulatedWorkers(random.Random(1), delay_s_max=0)
+    place = Place(settings=SMALL, workers=workers)
+    stalls: list[str] = []
+    fill(place.create(), 11)
+    log = await place.restart()
+    place.disk.evict()
+    place.disk.on_cold_read = lambda path: None if workers.is_working else stalls.append(path)
+
+    await log.truncate(13)
+
+    assert stalls == []
+    assert [header.base_offset for header in read_all(log)] == list(range(0, 12, 2))
 
 
 async def test_truncation_takes_producers_back() -> None:
@@ -55,7 +128,7 @@ async def test_truncation_takes_producers_back() -> None:
     for sequence in range(0, 20, 2):
         append(log, make_batch(2, producer_id=5, producer_epoch=0, base_sequence=sequence))
 
-    log.truncate(14)
+    await log.truncate(14)
 
     assert append(log, make_batch(2, producer_id=5, producer_epoch=0, base_sequence=14)).first_offset == 14
 
@@ -67,7 +140,7 @@ async def test_a_cached_position_does_not_outlive_a_truncation() -> None:
     append(log, make_batch(2))
     log.read(7, max_bytes=1 << 20, end_offset=9, at_least_one=True)
 
-    log.truncate(2)
+    await log.truncate(2)
     append(log, make_batch(1))
     append(log, make_batch(7))
 
@@ -81,7 +154,7 @@ async def test_starting_anew_drops_everything() -> None:
     log = place.create()
     fill(log, 11)
 
-    log.truncate_fully(100)
+    await log.truncate_fully(100)
 
     assert (log.start_offset, log.end_offset, log.segment_count()) == (100, 100, 1)
     append(log, make_batch(1), leader_epoch=4)

@@ -230,7 +230,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         low = max(self.log.start_offset, self.log.high_watermark)
         offset = data.draw(st.integers(low, self.log.end_offset), label="end")
-        self.call(lambda: self.log.truncate(offset))
+        self.run(self._with_workers(self.log.truncate(offset)))
         self.batches = [batch for batch in self.batches if batch.end_offset <= self.log.end_offset]
 
     # The disk, and endings
@@ -333,7 +333,7 @@ class TransactionMachine(RuleBasedStateMachine):
         first_offset = (
             kernel.read_header(piece.read(), 0).base_offset if piece is not None else log.end_offset
         )
-        self.call(lambda: copy.truncate_fully(first_offset))
+        self.run(copy.truncate_fully(first_offset))
         while piece is not None:
             batches = memoryview(bytearray(piece.read()))
             self.call(lambda batches=batches: copy.append_as_follower(batches, now_ms=0))

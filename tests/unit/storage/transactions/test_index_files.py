@@ -94,7 +94,7 @@ async def test_truncation_takes_aborted_transactions_back_from_the_file_too() ->
         abort(log, producer_id)
     log = await place.restart()
 
-    log.truncate(5)  # the third began before it, and ends no more
+    await log.truncate(5)  # the third began before it, and ends no more
     assert all_aborted(log) == [AbortedTransaction(0, 0), AbortedTransaction(1, 2)]
     assert log.first_unstable_offset == 4
     log = await place.restart()
@@ -109,7 +109,7 @@ async def test_truncation_of_all_leaves_an_empty_file() -> None:
     abort(log, 1)
     log = await place.restart()
 
-    log.truncate(0)
+    await log.truncate(0)
     append(log, make_batch(3))
     log = await place.restart()
 
@@ -281,7 +281,7 @@ async def test_entries_that_a_truncation_took_back_do_not_return_with_a_power_cu
     for producer_id in range(3):
         abort(log, producer_id)
     log = await place.restart()
-    log.truncate(0)
+    await log.truncate(0)
     while log.segment_count() == 1:
         append(log, make_batch(1, value=b"x" * 50))
     await log.flush()

@@ -64,7 +64,7 @@ async def test_cutting_a_marker_off_opens_its_transaction_again() -> None:
     log.high_watermark = 1
     append_marker(log, 7, is_commit=False)
 
-    log.truncate(1)
+    await log.truncate(1)
 
     assert log.producers.has_open_transaction(7, 0)
     assert log.first_unstable_offset == 0
@@ -78,7 +78,7 @@ async def test_cutting_keeps_a_transaction_that_began_before_the_logs_start() ->
     log.advance_start(1)
     append(log, make_batch(1))
 
-    log.truncate(1)
+    await log.truncate(1)
 
     assert log.producers.has_open_transaction(7, 0)
     assert log.first_unstable_offset == 1
@@ -90,7 +90,7 @@ async def test_cutting_a_transaction_off_forgets_it() -> None:
     commit_all(log)
     append_in_transaction(log, 7, 0)
 
-    log.truncate(1)
+    await log.truncate(1)
 
     assert log.first_unstable_offset is None
     assert append_in_transaction(log, 7, 0).first_offset == 1
