@@ -366,7 +366,11 @@ class LogStore:
             ("recovery point checkpoint", settings.recovery_point_interval_ms, checkpoint_recovery_points),
             ("log start offset checkpoint", settings.start_offset_interval_ms, checkpoint_start_offsets),
             ("high watermark checkpoint", settings.high_watermark_interval_ms, checkpoint_high_watermarks),
-            ("producer id expiration", settings.producer_id_expiration_check_interval_ms, self.expire_producers),
+            (
+                "producer id expiration",
+                settings.producer_id_expiration_check_interval_ms,
+                self.expire_producers,
+            ),
         ):
             if interval_ms < NEVER:
                 self._tasks.append(

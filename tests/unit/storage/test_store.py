@@ -28,8 +28,6 @@ from penstock.storage.errors import (
     PartitionExists,
 )
 from penstock.storage.log import Log
-
-
 from penstock.storage.producer_state import SLICE_PRODUCERS
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
