@@ -161,7 +161,10 @@ CLASSES = {
     for prefix, module in (("", penstock), ("aio.", penstock.aio))
     for name in ("Admin", "Consumer", "Message", "Producer", "Reading", "Receipt", "Transaction")
 }
-CLASSES |= {name: getattr(penstock.testing, name) for name in ("Broker", "Faults", "TopologyTest")}
+CLASSES |= {
+    name: getattr(penstock.testing, name)
+    for name in ("Broker", "Faults", "SharedBroker", "SharedSession", "TopologyTest")
+}
 CLASSES |= {name: getattr(penstock.streams, name) for name in ("Stream", "Table", "Record")}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock import Admin, Consumer, Producer, testing
-from penstock.testing import Broker, BrokerFailed, Faults, PendingFault
+from penstock.testing import Broker, BrokerFailed, Faults, PendingFault, SharedBroker, SharedSession
 
 
 def serve() -> None:
@@ -30,8 +30,32 @@ def use(broker: Broker) -> None:
     broker.stop()
     broker.restart()
     log: str = broker.log(last_bytes=100)
+    broker.close_clients()
     broker.close()
     print(servers, producer, consumer, admin, is_running, log)
+
+
+def share() -> None:
+    with SharedSession(settings={"num.partitions": 3}) as session:
+        with session.share() as shared:
+            use_shared(shared)
+        running: Broker = session.broker
+        print(running)
+    testing.SharedSession().close()
+
+
+def use_shared(shared: SharedBroker) -> None:
+    servers: str = shared.bootstrap_servers
+    orders: str = shared.topic("orders", partitions=3, config={"retention.ms": 1000})
+    payments: str = shared.topic("payments", create=False)
+    billing: str = shared.group("billing")
+    writer: str = shared.name("writer")
+    producer: Producer = shared.producer(transactional_id=writer)
+    consumer: Consumer = shared.consumer(orders, group=billing)
+    admin: Admin = shared.admin()
+    shared.close_clients()
+    shared.clean_up()
+    print(servers, payments, producer, consumer, admin)
 
 
 def script(faults: Faults) -> None:
