@@ -41,7 +41,8 @@ def share() -> None:
             use_shared(shared)
         running: Broker = session.broker
         print(running)
-    testing.SharedSession().close()
+    other: SharedSession = testing.SharedSession()
+    other.close()
 
 
 def use_shared(shared: SharedBroker) -> None:
