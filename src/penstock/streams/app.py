@@ -12,6 +12,7 @@ stopped, and goes on where it was: its place is in `state.dir`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.client.errors import IllegalState
@@ -160,9 +161,8 @@ class App(Builder):
         try:
             for name, value in wanted.items():
                 self._spark.conf.set(name, value)
-            if self._purging is not None:
-                self._purging.listen()
-            return writer.start()
+            with nullcontext() if self._purging is None else self._purging.listening():
+                return writer.start()
         finally:
             for name, old in before.items():
                 if old is None:

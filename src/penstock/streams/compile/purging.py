@@ -10,10 +10,12 @@ tried again after the interval.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
@@ -72,24 +74,41 @@ class Purge:
 
 
 class PurgeListener(StreamingQueryListener):
-    """Hears of every batch after it was written. It listens as long as one of its queries runs."""
+    """Hears of every batch after it was written. It listens as long as one of its queries runs or is starting.
+
+    Spark tells of a start before `start()` returns, but of an end at any later time, on another thread. So the end of
+    one query may be heard while the next one is starting, and must not make the listener deaf to that one.
+    """
 
     def __init__(self, spark: SparkSession, purges: Mapping[str, Purge], delete: Delete) -> None:
         self._spark = spark
         self._purges = purges
         """By the name of a query."""
         self._delete = delete
+        self._lock = threading.RLock()
         self._running: set[str] = set()
+        self._starting = 0
         self._is_listening = False
 
-    def listen(self) -> None:
-        if not self._is_listening:
-            self._is_listening = True
-            self._spark.streams.addListener(self)
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """While a query is being started."""
+        with self._lock:
+            self._starting += 1
+            if not self._is_listening:
+                self._is_listening = True
+                self._spark.streams.addListener(self)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting -= 1
+                self._leave_if_idle()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         if event.name in self._purges:
-            self._running.add(str(event.runId))
+            with self._lock:
+                self._running.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         purge = self._purges.get(event.progress.name or "")
@@ -109,12 +128,16 @@ class PurgeListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        if str(event.runId) in self._running:
-            self._running.discard(str(event.runId))
-            # A listener of Spark Connect cannot be taken away by itself: its thread would wait for its own end.
-            if not self._running and self._is_listening and not is_connect(self._spark):
-                self._is_listening = False
-                self._spark.streams.removeListener(self)
+        with self._lock:
+            if str(event.runId) in self._running:
+                self._running.discard(str(event.runId))
+                self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        # A listener of Spark Connect cannot be taken away by itself: its thread would wait for its own end.
+        if not (self._running or self._starting) and self._is_listening and not is_connect(self._spark):
+            self._is_listening = False
+            self._spark.streams.removeListener(self)
 
 
 def listener_for(spark: SparkSession, settings: AppSettings, stages: Iterable[Stage]) -> PurgeListener | None:

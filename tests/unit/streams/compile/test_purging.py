@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from penstock.client.cluster import TopicPartition
-from penstock.streams.compile.purging import Purge
+from penstock.streams.compile.purging import Purge, PurgeListener
 
 OWN = TopicPartition("app-second-repartition", 0)
 OTHER = TopicPartition("app-second-repartition", 1)
@@ -31,3 +34,47 @@ def test_what_is_gone_is_not_deleted_again_and_what_failed_is() -> None:
     assert purge.due({OWN: 5}, now_s=2.0) == {}
     assert purge.due({OWN: 8}, now_s=3.0) == {OWN: 8}
     assert purge.due({OWN: 8}, now_s=4.0) == {OWN: 8}  # nobody said that it was done
+
+
+class Streams:
+    """In place of a session: who listens to its queries."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.streams = self
+
+    def addListener(self, listener: Any) -> None:
+        self.listeners.append(listener)
+
+    def removeListener(self, listener: Any) -> None:
+        self.listeners.remove(listener)
+
+
+def listener(spark: Any) -> Any:
+    return PurgeListener(spark, {"app-second": Purge({OWN.topic}, interval_ms=0)}, lambda before: None)
+
+
+def test_the_end_of_a_query_that_is_heard_late_does_not_hide_the_next_one() -> None:
+    """It did: nothing of an internal topic was deleted where one stage ran right after another."""
+    spark = Streams()
+    purging = listener(spark)
+    with purging.listening():
+        purging.onQueryStarted(SimpleNamespace(name="app-second", runId="one"))
+
+    with purging.listening():
+        purging.onQueryTerminated(SimpleNamespace(runId="one"))
+        assert spark.listeners == [purging]
+        purging.onQueryStarted(SimpleNamespace(name="app-second", runId="two"))
+
+    assert spark.listeners == [purging]
+    purging.onQueryTerminated(SimpleNamespace(runId="two"))
+    assert spark.listeners == []
+
+
+def test_nobody_listens_to_queries_without_internal_topics() -> None:
+    spark = Streams()
+    purging = listener(spark)
+    with purging.listening():
+        purging.onQueryStarted(SimpleNamespace(name="another", runId="one"))
+
+    assert spark.listeners == []
