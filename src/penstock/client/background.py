@@ -1,7 +1,7 @@
 """A thread with an event loop of its own, on which the sync clients run the async ones.
 
     background = Background("penstock-producer")
-    background.call(producer.start(), timeout_s=60)     # from any other thread: waits for the result
+    background.call(producer.start, timeout_s=60)       # from any other thread: waits for the result
     background.close()
 
 The thread starts with the first call, so a client that is never used has none. Ctrl-C in a caller cancels what
@@ -51,20 +51,20 @@ class Background:
         self._finalizer = None
         self._is_closed = False
 
-    def call(self, coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
-        """Run it on the thread and wait for what it returns or raises; TimedOut, and it is cancelled, after a time."""
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]], *, timeout_s: float | None = None) -> T:
+        """Run it on the thread and wait for what it returns or raises; TimedOut, and it is cancelled, after a time.
+
+        `work` makes the coroutine, on the thread. One that was made by the caller would be left over, and warn of it,
+        if Ctrl-C came before it was handed over.
+        """
         outcome: Future[T] = Future()
-        call = _Call(coroutine, outcome)
+        call = _Call(work, outcome)
+        self._check_thread()
         try:
-            self._check_thread()
             loop = self._post(call.start)
-        except Exception:
-            coroutine.close()  # it will never run, and says so otherwise
-            raise
-        except BaseException:  # Ctrl-C at this very moment: it may run already, and ends where it runs
-            if self._loop is None:
-                coroutine.close()
-            else:
+        except BaseException as error:
+            is_ctrl_c = not isinstance(error, Exception)
+            if is_ctrl_c and self._loop is not None:  # it may run already, and ends where it runs
                 self._cancel(self._loop, call)
             raise
         try:
@@ -158,20 +158,24 @@ class Background:
 class _Call(Generic[T]):
     """One coroutine on its way through the loop."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], outcome: Future[T]) -> None:
-        self._coroutine = coroutine
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], outcome: Future[T]) -> None:
+        self._work = work
         self._task: asyncio.Task[T] | None = None
         self.outcome = outcome
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        try:
+            coroutine = self._work()
+        except BaseException as error:
+            self.outcome.set_exception(error)
+            return
+        self._task = asyncio.get_running_loop().create_task(coroutine)
         self._task.add_done_callback(self._finish)
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
         else:  # it was never handed over, or would stand before this in the loop's queue
-            self._coroutine.close()
             self.outcome.cancel()
 
     def _finish(self, task: asyncio.Task[T]) -> None:

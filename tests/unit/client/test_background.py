@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -37,19 +38,23 @@ async def fail() -> None:
     raise errors.Disconnected("gone")
 
 
+async def count_tasks() -> int:
+    return len(asyncio.all_tasks())
+
+
 def test_no_thread_is_started_before_the_first_call() -> None:
     Background("test-background")
     assert threads() == []
 
 
 def test_the_result_of_a_coroutine_comes_back(background: Background) -> None:
-    assert background.call(double(21)) == 42
+    assert background.call(lambda: double(21)) == 42
     assert len(threads()) == 1
 
 
 def test_its_exception_comes_back(background: Background) -> None:
     with pytest.raises(errors.Disconnected, match="gone"):
-        background.call(fail())
+        background.call(fail)
 
 
 def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Background) -> None:
@@ -57,19 +62,43 @@ def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Bac
         raise errors.TimedOut("by itself")
 
     with pytest.raises(errors.TimedOut, match="by itself"):
-        background.call(give_up(), timeout_s=60)
+        background.call(give_up, timeout_s=60)
+
+
+@pytest.mark.parametrize("moment", range(12))
+def test_ctrl_c_while_a_call_begins_leaves_no_coroutine_behind(background: Background, moment: int) -> None:
+    """Python looks for signals where a function begins: here Ctrl-C comes at the first such moment, the second, ..."""
+    background.call(lambda: double(1))  # the thread runs
+    begun = 0
+
+    def interrupt(frame: object, event: str, argument: object) -> None:
+        nonlocal begun
+        if event == "call":
+            begun += 1
+            if begun > moment:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    def call() -> None:
+        sys.setprofile(interrupt)
+        try:
+            background.call(asyncio.Event().wait)
+        finally:
+            sys.setprofile(None)
+
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    gc.collect()  # a coroutine that never ran would warn here, and warnings are errors
+    assert background.call(count_tasks) == 1, "only the task that counts"
 
 
 def test_a_call_whose_time_is_up_is_cancelled(background: Background) -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    async def count_tasks() -> int:
-        return len(asyncio.all_tasks())
-
     with pytest.raises(errors.TimedOut):
-        background.call(wait(), timeout_s=0.01)  # on a busy machine it may not even have begun
-    assert background.call(count_tasks()) == 1, "only the task that counts"
+        background.call(wait, timeout_s=0.01)  # on a busy machine it may not even have begun
+    assert background.call(count_tasks) == 1, "only the task that counts"
 
 
 def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> None:
@@ -83,9 +112,9 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> Non
             ended.set()
 
     with pytest.raises(KeyboardInterrupt):
-        background.call(interrupt_and_wait())
+        background.call(interrupt_and_wait)
     assert ended.is_set()
-    assert background.call(double(1)) == 2
+    assert background.call(lambda: double(1)) == 2
 
 
 def test_ctrl_c_that_does_not_wake_the_caller_is_heard_when_it_looks_up(background: Background) -> None:
@@ -95,8 +124,8 @@ def test_ctrl_c_that_does_not_wake_the_caller_is_heard_when_it_looks_up(backgrou
         await asyncio.Event().wait()
 
     with pytest.raises(KeyboardInterrupt):
-        background.call(interrupt_and_wait())
-    assert background.call(double(1)) == 2
+        background.call(interrupt_and_wait)
+    assert background.call(lambda: double(1)) == 2
 
 
 def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
@@ -120,7 +149,7 @@ def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
 
     monkeypatch.setattr(background, "_post", post_and_be_interrupted)
     with pytest.raises(KeyboardInterrupt):
-        background.call(wait())
+        background.call(wait)
     assert ended_in == ["test-background"]
 
 
@@ -130,18 +159,18 @@ def test_ctrl_c_before_a_call_is_handed_over_leaves_nothing_behind(
     def be_interrupted(callback: Any, *arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    background.call(double(1))
+    background.call(lambda: double(1))
     monkeypatch.setattr(background, "_post", be_interrupted)
     with pytest.raises(KeyboardInterrupt):
-        background.call(double(1))
+        background.call(lambda: double(1))
 
 
 def test_a_call_from_its_own_thread_is_refused(background: Background) -> None:
     async def call_again() -> None:
-        background.call(double(1))
+        background.call(lambda: double(1))
 
     with pytest.raises(errors.IllegalState, match="its own thread"):
-        background.call(call_again())
+        background.call(call_again)
 
 
 def test_it_cannot_be_closed_from_its_own_thread(background: Background) -> None:
@@ -149,18 +178,18 @@ def test_it_cannot_be_closed_from_its_own_thread(background: Background) -> None
         background.close()
 
     with pytest.raises(errors.IllegalState, match="its own thread"):
-        background.call(close())
+        background.call(close)
 
 
 def test_what_is_posted_runs_on_the_thread(background: Background) -> None:
     ran_in: list[str] = []
     background.post(lambda: ran_in.append(threading.current_thread().name))
-    background.call(double(1))
+    background.call(lambda: double(1))
     assert ran_in == ["test-background"]
 
 
 def test_closing_ends_the_thread_and_may_be_repeated(background: Background) -> None:
-    background.call(double(1))
+    background.call(lambda: double(1))
     background.close()
     assert threads() == []
     background.close()
@@ -169,7 +198,7 @@ def test_closing_ends_the_thread_and_may_be_repeated(background: Background) -> 
 def test_a_closed_one_refuses(background: Background) -> None:
     background.close()
     with pytest.raises(errors.ClientClosed):
-        background.call(double(1))
+        background.call(lambda: double(1))
     with pytest.raises(errors.ClientClosed):
         background.post(print)
 
@@ -184,7 +213,7 @@ def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -
 
     def call() -> None:
         try:
-            background.call(wait())
+            background.call(wait)
         except errors.ClientClosed as error:
             seen.append(error)
 
@@ -198,21 +227,21 @@ def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -
 
 def test_one_that_nobody_holds_ends_its_thread() -> None:
     background = Background("test-background")
-    background.call(double(1))
+    background.call(lambda: double(1))
     del background
     gc.collect()
     wait_until(lambda: threads() == [], "the thread ends")
 
 
 def test_it_is_refused_in_a_child_of_the_process(background: Background) -> None:
-    background.call(double(1))
+    background.call(lambda: double(1))
     child = os.fork()
     if child == 0:
         try:
-            background.call(double(1))
+            background.call(lambda: double(1))
         except errors.UsedAfterFork:
             background.close()  # must neither hang nor end the parent's
             os._exit(7)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert background.call(double(3)) == 6
+    assert background.call(lambda: double(3)) == 6

@@ -74,7 +74,7 @@ class Admin:
         """End all connections and the thread; the client cannot be used afterwards."""
         inner, self._inner = self._inner, None
         if inner is not None and not self._background.is_left_behind:
-            self._background.call(inner.close())
+            self._background.call(inner.close)
         self._background.close()
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Admin:
                 self._inner = aio.Admin.of(self.settings)
             return await begin(self._inner)
 
-        return self._background.call(run())
+        return self._background.call(run)
 
     connect = blocking(aio.Admin.connect)
 

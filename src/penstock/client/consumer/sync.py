@@ -95,7 +95,7 @@ class Consumer:
         with self._in_use():
             if self._core.is_started:
                 self._tell_that_all_goes()
-                self._call(self._core.unsubscribe())
+                self._call(self._core.unsubscribe)
             else:
                 self._core.forget()
 
@@ -129,7 +129,7 @@ class Consumer:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return []
-                self._call(self._core.wait(left))
+                self._call(partial(self._core.wait, left))
 
     def __iter__(self) -> Iterator[Message]:
         """Messages without end; the loop's `break` ends it, or `close` from elsewhere."""
@@ -151,7 +151,7 @@ class Consumer:
                 source = self._core.handout.next_source()
                 if source is not None:
                     return source
-                self._call(self._core.wait(WAIT_S))
+                self._call(partial(self._core.wait, WAIT_S))
 
     def _intercepted(self, stream: Iterator[Message]) -> Generator[Message, None, None]:
         for message in stream:
@@ -202,7 +202,7 @@ class Consumer:
                     left = deadline - time.monotonic()
                     if left <= 0:
                         raise errors.TimedOut(f"nothing came for {patience_s:g} s")
-                    self._call(core.wait(left))
+                    self._call(partial(core.wait, left))
                     continue
                 made = make(plan, source)
                 core.handout.note_place()
@@ -229,7 +229,7 @@ class Consumer:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
-            self._call(self._core.wait(left))
+            self._call(partial(self._core.wait, left))
             self._attend()
 
     # Positions
@@ -407,7 +407,7 @@ class Consumer:
             return
         if not self._core.is_started:
             if self._background.is_running:  # it was asked about topics or offsets, and has connections
-                self._background.call(self._core.close(timeout_ms=timeout_ms))
+                self._background.call(partial(self._core.close, timeout_ms=timeout_ms))
             self._core.is_closed = True
             self._background.close()
             return
@@ -423,7 +423,7 @@ class Consumer:
                 self._tell_that_all_goes(timeout_ms)
             finally:
                 self._closer = None
-                self._background.call(self._core.close(timeout_ms=timeout_ms))
+                self._background.call(partial(self._core.close, timeout_ms=timeout_ms))
                 self._background.close()
 
     # Helpers
@@ -444,7 +444,7 @@ class Consumer:
         core = self._core
         while core.has_business():
             core.handout.note_place()
-            event = self._call(core.attend())
+            event = self._call(core.attend)
             if event is None:
                 return
             try:
@@ -453,15 +453,15 @@ class Consumer:
                 self._do(lambda: core.settle(event))  # noqa: B023  # called at once
 
     def _tell_that_all_goes(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        event = self._background.call(self._core.let_go(timeout_ms=timeout_ms))
+        event = self._background.call(partial(self._core.let_go, timeout_ms=timeout_ms))
         if event is not None:
             try:
                 tell_listener(self._listener, event)
             finally:
-                self._background.call(_as_coroutine(lambda: self._core.settle(event)))
+                self._background.call(partial(_as_coroutine, lambda: self._core.settle(event)))
 
-    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        outcome = self._background.call(coroutine)
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        outcome = self._background.call(work)
         if self._is_closing:
             raise errors.ClientClosed
         return outcome
@@ -472,11 +472,11 @@ class Consumer:
         async def run() -> T:
             return await make(self._core.client.deadline(timeout_ms))
 
-        return self._background.call(run())
+        return self._background.call(run)
 
     def _do(self, step: Callable[[], T]) -> T:
         """On the loop, once there is one."""
-        return self._background.call(_as_coroutine(step)) if self._core.is_started else step()
+        return self._background.call(partial(_as_coroutine, step)) if self._core.is_started else step()
 
 
 async def _as_coroutine(step: Callable[[], T]) -> T:

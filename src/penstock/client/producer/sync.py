@@ -127,7 +127,7 @@ class _Host:
         async def run() -> Any:
             return await make(self.core.client.deadline(round(left_ms)))
 
-        return self.background.call(run())
+        return self.background.call(run)
 
 
 class Producer(Sending):
@@ -193,7 +193,7 @@ class Producer(Sending):
         until = None if timeout is None else time.monotonic() + seconds(timeout)
         core = self._core
         if until is None:
-            self._host.background.call(core.flush(deadline_ms=None))
+            self._host.background.call(lambda: core.flush(deadline_ms=None))
         else:
             self._host.call(lambda deadline_ms: core.flush(deadline_ms=deadline_ms), until)
 

@@ -94,7 +94,7 @@ class SinkConnection:
         self._longest_ms: str | None = None
 
     def run(self, work: Callable[[SinkAdmin], Coroutine[Any, Any, T]]) -> T:
-        return self._background.call(work(self._admin))
+        return self._background.call(lambda: work(self._admin))
 
     def assign(self, place: Place, *, prefix: str) -> Assignment:
         ledger = self._ledgers.get(place.sink)
@@ -135,7 +135,7 @@ class SinkConnection:
 
     def close(self) -> None:
         if self._background.is_running and not self._background.is_left_behind:
-            self._background.call(self._admin.close())
+            self._background.call(self._admin.close)
         self._background.close()
 
 
