@@ -134,7 +134,8 @@ class MetadataUpdater:
         self._fail_waiters(ClientClosed())
 
     def start(self) -> None:
-        if self._task is None:
+        """Begin to ask, and again if the task was cancelled, as `asyncio.run()` does with all tasks at its end."""
+        if self._task is None or self._task.cancelled():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-metadata")
 
     # -- the task

@@ -120,3 +120,93 @@ def test_a_forked_child_of_a_process_with_clients_ends_as_it_likes(cluster: Brok
     output, errors = ended.communicate(timeout=WAIT_SECONDS)
 
     assert (ended.returncode, output, errors) == (0, f"{7 << 8}\n", "")
+
+
+SENDS = """
+        import asyncio, gc, sys
+        from penstock import aio
+
+        async def send(count, producer=None):
+            producer = producer or aio.Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+            for number in range(count):
+                await producer.send(sys.argv[2], str(number))
+            return producer
+"""
+ENDINGS = {
+    "asyncio.run": """
+        async def main():
+            await send(1000)
+        asyncio.run(main())
+    """,
+    "asyncio.run, and somebody still holds the producer": """
+        kept = asyncio.run(send(1000))
+    """,
+    "uvloop": """
+        import uvloop
+        async def main():
+            await send(1000)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main())
+    """,
+    "a loop that is never closed": """
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(send(1000))
+    """,
+    "a loop that runs on": """
+        async def main():
+            await send(1000)
+            gc.collect()
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            while tasks:
+                await asyncio.wait(tasks)
+                tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        asyncio.run(main())
+    """,
+    "a task that is cancelled while it waits": """
+        async def wait_for_ever(sent):
+            producer = await send(1000)
+            sent.set()
+            await asyncio.Event().wait()
+        async def main():
+            sent = asyncio.Event()
+            task = asyncio.create_task(wait_for_ever(sent))
+            await sent.wait()
+        asyncio.run(main())
+    """,
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_async_program_that_ends_without_closing_still_sends(cluster: Broker, ending: str) -> None:
+    """It ended with status 0, and the topic was empty."""
+    topic = create_topic(cluster.bootstrap, "async-ending")
+    ended = start(SENDS + ENDINGS[ending], cluster.bootstrap, topic)
+    _, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert ended.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "pending" not in errors
+    assert len(values(cluster, topic)) == 1000
+
+
+def test_an_async_program_that_closes_its_loop_by_hand_is_told_how_many_records_are_lost(
+    cluster: Broker,
+) -> None:
+    topic = create_topic(cluster.bootstrap, "async-lost")
+    program = (
+        SENDS
+        + """
+        loop = asyncio.new_event_loop()
+        kept = loop.run_until_complete(send(7))
+        loop.close()
+        if sys.argv[3] == "drop":
+            del kept
+    """
+    )
+    for ending in ("drop", "exit"):
+        ended = start(program, cluster.bootstrap, topic, ending)
+        _, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+        assert ended.returncode == 0
+        assert f"lost 7 record(s) for {topic}" in errors, ending
+        assert "await producer.close()" in errors

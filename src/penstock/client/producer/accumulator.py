@@ -110,6 +110,14 @@ class Accumulator:
         return not any(line.under_way or line.next_batch() for line in self._lines.values())
 
     @property
+    def record_count(self) -> int:
+        """How many records have no outcome yet."""
+        self._take_news()
+        return sum(
+            batch.record_count for line in self._lines.values() for batch in (*line.under_way, *line.unsent())
+        )
+
+    @property
     def has_unsent(self) -> bool:
         """Whether a known partition has a batch that is not under way; of others somebody tells."""
         for line in self._lines.values():  # noqa: SIM110 - called for each answer: bench "one record, wait for it"

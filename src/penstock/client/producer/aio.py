@@ -25,6 +25,7 @@ from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.rows import RowSending, RowsReceipt
+from penstock.client.producer.unclosed import Guard
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.delivery import AnyHeaders
 from penstock.records.producing import ProducerBatch, Receipt
@@ -99,6 +100,7 @@ class Producer:
         self._host = _Host(taken, network, clock)
         self._core = self._host.core
         self._intake = self._core.intake
+        self._guard = Guard(self._core)
         self._is_closed = False
 
     @property
@@ -246,7 +248,10 @@ class Producer:
         timeout_ms = milliseconds(CLOSE_TIMEOUT_S if timeout is None else timeout)
         if not self._is_closed:
             self._is_closed = True
-            await self._core.close(deadline_ms=self._core.client.deadline(timeout_ms))
+            try:
+                await self._core.close(deadline_ms=self._core.client.deadline(timeout_ms))
+            finally:
+                await self._guard.release()
 
     async def __aenter__(self) -> Self:
         self._core.check_open()

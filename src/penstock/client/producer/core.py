@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.client import errors
@@ -124,6 +124,8 @@ class ProducerCore:
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
         self.is_started = False
+        self.on_started: Callable[[], None] = lambda: None
+        """Called on the loop, when the producer is first used there."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failures: list[ProducerBatch] = []
         self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
@@ -220,6 +222,7 @@ class ProducerCore:
             self.is_started = True
             self.client.on_update(lambda cluster: self._take_cluster())
             self.sender.start()
+            self.on_started()
 
     async def make_known(self, name: str, *, deadline_ms: int) -> None:
         """Learn of a topic, which the broker may create."""
@@ -299,6 +302,16 @@ class ProducerCore:
                 await done
         except TimeoutError:
             raise errors.TimedOut("not all records were acknowledged in time") from None
+
+    async def drain(self, *, deadline_ms: int) -> None:
+        """Before `close`, where tasks of this client may have been cancelled: have every record sent that can be."""
+        if not self.is_started or self.accumulator.is_empty or self._is_dead():
+            return
+        if self.transactions is not None and self.transactions.state in UNENDED:
+            return  # an open transaction is aborted
+        self.client.want(list(self.intake.topics))  # this starts the updates of metadata again
+        with contextlib.suppress(errors.TimedOut):
+            await self._flush(deadline_ms)
 
     def raise_failure(self) -> None:
         """The first failure whose receipts nobody asked, once."""

@@ -436,7 +436,7 @@ class Sender:
         if (
             self._transactions is None
             and not self._idempotence.identity.is_known
-            and self._identifying is None
+            and (self._identifying is None or self._identifying.done())
             and not self._accumulator.is_empty
         ):
             self._identifying = self._spawn(self._identify())
@@ -463,7 +463,7 @@ class Sender:
         self.pump()
 
     def _connect(self, node_id: int, load: NodeLoad) -> None:
-        if load.connecting is None:
+        if load.connecting is None or load.connecting.done():  # done: it was cancelled
             load.connecting = self._spawn(self._open(node_id, load))
 
     async def _open(self, node_id: int, load: NodeLoad) -> None:

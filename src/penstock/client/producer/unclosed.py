@@ -1,0 +1,139 @@
+"""Sends the records of an async producer that the program did not close, or says how many are lost.
+
+An async producer lives on the application's event loop, and nothing can be sent once that loop is closed. So the
+producer is closed before that, in three ways:
+
+- `asyncio.run()` ends its tasks, then closes all async generators (`loop.shutdown_asyncgens`), then the loop. Each
+  producer has an async generator that only waits to be closed: it flushes after the last task of the application.
+- A producer that is garbage collected has its `Guard` start a task that closes it.
+- A loop that was stopped but never closed is run once more by `atexit`.
+
+If the application closed its loop by hand there is no way to send: the number of lost records is logged as an error.
+
+Invariant: the registry holds cores and never guards, so that a producer nobody holds is collected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import warnings
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from penstock.client import errors
+from penstock.client.producer.core import ProducerCore
+
+logger = logging.getLogger(__name__)
+
+EXIT_TIMEOUT_MS = 30_000  # as long as the sync producer takes at exit
+ADVICE = "use `async with Producer(...)`, or `await producer.close()`"
+
+
+class Guard:
+    """Watches over one producer from its first use until it is closed. Only the producer may hold it."""
+
+    def __init__(self, core: ProducerCore) -> None:
+        self._core = core
+        core.on_started = lambda: _Unclosed(core).start()
+
+    async def release(self) -> None:
+        """The producer was closed."""
+        if (unclosed := _UNCLOSED.pop(self._core, None)) is not None:
+            await unclosed.generator.aclose()
+
+    def __del__(self) -> None:
+        unclosed = _UNCLOSED.get(self._core)
+        if unclosed is None or self._core.refusal is not None:
+            return
+        if unclosed.loop.is_closed():
+            unclosed.report_lost()
+        else:  # collected by whatever thread
+            with suppress(RuntimeError):  # closed in this very moment
+                unclosed.loop.call_soon_threadsafe(unclosed.close_soon)
+            warnings.warn(f"a producer was not closed; {ADVICE}", ResourceWarning, stacklevel=1)
+
+
+class _Unclosed:
+    """A producer that has been used and not closed yet."""
+
+    def __init__(self, core: ProducerCore) -> None:
+        self.core = core
+        self.loop = asyncio.get_running_loop()
+        self.generator = self._until_closed()
+        self._closing: asyncio.Task[None] | None = None
+        self._is_ending = False
+
+    def start(self) -> None:
+        """Let the loop know the generator, by its first step. It yields at once, without waiting."""
+        _UNCLOSED[self.core] = self
+        with suppress(StopIteration):
+            self.generator.__anext__().send(None)
+
+    async def _until_closed(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._is_ending = True
+            if self._closing is not None:
+                await asyncio.wait([self._closing])
+            await self.close()
+
+    def close_soon(self) -> None:
+        """Nobody holds the producer any more."""
+        if not self._is_ending:
+            self._closing = self.loop.create_task(self.close(), name="penstock-unclosed-producer")
+
+    async def close(self) -> None:
+        core = self.core
+        if core.refusal is not None:  # it is closed, or belongs to the parent of this process
+            return
+        try:
+            await self._flush()
+            await core.close(deadline_ms=core.client.deadline(EXIT_TIMEOUT_MS))
+        except errors.PenstockError as error:
+            logger.error("records of a producer that was not closed were not written: %s; %s", error, ADVICE)
+        finally:
+            _UNCLOSED.pop(core, None)
+            core.refusal = errors.ClientClosed(
+                "the producer was closed when its event loop ended; each asyncio.run() needs a producer of its own"
+            )
+
+    async def _flush(self) -> None:
+        """Send what is left. `asyncio.run()` cancels every task when it ends, also this one: then it begins again."""
+        deadline_ms = self.core.client.deadline(EXIT_TIMEOUT_MS)
+        try:
+            await self.core.drain(deadline_ms=deadline_ms)
+        except asyncio.CancelledError:
+            await self.core.drain(deadline_ms=deadline_ms)
+
+    def report_lost(self) -> None:
+        _UNCLOSED.pop(self.core, None)
+        if count := self.core.accumulator.record_count:
+            topics = ", ".join(sorted({line.topic for line in self.core.accumulator.lines}))
+            logger.error(
+                "lost %d record(s) for %s: the event loop was closed before the producer; %s",
+                count,
+                topics,
+                ADVICE,
+            )
+
+
+_UNCLOSED: dict[ProducerCore, _Unclosed] = {}
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that stopped its loop without closing it still gets its records sent."""
+    for unclosed in list(_UNCLOSED.values()):
+        loop = unclosed.loop
+        if unclosed.core.refusal is not None:
+            continue
+        if loop.is_closed():
+            unclosed.report_lost()
+        elif loop.is_running():  # in another thread
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(unclosed.close(), loop).result(EXIT_TIMEOUT_MS / 1000)
+        else:
+            loop.run_until_complete(unclosed.close())
