@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.client import errors
 from penstock.client.admin.gathering import AskNode, Attempt, Find, attempted, gathered
 from penstock.client.admin.outcome import Answers
 from penstock.client.answers import first_of
+from penstock.client.argument_types import checked
 from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient, CoordinatorKind
@@ -67,6 +69,13 @@ class FreshTopics:
 
 class AdminCalls:
     """What the families have in common; each of them is a mixin over this."""
+
+    def __init_subclass__(cls) -> None:
+        """Every public call checks its arguments against its annotations."""
+        super().__init_subclass__()
+        for name, member in list(vars(cls).items()):
+            if iscoroutinefunction(member) and not name.startswith("_"):
+                setattr(cls, name, checked(member))
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client

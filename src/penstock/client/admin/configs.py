@@ -57,6 +57,11 @@ class ConfigResource(NamedTuple):
     def client_metrics(cls, name: str) -> ConfigResource:
         return cls(ResourceType.CLIENT_METRICS, name)
 
+    @staticmethod
+    def _example(name: str) -> str:
+        """How to write the resource that a plain name probably means."""
+        return f"ConfigResource.topic({name!r})"
+
     @property
     def node_id(self) -> int | None:
         """The only broker that can answer for it; None where any can."""

@@ -13,6 +13,7 @@ from penstock.client.errors.base import AuthenticationError, ClientError
 
 __all__ = [
     "BadArgument",
+    "BadArgumentType",
     "BadConfiguration",
     "BufferFull",
     "ClientClosed",
@@ -47,6 +48,10 @@ class BadConfiguration(ClientError, ValueError):
 
 class BadArgument(ClientError, ValueError):
     """An argument has the wrong type, or a value that this call cannot take."""
+
+
+class BadArgumentType(BadArgument, TypeError):
+    """An argument has the wrong type."""
 
 
 class IllegalState(ClientError, RuntimeError):
