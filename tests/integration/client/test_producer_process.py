@@ -71,6 +71,29 @@ def test_a_producer_that_is_thrown_away_says_so_and_leaves_no_thread_and_no_reco
     assert values(cluster, topic) == ["kept"]
 
 
+def test_a_producer_that_is_collected_with_a_cycle_is_closed(cluster: Broker) -> None:
+    """Its thread was collected with it and ended first: closing failed with "Event loop is closed"."""
+    program = """
+        import gc, sys, threading
+        from penstock import Producer
+        gc.disable()
+        producer = Producer(sys.argv[1])
+        producer.flush()
+        cycle = [producer]
+        cycle.append(cycle)
+        del producer, cycle
+        gc.collect()
+        for thread in threading.enumerate():
+            if thread is not threading.main_thread():
+                thread.join(30)
+    """
+    ended = start(program, cluster.bootstrap)
+    _, errors = ended.communicate(timeout=WAIT_SECONDS)
+
+    assert ended.returncode == 0
+    assert "Traceback" not in errors
+
+
 def test_ctrl_c_ends_a_wait_at_once(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "waiting")
     program = """

@@ -107,6 +107,7 @@ class _Host:
 
     def close(self, timeout_s: float) -> None:
         until = time.monotonic() + timeout_s
+        _OPEN.discard(self)
         try:
             self.call(lambda deadline_ms: self.core.close(deadline_ms=deadline_ms), until)
         except errors.UsedAfterFork:
@@ -155,7 +156,7 @@ class Producer(Sending):
         self._core = self._host.core
         self._begin_sending(self._core.intake)
         self._is_closed = False
-        _OPEN.add(self)
+        _OPEN.add(self._host)
 
     @property
     def settings(self) -> ProducerSettings:
@@ -281,7 +282,6 @@ class Producer(Sending):
                 " close it in the thread that uses it"
             )
         self._is_closed = True
-        _OPEN.discard(self)
         self._host.close(timeout_s)
 
     def __enter__(self) -> Self:
@@ -298,10 +298,14 @@ class Producer(Sending):
                 self.close()
 
     def __del__(self) -> None:
-        """Whoever lets go of a producer leaves its thread and perhaps records behind: both are brought to an end."""
-        if not self._is_closed and self._host.is_used:
-            warnings.warn("a producer was thrown away without being closed", ResourceWarning, stacklevel=1)
-            threading.Thread(target=self._host.close_quietly, name="penstock-producer-closing").start()
+        """A producer that is collected without being closed leaves a thread and perhaps records: both are ended."""
+        if self._is_closed:
+            return
+        if not self._host.is_used:
+            _OPEN.discard(self._host)
+            return
+        warnings.warn("a producer was thrown away without being closed", ResourceWarning, stacklevel=1)
+        threading.Thread(target=self._host.close_quietly, name="penstock-producer-closing").start()
 
     def _blocking(self, make: Any) -> Any:
         self._core.check_open()
@@ -319,7 +323,9 @@ class Transaction:
         self._producer.send_offsets(consumer_or_offsets, group)
 
 
-_OPEN: weakref.WeakSet[Producer] = weakref.WeakSet()
+_OPEN: set[_Host] = set()
+"""Hosts of producers that are not closed. They are held here: if a producer and its host were collected together, the
+thread would end before the producer could be closed on it."""
 
 # What is registered last runs first at the end of a program, and producers need their threads, which a finalizer of
 # `background` ends: so the first finalizer of all, with which finalizers are registered, must be made before.
@@ -329,10 +335,10 @@ weakref.finalize(Producer, int).atexit = False
 @atexit.register
 def _close_all() -> None:
     """A program that ends without closing its producers still gets its records sent."""
-    for producer in list(_OPEN):
+    for host in list(_OPEN):
+        if not host.is_used:
+            continue
         try:
-            producer.close(EXIT_TIMEOUT_S)
+            host.close(EXIT_TIMEOUT_S)
         except errors.PenstockError as error:
-            warnings.warn(
-                f"records were not written when the program ended: {error}", ResourceWarning, stacklevel=1
-            )
+            logger.error("records were not written when the program ended: %s", error)
