@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
-from penstock.client.errors import BadConfiguration
+from penstock.client.argument_types import shown
+from penstock.client.errors import BadArgumentType, BadConfiguration
 from penstock.client.foreign_names import RENAMED, lesson
 from penstock.client.setting_checks import check_admin, check_connection, check_consumer, check_producer
 from penstock.client.setting_values import default_of, take_value
@@ -138,6 +139,10 @@ class ClientSettings(ABC):
         elif first is not None:
             servers = first if isinstance(first, str) else _addresses(first)
             take("bootstrap.servers", "the first argument", servers)
+        if not isinstance(settings, Mapping):
+            raise BadArgumentType(
+                f"settings must be a mapping of Kafka's names to values, not {shown(settings)}"
+            )
         for key, given in settings.items():
             take(cls._name_of(key, "."), f'settings["{key}"]', given)
         for key, given in options.items():

@@ -48,14 +48,17 @@ class Consumer:
 
     def __init__(
         self,
-        *topics: str | re.Pattern[str] | TopicPartition,
+        *topics: str | re.Pattern[str] | TopicPartition | Mapping[str, object],
         settings: Mapping[str, object] | None = None,
         network: Network | None = None,
         clock: Clock | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet."""
-        self._settings = ConsumerSettings.of(None, settings, options)
+        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet.
+
+        A mapping of settings by Kafka's names may stand first: `Consumer({"bootstrap.servers": ...}, "orders")`."""
+        first, wanted = arguments.settings_and_topics(topics)
+        self._settings = ConsumerSettings.of(first, settings, options)
         self._core = ConsumerCore(self._settings, network=network, clock=clock, now_s=_now_s)
         self._listener: RebalanceListener | None = None
         self._max_poll_records: int = self._settings.get("max.poll.records")
@@ -63,7 +66,7 @@ class Consumer:
         self._is_ending = False
         """The listener is told that all goes, and may still commit."""
         self._is_closing = False
-        arguments.read_what(self, topics)
+        arguments.read_what(self, wanted)
 
     @property
     def settings(self) -> ConsumerSettings:
@@ -347,7 +350,7 @@ class Consumer:
 
         Nothing is asked of the cluster. A topic that was deleted and made anew has another id.
         """
-        return self._core.client.cluster.id_of(topic)
+        return self._core.client.cluster.id_of(arguments.topic_of(topic))
 
     async def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""

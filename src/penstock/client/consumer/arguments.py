@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.client import errors
+from penstock.client.addresses import BadAddress, parse_addresses
+from penstock.client.argument_types import shown
 from penstock.client.cluster import NO_EPOCH, TopicPartition
 from penstock.client.group.nouns import Offset, Subscription
 from penstock.records.kernel import Message
@@ -41,6 +43,11 @@ def check_listener(listener: object) -> None:
         )
 
 
+def check_callback(on_done: object) -> None:
+    if on_done is not None and not callable(on_done):
+        raise errors.BadArgumentType(f"on_done must be a function, not {shown(on_done)}")
+
+
 def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None) -> Subscription:
     """Topics by name, or a pattern: a compiled one in Python's syntax, a text in that of RE2, for brokers to match."""
     if isinstance(topics, re.Pattern):
@@ -49,20 +56,41 @@ def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None
         if topics:
             raise errors.BadArgument("topics and a pattern cannot be subscribed to together")
         if not isinstance(pattern, str | re.Pattern):
-            raise errors.BadArgument(f"{pattern!r} is no pattern")
+            raise errors.BadArgumentType(
+                f"pattern must be a string or a compiled pattern, not {shown(pattern)}"
+            )
         try:
             re.compile(pattern)
         except re.error as error:
             raise errors.BadArgument(f"{pattern!r} is no regular expression: {error}") from None
         return Subscription(pattern=pattern)
-    names: list[str] = []
-    for name in [topics] if isinstance(topics, str) else _iterable(topics, "topics"):
-        if not isinstance(name, str) or not name:
-            raise errors.BadArgument(f"{name!r} is no name of a topic")
-        names.append(name)
+    names = [
+        topic_of(name) for name in ([topics] if isinstance(topics, str) else _iterable(topics, "topics"))
+    ]
     if not names:
         raise errors.BadArgument("name at least one topic; unsubscribe() ends a subscription")
     return Subscription(frozenset(names))
+
+
+def topic_of(given: object) -> str:
+    """The name of a topic. An address in its place is a common mistake, because other clients take it first."""
+    if not isinstance(given, str):
+        raise errors.BadArgumentType(f"a topic must be a string, not {shown(given)}")
+    if not given:
+        raise errors.BadArgument("the name of a topic must not be empty")
+    if is_address(given):
+        raise errors.BadArgument(
+            f'{given!r} is an address, not a topic; write Consumer("orders", bootstrap_servers={given!r})'
+        )
+    return given
+
+
+def is_address(text: str) -> bool:
+    """Whether it reads like `bootstrap.servers`. No topic can have a colon in its name."""
+    try:
+        return ":" in text and bool(parse_addresses(text))
+    except BadAddress:
+        return False
 
 
 def partitions_of(given: Iterable[object]) -> list[TopicPartition]:
@@ -78,9 +106,13 @@ def partitions_of(given: Iterable[object]) -> list[TopicPartition]:
 
 def partition_of(given: object) -> TopicPartition:
     match given:
-        case (str() as topic, int() as index) if not isinstance(index, bool) and index >= 0 and topic:
-            return TopicPartition(topic, index)
-    raise errors.BadArgument(f"{given!r} is no partition; say TopicPartition(topic, index)")
+        case (str() as topic, int() as index) if not isinstance(index, bool):
+            if index < 0:
+                raise errors.BadArgument(f"partition {index} is negative", about=topic)
+            return TopicPartition(topic_of(topic), index)
+    raise errors.BadArgumentType(
+        f"a partition must be a TopicPartition, not {shown(given)}; write TopicPartition(topic, index)"
+    )
 
 
 def place_of(given: object, partition: TopicPartition) -> tuple[int, int]:
@@ -92,7 +124,9 @@ def place_of(given: object, partition: TopicPartition) -> tuple[int, int]:
     elif isinstance(given, int) and not isinstance(given, bool):
         offset, epoch = given, NO_EPOCH
     else:
-        raise errors.BadArgument(f"{given!r} is no offset", about=partition)
+        raise errors.BadArgumentType(
+            f"an offset must be an integer, an Offset or a Message, not {shown(given)}", about=partition
+        )
     if offset < 0:
         raise errors.BadArgument(f"offset {offset} is negative", about=partition)
     return offset, epoch
@@ -102,20 +136,30 @@ def timestamp_of(given: object) -> int:
     """Milliseconds since 1970; a datetime without a zone is local time, as everywhere in Python."""
     if isinstance(given, datetime.datetime):
         return round(given.timestamp() * 1000)
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
-        return given
-    raise errors.BadArgument(f"{given!r} is no time; say milliseconds since 1970, or a datetime")
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise errors.BadArgumentType(
+            f"a time must be milliseconds since 1970 or a datetime, not {shown(given)}"
+        )
+    if given < 0:
+        raise errors.BadArgument(f"time {given} is negative; give milliseconds since 1970, or a datetime")
+    return given
 
 
 def timestamps_of(given: Mapping[TopicPartition, int | datetime.datetime]) -> dict[TopicPartition, int]:
+    if not isinstance(given, Mapping):
+        raise errors.BadArgumentType(
+            f"times must be a mapping of TopicPartition to times, not {shown(given)}"
+        )
     return {partition_of(partition): timestamp_of(at) for partition, at in given.items()}
 
 
 def count_of(given: int | None, default: int, *, name: str = "max_records") -> int:
     if given is None:
         return default
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise errors.BadArgument(f"{name} is {given!r}, and must be a number of at least 1")
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise errors.BadArgumentType(f"{name} must be an integer of at least 1, not {shown(given)}")
+    if given < 1:
+        raise errors.BadArgument(f"{name} is {given}, and must be at least 1")
     return given
 
 
@@ -123,6 +167,16 @@ class Reader(Protocol):
     def subscribe(self, topics: Any, /) -> None: ...
 
     def assign(self, partitions: Any, /) -> None: ...
+
+
+def settings_and_topics(
+    given: Sequence[object],
+) -> tuple[Mapping[str, object] | None, Sequence[object]]:
+    """The arguments of a constructor: perhaps a mapping of settings by Kafka's names, then what to read."""
+    first, topics = (given[0], given[1:]) if given and isinstance(given[0], Mapping) else (None, given)
+    if any(isinstance(each, Mapping) for each in topics):
+        raise errors.BadArgumentType("a mapping of settings must be the first argument, before all topics")
+    return first, topics
 
 
 def read_what(consumer: Reader, given: Sequence[object]) -> None:
@@ -139,6 +193,6 @@ def read_what(consumer: Reader, given: Sequence[object]) -> None:
 
 
 def _iterable(given: object, what: str) -> Iterable[object]:
-    if given is None or isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise errors.BadArgument(f"{given!r} is no list of {what}")
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise errors.BadArgumentType(f"{what} must be a list, not {shown(given)}")
     return given

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.client import errors
+from penstock.client.argument_types import shown
 from penstock.client.cluster import NO_EPOCH, TopicPartition
+from penstock.client.consumer.arguments import partition_of
 from penstock.client.consumer.positions import Positions
 from penstock.client.group.nouns import Offset
 from penstock.client.importing import make
@@ -36,12 +38,14 @@ def offsets_of(what: Committable) -> dict[TopicPartition, Offset]:
     if isinstance(what, Message):
         what = (what,)
     if isinstance(what, Mapping):
-        return {_partition(partition): _offset(offset, partition) for partition, offset in what.items()}
+        return {partition_of(partition): _offset(offset, partition) for partition, offset in what.items()}
     offsets: dict[TopicPartition, Offset] = {}
-    for message in what:
+    given: object = what
+    is_list = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+    for message in what if is_list else [given]:
         if not isinstance(message, Message):
-            raise errors.BadArgument(
-                f"what can be committed is offsets by partition or messages, and {message!r} is neither"
+            raise errors.BadArgumentType(
+                f"what to commit must be messages, or a mapping of TopicPartition to offsets, not {shown(message)}"
             )
         partition = TopicPartition(message.topic, message.partition)
         if partition not in offsets or offsets[partition].offset <= message.offset:
@@ -55,20 +59,13 @@ def consumed(positions: Positions) -> dict[TopicPartition, Offset]:
     return {state.partition: Offset(state.offset, state.epoch) for state in positions if state.has_position}
 
 
-def _partition(partition: object) -> TopicPartition:
-    if isinstance(partition, TopicPartition):
-        return partition
-    match partition:
-        case (str() as topic, int() as index):
-            return TopicPartition(topic, index)
-    raise errors.BadArgument(f"{partition!r} is no partition; say TopicPartition(topic, index)")
-
-
 def _offset(offset: object, partition: object) -> Offset:
     if isinstance(offset, int) and not isinstance(offset, bool):
         offset = Offset(offset)
     if not isinstance(offset, Offset):
-        raise errors.BadArgument(f"{offset!r} is no offset", about=partition)
+        raise errors.BadArgumentType(
+            f"an offset must be an integer or an Offset, not {shown(offset)}", about=partition
+        )
     if offset.offset < 0:
         raise errors.BadArgument(f"offset {offset.offset} is negative", about=partition)
     return offset

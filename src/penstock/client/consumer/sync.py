@@ -51,12 +51,15 @@ class Consumer:
 
     def __init__(
         self,
-        *topics: str | re.Pattern[str] | TopicPartition,
+        *topics: str | re.Pattern[str] | TopicPartition | Mapping[str, object],
         settings: Mapping[str, object] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet."""
-        self._settings = ConsumerSettings.of(None, settings, options)
+        """Topics, or one pattern, to subscribe to; or partitions to read. Nothing is opened yet.
+
+        A mapping of settings by Kafka's names may stand first: `Consumer({"bootstrap.servers": ...}, "orders")`."""
+        first, wanted = arguments.settings_and_topics(topics)
+        self._settings = ConsumerSettings.of(first, settings, options)
         self._core = core = ConsumerCore(self._settings)
         self._background = Background("penstock-consumer")
         core.handout.post = _poster(self._background, core)
@@ -66,7 +69,7 @@ class Consumer:
         self._is_closing = False
         self._closer: int | None = None
         """The thread whose listener may still commit while the consumer is closed."""
-        arguments.read_what(self, topics)
+        arguments.read_what(self, wanted)
 
     @property
     def settings(self) -> ConsumerSettings:
@@ -310,9 +313,10 @@ class Consumer:
     ) -> None:
         """The same without waiting. `on_done` is called from the consumer's own thread, where it must not wait."""
         offsets = None if what is None else offsets_of(what)
+        arguments.check_callback(on_done)
         with self._in_use():
             self._core.handout.note_place()
-            self._do(lambda: self._core.commit_soon(offsets, on_done))
+            self._call(_as_coroutine(lambda: self._core.commit_soon(offsets, on_done)))
 
     def committed(
         self,
@@ -327,7 +331,7 @@ class Consumer:
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is to its group, as a transaction has to know it."""
         with self._in_use():
-            return self._do(lambda: self._core.group_metadata)
+            return self._call(_as_coroutine(lambda: self._core.group_metadata))
 
     # Questions to the cluster
 
@@ -373,7 +377,7 @@ class Consumer:
 
         Nothing is asked of the cluster. A topic that was deleted and made anew has another id.
         """
-        return self._core.client.cluster.id_of(topic)
+        return self._core.client.cluster.id_of(arguments.topic_of(topic))
 
     def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""

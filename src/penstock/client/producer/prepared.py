@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from penstock.client import errors
+from penstock.client.argument_types import shown
 
 NOTHING = "-"
 
@@ -51,6 +52,10 @@ class PreparedTransaction:
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        if not isinstance(text, str):
+            raise errors.BadArgumentType(
+                f"text must be a string, as str(prepared) gives it, not {shown(text)}"
+            )
         try:
             producer_id, producer_epoch, place, transactional_id = text.split(":", 3)  # an id may have colons
             record = None

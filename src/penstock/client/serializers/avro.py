@@ -18,7 +18,7 @@ from penstock.client.serializers.framing import HEAD_BYTES, head, read_head
 from penstock.client.serializers.libraries import need
 from penstock.client.serializers.objects import as_data, reader_into
 from penstock.client.serializers.registering import Registering, SubjectRule
-from penstock.client.serializers.registry import Registry, Schema, registry_by_settings, registry_of
+from penstock.client.serializers.registry import Registry, Schema, json_of, registry_by_settings, registry_of
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
@@ -116,8 +116,9 @@ def deserializer_by_settings(settings: ClientSettings | None) -> AvroDeserialize
 def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
     if given is None or isinstance(given, Schema):
         return given
+    is_name = isinstance(given, str) and given.lstrip()[:1] not in ("{", "[", '"')
     # The shortest form, so that one schema written in two ways is not two.
-    parsed = json.loads(given) if isinstance(given, str) and given.lstrip()[:1] in ("{", "[", '"') else given
+    parsed = given if is_name else json_of(given)
     return Schema(json.dumps(parsed, separators=(",", ":")))
 
 

@@ -13,7 +13,7 @@ from penstock.client.serializers.libraries import need
 from penstock.client.serializers.objects import as_data, reader_into
 from penstock.client.serializers.plain import JSON
 from penstock.client.serializers.registering import Registering, SubjectRule
-from penstock.client.serializers.registry import Registry, Schema, registry_by_settings, registry_of
+from penstock.client.serializers.registry import Registry, Schema, json_of, registry_by_settings, registry_of
 
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
@@ -111,8 +111,7 @@ def deserializer_by_settings(settings: ClientSettings | None) -> JsonSchemaDeser
 def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
     if given is None or isinstance(given, Schema):
         return given
-    parsed = json.loads(given) if isinstance(given, str) else given
-    return Schema(json.dumps(parsed, separators=(",", ":")), "JSON")
+    return Schema(json.dumps(json_of(given), separators=(",", ":")), "JSON")
 
 
 def _validator(registry: Registry, schema: Schema) -> Validate:

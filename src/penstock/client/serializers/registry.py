@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.client.argument_types import argument
 from penstock.client.errors import BadConfiguration, RegistryError
 from penstock.config.values import Secret
 
@@ -65,6 +66,7 @@ class Registry:
         ssl_context: ssl.SSLContext | None = None,
         timeout_s: float = 10.0,
     ) -> None:
+        url = argument(url, str | Sequence[str], "url")
         urls = url.split(",") if isinstance(url, str) else list(url)
         self._servers = [_Server.at(each.strip(), user, password) for each in urls if each.strip()]
         if not self._servers:
@@ -183,7 +185,17 @@ class _Server(NamedTuple):
 
 def registry_of(given: Registry | str | Sequence[str]) -> Registry:
     """A registry, by itself or by its address."""
-    return given if isinstance(given, Registry) else Registry(given)
+    taken = argument(given, Registry | str | Sequence[str], "registry")
+    return taken if isinstance(taken, Registry) else Registry(taken)
+
+
+def json_of(schema: str | dict[str, Any]) -> Any:
+    """A schema that was given as text or as data, as data."""
+    argument(schema, str | dict | Schema | None, "schema")
+    try:
+        return json.loads(schema) if isinstance(schema, str) else schema
+    except ValueError as error:
+        raise BadConfiguration(f"the schema is not JSON: {error}") from None
 
 
 def registry_by_settings(settings: ClientSettings | None) -> Registry:

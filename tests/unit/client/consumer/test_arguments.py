@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.client import errors
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer import arguments
@@ -31,6 +32,84 @@ def test_topics_are_one_several_or_a_pattern() -> None:
 def test_what_are_no_topics_is_refused(given: Any) -> None:
     with pytest.raises(errors.BadArgument):
         arguments.subscription_of(given)
+
+
+@pytest.mark.parametrize("face", [penstock.Consumer, penstock.aio.Consumer])
+@pytest.mark.parametrize("given", ["localhost:9092", "a:9092,b:9092", "PLAINTEXT://a:9092", "[::1]:9092"])
+def test_an_address_is_not_taken_for_a_topic(face: Any, given: str) -> None:
+    """The consumer subscribed to a topic of that name, and waited for ever."""
+    partition = TopicPartition(given, 0)
+    for arguments_ in [(given,), ("orders", given), ([given],), (partition,)]:
+        with pytest.raises(errors.BadArgument, match=r'write Consumer\("orders", bootstrap_servers='):
+            face(*arguments_)
+    with pytest.raises(errors.BadArgument, match="address"):
+        face().subscribe(["orders", given])
+
+
+@pytest.mark.parametrize("face", [penstock.Consumer, penstock.aio.Consumer])
+def test_a_consumer_takes_a_mapping_of_settings_first(face: Any) -> None:
+    """Its keys were taken for topics, where a producer took it for settings."""
+    settings = {"bootstrap.servers": "a:9092", "group.id": "billing"}
+
+    consumer = face(settings, "orders", auto_offset_reset="earliest")
+
+    assert consumer.settings.get("group.id") == "billing"
+    assert consumer.settings.get("auto.offset.reset") == "earliest"
+    assert consumer.subscription() == {"orders"}
+    assert face(settings).subscription() == frozenset()
+    assert face(settings, P0).assignment() == {P0}
+    with pytest.raises(errors.BadArgumentType, match="first"):
+        face("orders", settings)
+    with pytest.raises(errors.BadConfiguration, match="bootstrap"):
+        face(settings, "orders", bootstrap_servers="b:9092")
+    with pytest.raises(errors.BadConfiguration, match=r"group\.ids"):
+        face({"group.ids": "billing"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.subscribe({"orders": 1}),
+        lambda consumer: consumer.subscribe([b"orders"]),
+        lambda consumer: consumer.assign("orders"),
+        lambda consumer: consumer.assign({"orders": 0}),
+        lambda consumer: consumer.seek("orders", 0),
+        lambda consumer: consumer.seek(P0, "0"),
+        lambda consumer: consumer.seek_to_beginning("orders"),
+        lambda consumer: consumer.seek_to_time("yesterday"),
+        lambda consumer: consumer.pause("orders"),
+        lambda consumer: consumer.resume("orders"),
+        lambda consumer: consumer.committed("orders"),
+        lambda consumer: consumer.commit("orders"),
+        lambda consumer: consumer.commit(5),
+        lambda consumer: consumer.commit({"orders": 5}),
+        lambda consumer: consumer.commit_async(on_done=5),
+        lambda consumer: consumer.offsets_for_times("orders"),
+        lambda consumer: consumer.end_offsets("orders"),
+        lambda consumer: consumer.topic_id(["orders"]),
+        lambda consumer: consumer.poll(max_records="5"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_type_errors_of_our_own(call: Any) -> None:
+    consumer = penstock.Consumer(P0, group="billing")
+    if call.__code__.co_names[0] == "subscribe":
+        consumer.unsubscribe()
+    with pytest.raises(errors.BadArgumentType, match=r"must be .+, not (the|bytes)"):
+        call(consumer)
+
+
+def test_a_membership_may_be_asked_for_before_anything_was_read() -> None:
+    """Both raised "no running event loop" as the first call of a sync consumer."""
+    with penstock.Consumer(P0, bootstrap_servers="127.0.0.1:1", group="billing") as consumer:
+        assert consumer.group_metadata().group_id == "billing"
+    with penstock.Consumer(P0, bootstrap_servers="127.0.0.1:1", group="billing") as consumer:
+        consumer.commit_async()
+
+
+def test_settings_must_be_a_mapping() -> None:
+    for face in (penstock.Consumer, penstock.Producer, penstock.Admin):
+        with pytest.raises(errors.BadArgumentType, match=r"settings must be a mapping .* 'linger.ms=5'"):
+            face(settings="linger.ms=5")  # type: ignore[operator]
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:

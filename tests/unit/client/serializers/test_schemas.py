@@ -18,7 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from harness.registry import RegistryInMemory
-from penstock.client.errors import BadConfiguration, RegistryError
+from penstock.client.errors import BadArgumentType, BadConfiguration, RegistryError
 from penstock.client.serializers import (
     AvroDeserializer,
     AvroSerializer,
@@ -344,3 +344,18 @@ class TestProtobuf:
             ProtobufDeserializer()
         with pytest.raises(BadConfiguration, match="no class of a Protobuf message"):
             ProtobufSerializer("http://localhost:8081", dict)
+
+
+@pytest.mark.parametrize("make", [AvroSerializer, AvroDeserializer, JsonSchemaSerializer])
+def test_wrong_arguments_are_named(make: Any) -> None:
+    """AvroSerializer(None, ...) said that 'NoneType' object is not iterable."""
+    with pytest.raises(BadArgumentType, match=r"registry must be a Registry or .*, not None"):
+        make(None, {"type": "string"})
+    with pytest.raises(BadArgumentType, match=r"registry must be a Registry or .*, not the integer 8081"):
+        make(8081, {"type": "string"})
+    with pytest.raises(BadArgumentType, match=r"schema must be a string or .*, not bytes"):
+        make("http://localhost:8081", b"{}")
+    with pytest.raises(BadConfiguration, match="the schema is not JSON"):
+        make("http://localhost:8081", "{")
+    with pytest.raises(BadArgumentType, match="url must be a string or a list of strings"):
+        Registry(None)  # type: ignore[arg-type]
