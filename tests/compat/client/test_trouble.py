@@ -248,10 +248,13 @@ def test_a_producer_is_fenced_by_one_with_its_transactional_id(group_cluster: Br
             with newer.transaction():
                 newer.send(topic, b"newer", partition=0)
 
-            # A broker says so at once, or only that the transaction has to be aborted, which then cannot be done.
-            with pytest.raises((errors.Fenced, errors.TransactionAborted)), older.transaction():
-                older.send(topic, b"fenced", partition=0)
-            with pytest.raises(errors.Fenced), older.transaction():
+            with pytest.raises(errors.ProducerFenced), older.transaction():
+                fenced = older.send(topic, b"fenced", partition=0)
+            assert isinstance(fenced.exception(), errors.ProducerFenced)
+            for call in (older.begin, older.commit, older.abort, older.flush):
+                with pytest.raises(errors.ProducerFenced):
+                    call()
+            with pytest.raises(errors.ProducerFenced), older.transaction():
                 older.send(topic, b"fenced", partition=0)
 
     with Consumer(

@@ -120,6 +120,7 @@ class ProducerCore:
                 is_two_phase=settings.get("transaction.two.phase.commit.enable"),
             )
             self.sender.on_want_partitions = self._add_partitions
+            self.sender.on_refused_epoch = self._check_fenced
             self.transactions.on_change = self.update_gate
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")
@@ -285,6 +286,8 @@ class ProducerCore:
         """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
         await self._flush(deadline_ms)
         self.raise_failure()
+        if self.transactions is not None:
+            self.transactions.check_alive()
 
     async def _flush(self, deadline_ms: int | None) -> None:
         self.start()
@@ -391,6 +394,7 @@ class ProducerCore:
         self.check_open()
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
+        transactions.check_alive()
         if transactions.state is not State.PREPARED:
             raise errors.IllegalState(
                 f"there is no prepared transaction: the producer {transactions.state.value}"
@@ -442,6 +446,10 @@ class ProducerCore:
     def _add_partitions(self) -> None:
         deadline_ms = self.client.deadline(self.max_block_ms)
         self.transactor.add_partitions(deadline_ms=deadline_ms, when_done=self.sender.pump)
+
+    def _check_fenced(self) -> None:
+        deadline_ms = self.client.deadline(self.max_block_ms)
+        self.transactor.check_fenced(deadline_ms=deadline_ms, when_done=self.sender.epoch_checked)
 
     # -- helpers
 

@@ -76,6 +76,10 @@ class Sender:
         """When something was last sent to a topic."""
         self.on_leaderless: Callable[[set[str]], None] = lambda topics: None
         """Nobody is known to lead a partition of these topics."""
+        self.on_refused_epoch: Callable[[], None] | None = None
+        """A partition refuses the epoch of this transactional producer, which may be fenced. Batches that failed of it
+        wait in `_suspects` until `epoch_checked` is called."""
+        self._suspects: list[tuple[Line, ProducerBatch, errors.PenstockError]] = []
         self.on_want_partitions: Callable[[], None] = lambda: None
         """Partitions wait to be added to the transaction."""
 
@@ -370,7 +374,20 @@ class Sender:
         """The broker said no."""
         if self._idempotence is not None and line.numbering is not None:
             self._idempotence.failed(line.numbering, batch)
-        self._finish_failed(line, batch, error, record_errors)
+        if self.on_refused_epoch is not None and error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._suspects.append((line, batch, error))
+            self.on_refused_epoch()
+        else:
+            self._finish_failed(line, batch, error, record_errors)
+
+    def epoch_checked(self) -> None:
+        """The coordinator has said whether this producer is fenced, or did not answer."""
+        suspects, self._suspects = self._suspects, []
+        for line, batch, error in suspects:
+            if not batch.is_done:  # its time may be over
+                failure = self._transactions.failure() if self._transactions is not None else None
+                self._finish_failed(line, batch, failure if self._is_dead() and failure else error, None)
+        self.pump()
 
     def _give_up(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
         """We do not go on, and it may have been written."""
@@ -417,7 +434,7 @@ class Sender:
     def _may_write(self, line: Line) -> bool:
         transactions = self._transactions
         assert transactions is not None, "others need not ask"
-        if transactions.state in (State.MUST_ABORT, State.DEAD):
+        if transactions.state in (State.MUST_ABORT, State.DEAD) or self._suspects:
             return False
         return transactions.may_write(line.topic, line.partition)
 

@@ -86,7 +86,7 @@ class Transactions:
 
     def check_initialize(self) -> None:
         """Raises unless the transactional id may be taken over now."""
-        self._check_alive()
+        self.check_alive()
         if self.state not in (State.NOT_READY, State.READY, State.PREPARED):
             raise errors.IllegalState(f"a producer that {self.state.value} has to end it first")
 
@@ -99,14 +99,14 @@ class Transactions:
         self.state = State.PREPARED if has_open else State.READY
 
     def begin(self) -> None:
-        self._check_alive()
+        self.check_alive()
         if self.state is not State.READY:
             raise errors.IllegalState(f"a producer that {self.state.value} cannot begin one")
         self.state = State.OPEN
 
     def check_send(self) -> None:
         """Raises unless a record may be sent now."""
-        self._check_alive()
+        self.check_alive()
         if self.state is State.MUST_ABORT:
             raise self._must_abort()
         if self.state is not State.OPEN:
@@ -143,7 +143,7 @@ class Transactions:
 
     def begin_abort(self) -> None:
         """Also from an error. A commit that may have been heard cannot be taken back, only asked for again."""
-        self._check_alive()
+        self.check_alive()
         if self.state is State.ENDING and self._is_committing:
             raise errors.IllegalState(
                 "it is not known whether the commit went through; commit again to learn it"
@@ -235,7 +235,8 @@ class Transactions:
             self.state = State.DEAD
             self.error = error
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raises what ended this producer for good, from every call from then on."""
         if self.state is State.DEAD:
             assert self.error is not None, "whatever killed it was told"
             raise self.error.with_traceback(None)

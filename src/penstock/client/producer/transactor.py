@@ -7,7 +7,8 @@ call can be made again; every other failure is told to the state machine, which 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.client import coordinators, errors
@@ -34,6 +35,8 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 FEATURE = "transaction.version"
 IMPLICIT_LEVEL = 2
@@ -71,6 +74,9 @@ class Transactor:
         self.open_identity: Identity | None = None
         """Of the transaction that was found prepared, under the identity that its records have."""
         self._adding: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
+        self._aborted_as: Identity | None = None
+        """Who the producer is after an abort that the coordinator has heard of, but `end` has not been called for."""
 
     @property
     def _id(self) -> str:
@@ -144,9 +150,30 @@ class Transactor:
                 self._add_partitions(deadline_ms, when_done)
             )
 
+    def check_fenced(self, *, deadline_ms: int, when_done: Callable[[], None]) -> None:
+        """Find out why a partition's leader refuses the epoch, in a task of its own; `when_done` is called after it.
+
+        Either a newer producer has the transactional id, or the transaction took longer than its timeout. The
+        transaction is lost in both cases, so the coordinator is told to abort it, and its answer tells which.
+        """
+        if self._checking is None:
+            self._checking = asyncio.get_running_loop().create_task(
+                self._check_fenced(deadline_ms, when_done)
+            )
+
+    async def _check_fenced(self, deadline_ms: int, when_done: Callable[[], None]) -> None:
+        try:
+            self._aborted_as = await self._tell_end(is_commit=False, deadline_ms=deadline_ms)
+        except errors.PenstockError as error:
+            logger.info("%s: whether the producer is fenced is not known yet: %s", self._id, error)
+        finally:
+            self._checking = None
+        when_done()
+
     def stop(self) -> None:
-        if self._adding is not None:
-            self._adding.cancel()
+        for task in (self._adding, self._checking):
+            if task is not None:
+                task.cancel()
 
     async def _add_partitions(self, deadline_ms: int, when_done: Any) -> None:
         wanted = self._transactions.unadded()
@@ -248,29 +275,37 @@ class Transactor:
     async def end(self, *, is_commit: bool, deadline_ms: int) -> None:
         """Tell the coordinator, when nothing is under way any more; the state machine was told before."""
         if self._transactions.is_started:
-            identity = self._idempotence.identity
-            response = await self._ask(
-                CoordinatorKind.TRANSACTION,
-                self._id,
-                EndTxnRequest(
-                    transactional_id=self._id,
-                    producer_id=identity.producer_id,
-                    producer_epoch=identity.epoch,
-                    committed=is_commit,
-                ),
-                deadline_ms=deadline_ms,
-                version_max=None if self._transactions.is_implicit else EXPLICIT_END_VERSION,
-            )
-            if response.error_code is not ErrorCode.NONE:
-                self._refuse(errors.of(response.error_code, about=self._id))
-            if response.producer_id >= 0:
-                identity = Identity(response.producer_id, response.producer_epoch)
+            identity = None if is_commit else self._aborted_as
+            if identity is None:
+                identity = await self._tell_end(is_commit=is_commit, deadline_ms=deadline_ms)
             self._idempotence.begin_anew(identity)
+        self._aborted_as = None
         self.open_identity = None
         must_raise_epoch = self._transactions.must_raise_epoch and not self._transactions.is_implicit
         self._transactions.ended()
         if must_raise_epoch:
             await self.renew(deadline_ms=deadline_ms)
+
+    async def _tell_end(self, *, is_commit: bool, deadline_ms: int) -> Identity:
+        """Who the producer is from now on, by the coordinator's answer."""
+        identity = self._idempotence.identity
+        response = await self._ask(
+            CoordinatorKind.TRANSACTION,
+            self._id,
+            EndTxnRequest(
+                transactional_id=self._id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                committed=is_commit,
+            ),
+            deadline_ms=deadline_ms,
+            version_max=None if self._transactions.is_implicit else EXPLICIT_END_VERSION,
+        )
+        if response.error_code is not ErrorCode.NONE:
+            self._refuse(errors.of(response.error_code, about=self._id))
+        if response.producer_id >= 0:
+            identity = Identity(response.producer_id, response.producer_epoch)
+        return identity
 
     def _refuse(self, error: errors.PenstockError) -> None:
         raise self._transactions.take_coordinator_error(error)

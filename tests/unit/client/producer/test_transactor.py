@@ -225,18 +225,22 @@ def test_partitions_that_are_refused_leave_nothing_but_to_abort(explicit: World)
     assert explicit.logs["orders", 0].values == ["b"]
 
 
-def test_a_refused_batch_fails_the_commit_and_the_next_transaction_goes(world: World) -> None:
-    world.answer_in_turn(ProduceRequest, HANG_UP)
+def refuse_once(world: World, code: ErrorCode) -> None:
+    """The first batch is refused; all others are written."""
     refused = False
 
     def script(request: Any, node: Any) -> Any:
         nonlocal refused
         if not refused:
             refused = True
-            return world.logs.refuse(request, ErrorCode.INVALID_RECORD)
+            return world.logs.refuse(request, code)
         return world.logs.produce(request, node)
 
     world.answer(ProduceRequest, script)
+
+
+def test_a_refused_batch_fails_the_commit_and_the_next_transaction_goes(world: World) -> None:
+    refuse_once(world, ErrorCode.INVALID_RECORD)
 
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.TransactionAborted, match="INVALID_RECORD"):
@@ -270,6 +274,94 @@ def test_a_fenced_producer_is_told_so_and_is_of_no_more_use(world: World) -> Non
             await producer.send("orders", "b")
 
     world.with_producer(test)
+
+
+def test_a_producer_that_a_partition_fences_is_told_so_by_its_first_call(world: World) -> None:
+    """The commit raised TransactionAborted, and so did receipts; only the abort told of the newer producer."""
+    world.answer(
+        ProduceRequest,
+        lambda request, node: world.logs.refuse(request, ErrorCode.INVALID_PRODUCER_EPOCH),
+    )
+    world.answer(EndTxnRequest, lambda request, node: EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        sent = await producer.send("orders", "a", partition=0)
+        unsent = [await producer.send("orders", "b", partition=index) for index in range(2)]
+        with pytest.raises(errors.ProducerFenced, match="writer"):
+            await producer.commit()
+        for receipt in (sent, *unsent):
+            with pytest.raises(errors.ProducerFenced):
+                await receipt
+        prepared = PreparedTransaction("writer", 50, 5)
+        for call in (
+            producer.begin(),
+            producer.send("orders", "c"),
+            producer.send_offsets({("input", 0): 5}, "group"),
+            producer.flush(),
+            producer.commit(),
+            producer.abort(),
+            producer.init_transactions(),
+            producer.prepare_transaction(),
+            producer.complete_transaction(prepared),
+        ):
+            with pytest.raises(errors.ProducerFenced):
+                await call
+
+    world.with_producer(test, max_in_flight_requests_per_connection=1)
+    assert len(world.asked(EndTxnRequest)) == 1
+
+
+def test_receipts_of_a_fenced_producer_tell_it_without_any_other_call(world: World) -> None:
+    world.answer(
+        ProduceRequest,
+        lambda request, node: world.logs.refuse(request, ErrorCode.INVALID_PRODUCER_EPOCH),
+    )
+    world.answer(EndTxnRequest, lambda request, node: EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+
+    async def test(producer: Producer) -> None:
+        await producer.begin()
+        with pytest.raises(errors.ProducerFenced):
+            await (await producer.send("orders", "a", partition=0))
+        with pytest.raises(errors.ProducerFenced):
+            await producer.abort()
+
+    world.with_producer(test)
+
+
+def test_a_transaction_that_took_too_long_is_aborted_and_the_next_one_goes(world: World) -> None:
+    """The epoch is refused then too, but the coordinator does not call the producer fenced."""
+    refuse_once(world, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.TransactionAborted, match="INVALID_PRODUCER_EPOCH"):
+            async with producer.transaction():
+                await producer.send("orders", "a", partition=0)
+        async with producer.transaction():
+            await producer.send("orders", "b", partition=0)
+
+    world.with_producer(test)
+    assert world.logs["orders", 0].values == ["b"]
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True]
+
+
+def test_a_coordinator_that_does_not_answer_leaves_an_abort_to_try_again(world: World) -> None:
+    refuse_once(world, ErrorCode.INVALID_PRODUCER_EPOCH)
+    is_silent = True
+    world.answer(EndTxnRequest, lambda request, node: HANG_UP if is_silent else world.end(request, node))
+
+    async def test(producer: Producer) -> None:
+        nonlocal is_silent
+        await producer.begin()
+        with pytest.raises(errors.InvalidProducerEpoch):
+            await (await producer.send("orders", "a", partition=0))
+        is_silent = False
+        await producer.abort()
+        async with producer.transaction():
+            await producer.send("orders", "b", partition=0)
+
+    world.with_producer(test, max_block_ms=2000)
+    assert world.logs["orders", 0].values == ["b"]
 
 
 def test_offsets_of_a_member_that_is_gone_fail_the_transaction(world: World) -> None:
