@@ -34,7 +34,7 @@ class PenstockError(Exception):
     retriable: ClassVar[bool] = False
     """Whether the same call may succeed later, with nothing changed but the time."""
     code: ClassVar[ErrorCode | None] = None
-    advice: ClassVar[str] = ""
+    advice: str = ""
     """What to do about it, as the end of a sentence."""
 
     def __init__(self, words: str | None = None, *, about: object = None) -> None:
@@ -44,8 +44,13 @@ class PenstockError(Exception):
         self.about = about
         """What it happened to: a topic, a partition, a group."""
 
+    @property
+    def what_happened(self) -> str:
+        """The first half of the message: without what it is about, and without advice."""
+        return self.words or self._own_words()
+
     def __str__(self) -> str:
-        told = self.words or self._own_words()
+        told = self.what_happened
         if self.about is not None:
             told = f"{self.about}: {told}"
         return f"{told.rstrip('.')}; {self.advice}" if self.advice else told

@@ -23,9 +23,11 @@ from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
+from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.partitioners import Sticky
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.preparing import Prepared, Preparer
+from penstock.client.producer.room import RoomQueue
 from penstock.client.producer.sender import Sender
 from penstock.client.producer.sender_state import SendRules
 from penstock.client.producer.transactions import State, Transactions
@@ -41,7 +43,6 @@ UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # for a topic that is being created; a wrong name is told after this, not a minute
 )
 UNENDED = (State.OPEN, State.SETTLING, State.MUST_ABORT)
-ROOM_PART = 8  # whoever waits for room goes on when an eighth of it is free, not at every record
 
 _LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
 
@@ -129,7 +130,7 @@ class ProducerCore:
         """Called on the loop, when the producer is first used there."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failures: list[ProducerBatch] = []
-        self._room_waits: list[tuple[int, asyncio.Future[None]]] = []
+        self._room = RoomQueue(self.intake, self.buffer_bytes)
         self.refusal: errors.PenstockError | None = None
         """Why nothing can be sent any more: closed, or the process was forked."""
         self.update_gate()
@@ -268,19 +269,19 @@ class ProducerCore:
         """Return when there is room for so many bytes; BufferFull at the deadline."""
         self.check_open()
         self.start()
-        wanted = max(size_bytes, self.buffer_bytes // ROOM_PART)
-        if self.intake.room_bytes >= wanted:
+        room = self._room.join(size_bytes)
+        if room is None:
             return
-        room = asyncio.get_running_loop().create_future()
-        self._room_waits.append((wanted, room))
         self.accumulator.is_urgent = True
         self.sender.pump()
         try:
             async with asyncio.timeout_at(deadline_ms / 1000):
                 await room
         except TimeoutError:
-            self._room_waits = [each for each in self._room_waits if each[1] is not room]
-            raise errors.BufferFull from None
+            full = with_reason(errors.BufferFull(), self.sender.last_error())
+            raise full from full.__cause__
+        finally:
+            self._room.leave(room)
 
     async def flush(self, *, deadline_ms: int | None) -> None:
         """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
@@ -304,7 +305,9 @@ class ProducerCore:
             async with asyncio.timeout_at(limit):
                 await done
         except TimeoutError:
-            raise errors.TimedOut("not all records were acknowledged in time") from None
+            words = f"{self.accumulator.record_count} records were not acknowledged in time"
+            late = with_reason(errors.TimedOut(words), self.sender.last_error())
+            raise late from late.__cause__
 
     async def drain(self, *, deadline_ms: int) -> None:
         """Before `close`, where tasks of this client may have been cancelled: have every record sent that can be."""
@@ -337,11 +340,8 @@ class ProducerCore:
         finally:
             if self._transactor is not None:
                 self._transactor.stop()
-            await self.sender.stop(errors.ClientClosed("the producer was closed before the record was sent"))
-            for _, room in self._room_waits:
-                if not room.done():
-                    room.set_exception(errors.ClientClosed())
-            self._room_waits.clear()
+            await self.sender.stop()
+            self._room.close()
             await self.client.close(timeout_ms=max(0, deadline_ms - self.client.now_ms()))
             self.interceptors.close()
         self.raise_failure()
@@ -460,11 +460,8 @@ class ProducerCore:
         self._failures.append(batch)
 
     def _tell_of_room(self) -> None:
-        while self._room_waits and self.intake.room_bytes >= self._room_waits[0][0]:
-            _, room = self._room_waits.pop(0)
-            if not room.done():
-                room.set_result(None)
-        self.accumulator.is_urgent = bool(self._room_waits)
+        self._room.advance()
+        self.accumulator.is_urgent = bool(self._room)
 
     def _want(self, names: set[str]) -> None:
         self.client.want([*self.intake.topics, *names])

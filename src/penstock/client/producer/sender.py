@@ -23,6 +23,7 @@ from penstock.client.cluster import LeaderChange, Node
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.idempotence import Idempotence, Identity
+from penstock.client.producer.last_errors import LastErrors, with_reason
 from penstock.client.producer.produce_requests import (
     SINGLE_VERSION,
     Produce,
@@ -72,6 +73,7 @@ class Sender:
         self._is_more = False
         self.is_stopped = False
         self.counts = SendCounts()
+        self.last_errors = LastErrors(lambda: client.cluster)
         self.used_ms: dict[str, float] = {}
         """When something was last sent to a topic."""
         self.on_leaderless: Callable[[set[str]], None] = lambda topics: None
@@ -132,18 +134,26 @@ class Sender:
         for line, batch in self._accumulator.take_all_unsent():
             self._give_up(line, batch, error)
 
-    async def stop(self, error: Exception) -> None:
-        """Send nothing more; whatever has no outcome yet fails with `error`."""
+    async def stop(self) -> None:
+        """Send nothing more; whatever has no outcome yet fails, because the producer is closed."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for line in self._accumulator.lines:
-            for batch in list(line.under_way):
-                self._give_up(line, batch, error)
-        self.fail_unsent(error)
+        under_way = [(line, batch) for line in self._accumulator.lines for batch in line.under_way]
+        for line, batch in [*under_way, *self._accumulator.take_all_unsent()]:
+            closed = errors.ClientClosed("the producer was closed before the record was sent")
+            self._give_up(line, batch, with_reason(closed, self.last_errors.of(line.topic, line.partition)))
+
+    def last_error(self) -> errors.PenstockError | None:
+        """What keeps records from being written, as far as it is known."""
+        return self.last_errors.of_any(
+            (line.topic, line.partition)
+            for line in self._accumulator.lines
+            if line.under_way or line.next_batch() is not None
+        )
 
     # -- out
 
@@ -354,11 +364,13 @@ class Sender:
             self._idempotence.acknowledged(line.numbering, batch, base_offset)
         if self._transactions is not None:
             self._transactions.written(line.topic, line.partition, base_offset)
+        self.last_errors.written(line.topic, line.partition)
         batch.complete(base_offset, append_time_ms)
         self._accumulator.finished(line, batch)
 
     def _retry(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
         logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
+        self.last_errors.failed(line.topic, line.partition, error)
         wait_ms = math.ceil(self._backoff.wait_ms(batch.attempts))  # the clock has whole milliseconds
         self._accumulator.retry(line, batch, self._client.now_ms() + wait_ms)
         self.counts.record_retry_total += batch.record_count
@@ -417,7 +429,8 @@ class Sender:
         for line, batch in expired:
             waited_ms = now_ms - batch.created_ms
             words = f"no acknowledgement within {waited_ms:.0f} ms, after {batch.attempts} attempts"
-            self._give_up(line, batch, errors.DeliveryTimedOut(words, about=f"{line.topic}-{line.partition}"))
+            late = errors.DeliveryTimedOut(words, about=f"{line.topic}-{line.partition}")
+            self._give_up(line, batch, with_reason(late, self.last_errors.of(line.topic, line.partition)))
         if expired:
             self._on_room()
 
@@ -486,8 +499,10 @@ class Sender:
     async def _open(self, node_id: int, load: NodeLoad) -> None:
         try:
             await self._client.connect(node_id)
+            self.last_errors.reached(node_id)
         except errors.PenstockError as error:
             logger.info("node %d cannot be reached: %s", node_id, error)
+            self.last_errors.unreachable(node_id, error)
             self._client.mark_stale()
             # The next attempt waits for the connection's own backoff; this only keeps from asking in a circle.
             await asyncio.sleep(self._backoff.wait_ms(1) / 1000)

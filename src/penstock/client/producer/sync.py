@@ -29,6 +29,7 @@ from penstock.client.group.nouns import GroupMetadata
 from penstock.client.options import ProducerOptions
 from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
+from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.rows import RowSending, RowsReceipt
@@ -98,7 +99,10 @@ class _Host:
         if isinstance(self.core.refusal, errors.UsedAfterFork):
             self.core.check_open()  # only the parent will hear what became of it
         if not batch.wait_for_change(None if timeout is None else seconds(timeout)):
-            raise errors.TimedOut(f"no word of the record within {timeout} s")
+            late = errors.TimedOut(f"the record was not acknowledged within {timeout} s")
+            last_error = self.core.sender.last_errors.of(batch.topic, batch.partition)
+            with_reason(late, last_error)
+            raise late from late.__cause__
 
     @property
     def is_used(self) -> bool:

@@ -389,6 +389,57 @@ def test_a_full_buffer_makes_send_wait_and_then_say_so(world: World) -> None:
     assert values.count("y") == 100
 
 
+@pytest.mark.parametrize(
+    ("wait", "kind", "options"),
+    [
+        ("send", errors.BufferFull, {"buffer_memory": 2000, "max_block_ms": 1000}),
+        ("flush", errors.TimedOut, {}),
+        ("close", errors.ClientClosed, {}),
+        ("receipt", errors.DeliveryTimedOut, {"delivery_timeout_ms": 3000, "request_timeout_ms": 1000}),
+    ],
+)
+def test_an_error_of_a_call_that_took_too_long_names_the_brokers_last_error(
+    world: World, wait: str, kind: type[errors.PenstockError], options: dict[str, Any]
+) -> None:
+    """A broken disk was blamed on buffer.memory, or on a closed producer."""
+    world.before_produce(lambda count, request: world.logs.refuse(request, ErrorCode.KAFKA_STORAGE_ERROR))
+
+    async def test(producer: Producer) -> None:
+        receipt = await producer.send("orders", "x" * 1000, partition=0)
+        calls = {
+            "send": lambda: producer.send("orders", "y" * 1000, partition=0),
+            "flush": lambda: producer.flush(timeout=1),
+            "close": lambda: producer.close(timeout=1),
+            "receipt": lambda: _awaited(receipt),
+        }
+        with pytest.raises(kind) as raised:
+            await calls[wait]()
+        assert "the last error was: orders-0" in str(raised.value)
+        assert str(raised.value).endswith("look at the broker's log and disks [KAFKA_STORAGE_ERROR]")
+        assert isinstance(raised.value.__cause__, errors.StorageFailed)
+        world.answer(ProduceRequest, world.logs.produce)  # so that closing it finds nothing to tell
+
+    world.with_producer(test, **options)
+
+
+async def _awaited(receipt: Any) -> None:
+    await receipt
+
+
+def test_an_error_of_a_call_that_took_too_long_names_a_node_that_cannot_be_reached(world: World) -> None:
+    async def test(producer: Producer) -> None:
+        await (await producer.send("orders", "warm", partition=0))
+        world.kill(1)
+        await producer.send("orders", "a", partition=0)
+        with pytest.raises(
+            errors.TimedOut, match="1 records were not acknowledged in time; the last error was: "
+        ):
+            await producer.flush(timeout=5)
+
+    with pytest.raises(errors.ClientClosed, match="the last error was"):
+        world.with_producer(test)
+
+
 def test_a_topic_that_does_not_exist_is_told_to_the_sender(world: World) -> None:
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.UnknownTopicOrPartition, match="nowhere"):
