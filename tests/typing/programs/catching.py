@@ -17,6 +17,7 @@ FAMILIES: tuple[type[PenstockError], ...] = (
 )
 FOUND_HERE: tuple[type[PenstockError], ...] = (
     errors.BadArgument,
+    errors.BadArgumentType,
     errors.BadConfiguration,
     errors.BufferFull,
     errors.ClientClosed,

@@ -305,7 +305,7 @@ class ProducerCore:
             async with asyncio.timeout_at(limit):
                 await done
         except TimeoutError:
-            words = f"{self.accumulator.record_count} records were not acknowledged in time"
+            words = f"{self.accumulator.record_count} record(s) were not acknowledged in time"
             late = with_reason(errors.TimedOut(words), self.sender.last_error())
             raise late from late.__cause__
 

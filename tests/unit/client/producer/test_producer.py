@@ -432,7 +432,7 @@ def test_an_error_of_a_call_that_took_too_long_names_a_node_that_cannot_be_reach
         world.kill(1)
         await producer.send("orders", "a", partition=0)
         with pytest.raises(
-            errors.TimedOut, match="1 records were not acknowledged in time; the last error was: "
+            errors.TimedOut, match=r"1 record\(s\) were not acknowledged in time; the last error"
         ):
             await producer.flush(timeout=5)
 
