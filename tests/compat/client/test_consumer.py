@@ -443,12 +443,35 @@ def test_a_read_that_was_left_in_the_midst_goes_on_there(cluster: Broker, consum
 # Misuse
 
 
-def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
-    with (
-        Consumer("nowhere", bootstrap_servers=broker.bootstrap, allow_auto_create_topics=False) as consumer,
-        pytest.raises(errors.UnknownTopicOrPartition, match="nowhere"),
+def test_a_topic_that_does_not_exist_is_an_error_and_is_not_made_by_reading(
+    cluster: Broker, consume: Consume
+) -> None:
+    """The consumer made the topic and waited for ever; read() gave an empty table."""
+    topic = new_name("nowhere")
+    partition = TopicPartition(topic, 0)
+
+    for call in (
+        lambda: take(consume(topic), 1),
+        lambda: take(consume(partition), 1),
+        lambda: consume(topic).read(until="end").to_arrow(),
+        lambda: consume(topic).read(until="end", timeout=1).to_arrow(),
+        lambda: consume(topic, group=new_name("readers")).read(until="end").to_arrow(),
+        lambda: consume().partitions_for(topic),
+        lambda: consume().end_offsets(partition),
+        lambda: consume().offsets_for_times({partition: 0}),
     ):
-        take(consumer, 1)
+        with pytest.raises(errors.UnknownTopicOrPartition, match=topic):
+            call()
+    assert topic not in consume().topics()
+
+
+def test_a_topic_is_made_by_reading_only_if_the_consumer_is_told_so(
+    cluster: Broker, consume: Consume
+) -> None:
+    topic = new_name("made")
+
+    assert consume(topic, allow_auto_create_topics=True).read(until="end").to_messages() == []
+    assert topic in consume().topics()
 
 
 def test_a_partition_that_does_not_exist_is_named(cluster: Broker, consume: Consume) -> None:

@@ -78,13 +78,16 @@ def test_partitions_that_are_added_are_read(group_cluster: Broker, protocol: str
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_topic_that_is_made_after_it_was_subscribed_to_is_read(
-    group_cluster: Broker, protocol: str
+    group_cluster: Broker, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = create_topic(group_cluster.bootstrap, "known", partitions=1)
     name = new_name("to-come")
-    with consumer_of(group_cluster, protocol, **{"allow.auto.create.topics": False}) as consumer:
+    with consumer_of(group_cluster, protocol) as consumer:
         consumer.subscribe([known, name])
         poll_until_assigned(consumer, *all_of(known, 1))
+        while "waits for a topic that does not exist" not in caplog.text:
+            consumer.poll(0.1)
+        assert name in caplog.text
 
         with Admin(group_cluster.bootstrap) as admin:
             admin.create_topic(name, partitions=2, replication_factor=1)
@@ -96,7 +99,7 @@ def test_a_topic_that_is_made_after_it_was_subscribed_to_is_read(
 def test_a_topic_that_is_deleted_is_given_up(group_cluster: Broker, protocol: str) -> None:
     kept = create_topic(group_cluster.bootstrap, "kept", partitions=1)
     doomed = create_topic(group_cluster.bootstrap, "doomed", partitions=1)
-    with consumer_of(group_cluster, protocol, **{"allow.auto.create.topics": False}) as consumer:
+    with consumer_of(group_cluster, protocol) as consumer:
         consumer.subscribe([kept, doomed])
         poll_until_assigned(consumer, *all_of(kept, 1), *all_of(doomed, 1))
 

@@ -530,8 +530,8 @@ async def test_transactions_are_listed_and_described(face: Face, topic: str) -> 
 
 
 async def test_a_topic_that_is_not_there_is_an_error_for_a_reader(face: Face) -> None:
-    consumer = face.consumer(new_name("nowhere"), allow_auto_create_topics=False)
-    with pytest.raises(errors.PenstockError):
+    consumer = face.consumer(new_name("nowhere"))
+    with pytest.raises(errors.UnknownTopicOrPartition):
         await face.read(consumer, timeout=1)
 
 

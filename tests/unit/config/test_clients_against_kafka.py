@@ -35,6 +35,7 @@ NOT_IN_KAFKAS_TABLE = {
 
 OTHER_DEFAULTS = {
     "bootstrap.servers": "required by Kafka; a first program finds the broker beside it",
+    "allow.auto.create.topics": "reading never makes a topic: a misspelled name would be an empty topic, and no error",
     "batch.size": "Java takes this much memory at once, ours grow; full batches are what makes a client fast",
     "receive.buffer.bytes": "a consumer's grows as the system sees fit: fixed at 64 KiB it is read in small pieces",
     "partition.assignment.strategy": "the same two, though Kafka shows them as Java shows a class",

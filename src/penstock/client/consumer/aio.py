@@ -230,7 +230,7 @@ class Consumer:
         while not self._core.has_assignment:
             left = deadline - _now_s()
             if left <= 0:
-                raise errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
+                raise self._core.not_assigned(patience_s)
             await self._wait(left)
             await self._attend()
 
@@ -318,7 +318,7 @@ class Consumer:
         """The first message of each partition that is not older; None where all are."""
         wanted = arguments.timestamps_of(times)
         self._check_open()
-        return offsets_and_times(await self._core.list_offsets(wanted, self._deadline(timeout)))
+        return offsets_and_times(await self._core.questions.list_offsets(wanted, self._deadline(timeout)))
 
     async def beginning_offsets(
         self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
@@ -338,12 +338,14 @@ class Consumer:
         self._check_open()
         wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
         deadline_ms = self._deadline(timeout)
-        return only_offsets(await self._core.list_offsets(dict.fromkeys(wanted, timestamp), deadline_ms))
+        return only_offsets(
+            await self._core.questions.list_offsets(dict.fromkeys(wanted, timestamp), deadline_ms)
+        )
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
         self._check_open()
-        return await self._core.partitions_for(topic, self._deadline(timeout))
+        return await self._core.questions.partitions_for(topic, self._deadline(timeout))
 
     def topic_id(self, topic: str) -> str | None:
         """The id of a topic by which this consumer fetches it just now; None where it has not met the topic.
@@ -355,7 +357,7 @@ class Consumer:
     async def topics(self, *, timeout: float | None = None) -> frozenset[str]:
         """The names of all topics that this client may see."""
         self._check_open()
-        return await self._core.topic_names(self._deadline(timeout))
+        return await self._core.questions.topic_names(self._deadline(timeout))
 
     # The end
 

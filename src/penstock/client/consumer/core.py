@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import NO_EPOCH, Cluster, PartitionInfo, TopicPartition
+from penstock.client.cluster import NO_EPOCH, Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.bell import Bell
 from penstock.client.consumer.commits import Interceptors, consumed
@@ -27,17 +27,17 @@ from penstock.client.consumer.committer import Committer, Offsets, OnDone
 from penstock.client.consumer.decoding import Decoding
 from penstock.client.consumer.fetch_plan import Fetched, FetchPlan, FetchSettings
 from penstock.client.consumer.fetcher import Fetcher
-from penstock.client.consumer.finder import Finder, find_ends, list_offsets
+from penstock.client.consumer.finder import Finder, find_ends
 from penstock.client.consumer.handout import Handout
-from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
+from penstock.client.consumer.questions import Questions
 from penstock.client.consumer.read import PARTITION_BYTES, Bounds, Columns, ReadPlan
 from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, TopicLearner
 from penstock.client.group.member import GroupMember
 from penstock.client.group.nouns import Assigned, Event, GroupMetadata, Offset, Revoked, Subscription
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
@@ -78,6 +78,7 @@ class ConsumerCore:
         self.has_listener = False
         is_committed_only = settings.get("isolation.level") == "read_committed"
         self._isolation_level = READ_COMMITTED if is_committed_only else READ_UNCOMMITTED
+        self.questions = Questions(self.client, isolation_level=self._isolation_level)
         self.positions = Positions(
             ResetPolicy(settings.get("auto.offset.reset"), self.client.clock.wall_ms),
             has_group=self.group_id is not None,
@@ -382,25 +383,6 @@ class ConsumerCore:
                 raise errors.TimedOut(f"no {what} in time")
             await self._bell.wait(left_ms / 1000)
 
-    async def partitions_for(self, topic: str, deadline_ms: int) -> tuple[PartitionInfo, ...]:
-        cluster = await self.client.topics([topic], deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
-        return cluster.topics[topic].partitions
-
-    async def topic_names(self, deadline_ms: int) -> frozenset[str]:
-        response = await self.client.ask_any(MetadataRequest(topics=None), deadline_ms=deadline_ms)
-        return frozenset(topic.name for topic in response.topics if topic.error_code == ErrorCode.NONE)
-
-    async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], deadline_ms: int
-    ) -> dict[TopicPartition, ListedOffset]:
-        if self.is_closed:
-            raise errors.ClientClosed
-        if not timestamps:
-            return {}
-        return await list_offsets(
-            self.client, timestamps, isolation_level=self._isolation_level, deadline_ms=deadline_ms
-        )
-
     # Bounded reads
 
     @property
@@ -410,16 +392,29 @@ class ConsumerCore:
             return self._was_assigned
         return self._learner.is_done
 
+    def not_assigned(self, patience_s: float) -> errors.PenstockError:
+        """Why there is nothing to read after so long."""
+        for name in sorted(self.subscription.topics):
+            topic = self.client.cluster.topics.get(name)
+            if topic is not None and topic.error is not ErrorCode.NONE:
+                return errors.of(topic.error, about=name)
+        return errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
+
     async def begin_read(
         self, bounds: Bounds, deadline_ms: int, *, limit: int | None, columns: Columns
     ) -> ReadPlan:
-        """Find where each partition stands and where it ends."""
+        """Find where each partition stands and where it ends. A topic that does not exist is an error here, also with a
+        group: an empty result would look as if the topic had no records."""
+        if self.subscription.topics:
+            await self.client.topics(
+                self.subscription.topics, deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS
+            )
         wanted = self.positions.partitions if bounds.offsets is None else bounds.offsets
         states = [self.positions.of(partition) for partition in wanted]
         await self.until(lambda: all(state.has_position for state in states), deadline_ms, "positions")
         ends = bounds.offsets
         if ends is None:
-            find = partial(self.list_offsets, deadline_ms=deadline_ms)
+            find = partial(self.questions.list_offsets, deadline_ms=deadline_ms)
             ends = await find_ends(wanted, younger_than=bounds.timestamp, list_offsets=find)
         if not self.settings.is_set("max.partition.fetch.bytes"):
             self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
@@ -449,7 +444,8 @@ class ConsumerCore:
         self, partitions: Collection[TopicPartition], deadline_ms: int
     ) -> dict[TopicPartition, Offset]:
         member = self._grouped("committed offsets can be looked up")
-        await self.client.topics({each.topic for each in partitions}, deadline_ms=deadline_ms)
+        names = {each.topic for each in partitions}
+        await self.client.topics(names, deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
         return await member.committed(partitions, deadline_ms=deadline_ms)
 
     @property

@@ -19,7 +19,7 @@ from penstock.client.consumer import lookups
 from penstock.client.consumer.lookups import ListedOffset, ReadEpoch
 from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, PartitionState, Positions
 from penstock.client.consumer.tasks import supervised
-from penstock.client.consumer.topics import check_partitions
+from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, check_partitions
 from penstock.client.group.nouns import Offset
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -239,7 +239,8 @@ async def _list_all(
     backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
     found: dict[TopicPartition, ListedOffset] = {}
     failures = 0
-    await client.topics({partition.topic for partition in timestamps}, deadline_ms=deadline_ms)
+    names = {partition.topic for partition in timestamps}
+    await client.topics(names, deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
     while True:
         left = {partition: at for partition, at in timestamps.items() if partition not in found}
         check_partitions(client.cluster, left)

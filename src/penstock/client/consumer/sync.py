@@ -22,17 +22,17 @@ from typing import Any, Self, TypeVar, Unpack
 
 from penstock.client import errors
 from penstock.client.background import Background
-from penstock.client.cluster import PartitionInfo, TopicPartition
+from penstock.client.cluster import TopicPartition
 from penstock.client.consumer import arguments
 from penstock.client.consumer.arguments import RebalanceListener
 from penstock.client.consumer.commits import Committable, offsets_of
 from penstock.client.consumer.core import ConsumerCore
 from penstock.client.consumer.fetch_plan import Fetched
-from penstock.client.consumer.lookups import OffsetAndTimestamp
-from penstock.client.consumer.positions import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, Reset
+from penstock.client.consumer.positions import EARLIEST, LATEST, Reset
 from penstock.client.consumer.read import Columns, Make, ReadPlan, Until, bounds_of
 from penstock.client.consumer.reading import Reading
-from penstock.client.consumer.views import lag_of, offsets_and_times, only_offsets, shown, tell_listener
+from penstock.client.consumer.sync_questions import SyncQuestions
+from penstock.client.consumer.views import lag_of, shown, tell_listener
 from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
@@ -46,7 +46,7 @@ CLOSE_TIMEOUT_MS = 30_000
 WAIT_S = 3600.0  # an iteration waits for ever, an hour at a time
 
 
-class Consumer:
+class Consumer(SyncQuestions):
     """Reads topics: `for message in Consumer("orders", group="billing")`."""
 
     def __init__(
@@ -231,7 +231,7 @@ class Consumer:
         while not self._core.has_assignment:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise errors.TimedOut(f"no partitions were assigned within {patience_s:g} s")
+                raise self._core.not_assigned(patience_s)
             self._call(partial(self._core.wait, left))
             self._attend()
 
@@ -332,57 +332,6 @@ class Consumer:
         """Who this consumer is to its group, as a transaction has to know it."""
         with self._in_use():
             return self._call(_as_coroutine(lambda: self._core.group_metadata))
-
-    # Questions to the cluster
-
-    def offsets_for_times(
-        self, times: Mapping[TopicPartition, int | datetime.datetime], *, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first message of each partition that is not older; None where all are."""
-        wanted = arguments.timestamps_of(times)
-        with self._in_use():
-            return offsets_and_times(self._list_offsets(wanted, timeout))
-
-    def beginning_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """The first offset that there is, of these or of all that are assigned."""
-        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
-
-    def end_offsets(
-        self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """The offset behind the last message that a reader of this isolation level sees."""
-        return self._ends(partitions, LATEST_TIMESTAMP, timeout)
-
-    def _ends(
-        self, partitions: Iterable[object], timestamp: int, timeout: float | None
-    ) -> dict[TopicPartition, int]:
-        wanted = arguments.partitions_of(partitions) or self._core.positions.partitions
-        with self._in_use():
-            return only_offsets(self._list_offsets(dict.fromkeys(wanted, timestamp), timeout))
-
-    def _list_offsets(self, wanted: Mapping[TopicPartition, int], timeout: float | None) -> Any:
-        return self._call_until(lambda deadline_ms: self._core.list_offsets(wanted, deadline_ms), timeout)
-
-    def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic, by index; `UnknownTopicOrPartition` where there is no such topic."""
-        with self._in_use():
-            return self._call_until(
-                lambda deadline_ms: self._core.partitions_for(topic, deadline_ms), timeout
-            )
-
-    def topic_id(self, topic: str) -> str | None:
-        """The id of a topic by which this consumer fetches it just now; None where it has not met the topic.
-
-        Nothing is asked of the cluster. A topic that was deleted and made anew has another id.
-        """
-        return self._core.client.cluster.id_of(arguments.topic_of(topic))
-
-    def topics(self, *, timeout: float | None = None) -> frozenset[str]:
-        """The names of all topics that this client may see."""
-        with self._in_use():
-            return self._call_until(lambda deadline_ms: self._core.topic_names(deadline_ms), timeout)
 
     # The end
 

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 REGEX_VERSION = 1  # of ConsumerGroupHeartbeat: brokers match patterns
 LEAVE_MANY_VERSION = 3  # of LeaveGroup
 LEAVE_TIMEOUT_MS = 5_000
+MISSING_TOPIC_PATIENCE_MS = 5_000  # a topic may just have been created
 SEARCH_TIMEOUT_MS = (
     1_000  # to find the coordinator for a goodbye: where there is no broker, nobody hears it anyhow
 )
@@ -66,7 +67,7 @@ class GroupMember:
         self._may_create: bool = settings.get("allow.auto.create.topics")
         self._task: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._creating: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._bell = asyncio.Event()
         self._is_idle = asyncio.Event()
         client.on_update(self._cluster_changed)
@@ -85,8 +86,8 @@ class GroupMember:
         self._membership.reset_failure()
         self._membership.subscribe(Subscription(frozenset(topics), pattern), self._client.now_ms())
         self._client.want(self._membership.topics_wanted)
-        if self._may_create and topics:
-            self._create(topics)
+        if topics:
+            self._look_for(topics)
         self._wake()
 
     @property
@@ -316,20 +317,28 @@ class GroupMember:
             membership.answered(action, response, client.now_ms())
 
     async def _stop(self) -> None:
-        tasks = [task for task in (self._task, self._asking, self._creating) if task is not None]
-        self._task = self._asking = self._creating = None
+        tasks = [task for task in (self._task, self._asking, self._looking) if task is not None]
+        self._task = self._asking = self._looking = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _create(self, topics: Collection[str]) -> None:
-        """Where brokers create topics that are asked for, a subscription asks for them."""
+    def _look_for(self, topics: Collection[str]) -> None:
+        """Warn of topics that do not exist; the group waits for them. With `allow.auto.create.topics` ask for them."""
 
-        async def ask() -> None:
-            with contextlib.suppress(errors.PenstockError):
-                await self._client.topics(topics, may_create=True, patience_ms=0)
+        async def look() -> None:
+            try:
+                await self._client.topics(
+                    topics, may_create=self._may_create, patience_ms=MISSING_TOPIC_PATIENCE_MS
+                )
+            except errors.UnknownTopicOrPartition as error:
+                logger.warning("group %s waits for a topic that does not exist: %s", self.group_id, error)
+            except errors.PenstockError as error:  # the membership meets it too, and decides
+                logger.info("group %s: topics could not be looked up: %s", self.group_id, error)
 
-        self._creating = asyncio.get_running_loop().create_task(ask(), name="penstock-group-topics")
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = asyncio.get_running_loop().create_task(look(), name="penstock-group-topics")
 
 
 class _NoPatterns(Exception):

@@ -128,8 +128,9 @@ FETCHING = (
         "Whether to see only what committed transactions wrote, or everything."
     ),
     boolean("check.crcs", True, importance=LOW).means("Check the checksum of each batch."),
-    boolean("allow.auto.create.topics", True).means(
-        "Let the broker create a topic that is subscribed to, if it does so at all."
+    boolean("allow.auto.create.topics", False).means(
+        "Let the broker create a topic that is read and does not exist, if its auto.create.topics.enable allows it. "
+        "Kafka's default is true, so that a misspelled name makes an empty topic."
     ),
     boolean("exclude.internal.topics", True).means(
         "Keep internal topics out of what a pattern subscribes to."
