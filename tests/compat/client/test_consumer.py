@@ -18,7 +18,7 @@ from harness.admin import admin, create_topic, create_topics, new_name
 from harness.brokers import Broker
 from harness.waiting import wait_until
 from harness.writing import write, write_transaction
-from penstock import Consumer, Message, TopicPartition, errors
+from penstock import Consumer, Message, Producer, TopicPartition, errors
 
 NUMBERS = [str(number) for number in range(100)]
 WAIT_SECONDS = 30.0
@@ -378,6 +378,19 @@ def test_a_read_ends_at_the_end(cluster: Broker, consume: Consume) -> None:
     assert consumer.read().to_arrow().num_rows == 0
     write(cluster.bootstrap, topic, ["new"])
     assert values(consumer.read().to_messages()) == ["new"]
+
+
+@pytest.mark.parametrize("form", ["to_messages", "to_arrow"])
+def test_a_read_of_more_than_memory_holds_ends(cluster: Broker, consume: Consume, form: str) -> None:
+    """What partitions had left behind their ends filled fetch.max.bytes, and nothing was fetched any more."""
+    topic = create_topic(cluster.bootstrap, "large", partitions=10)
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(1000):
+            producer.send(topic, bytes(1000), partition=number % 10)
+
+    consumer = consume(topic, fetch_max_bytes=200_000)
+
+    assert len(getattr(consumer.read(until="end"), form)()) == 1000
 
 
 def test_a_read_of_nothing_is_an_empty_table(cluster: Broker, consume: Consume) -> None:

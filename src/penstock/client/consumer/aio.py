@@ -214,6 +214,7 @@ class Consumer:
                     continue
                 made = make(plan, source)
                 core.handout.note_place()
+                plan.note_progress(source.state.partition)
                 deadline = _now_s() + patience_s  # something came, though all of it may have been aborted
                 if plan.rewind is not None:
                     (partition, offset), plan.rewind = plan.rewind, None

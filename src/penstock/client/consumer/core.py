@@ -253,7 +253,7 @@ class ConsumerCore:
     def _reassign(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         self.handout.drop([each for each in self.positions.partitions if each not in partitions])
         added = self.positions.assign(partitions)
-        self.fetcher.purge()
+        self._purge()
         if self.is_started:
             self._progressed()
         if any(state.error is not None for state in self.positions):
@@ -361,8 +361,12 @@ class ConsumerCore:
             state.is_paused = is_paused
         self._moved()
 
-    def _moved(self) -> None:
+    def _purge(self) -> None:
+        self.handout.restore()
         self.fetcher.purge()
+
+    def _moved(self) -> None:
+        self._purge()
         if self.is_started:
             self._progressed()
 
@@ -419,11 +423,13 @@ class ConsumerCore:
         if not self.settings.is_set("max.partition.fetch.bytes"):
             self.plan.settings = replace(self.plan.settings, partition_bytes_max=PARTITION_BYTES)
         plan = ReadPlan(self.positions, ends, limit=limit, columns=columns)
+        self.handout.restore()
         self._progressed()
         return plan
 
     def end_read(self, plan: ReadPlan) -> None:
         plan.release()
+        self.handout.restore()
         bytes_max = self.settings.get("max.partition.fetch.bytes")
         self.plan.settings = replace(self.plan.settings, partition_bytes_max=bytes_max)
         if self.is_started and not self.is_closed:
@@ -469,8 +475,7 @@ class ConsumerCore:
 
     def finished(self, fetched: Fetched) -> None:
         """From the handout: it was consumed or dropped, and there is room for more."""
-        self.plan.finished(fetched)
-        self.fetcher.wake()
+        self.fetcher.finished(fetched)
 
     def _progressed(self) -> None:
         self.fetcher.wake()

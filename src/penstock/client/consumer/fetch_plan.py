@@ -80,12 +80,14 @@ class Decoders:
 class Fetched:
     """Records of one partition that are here; `records` gives them."""
 
-    __slots__ = ("generation", "records", "state")
+    __slots__ = ("generation", "is_cut", "records", "state")
 
     def __init__(self, state: PartitionState, records: kernel.FetchedRecords) -> None:
         self.state = state
         self.generation = state.generation
         self.records = records
+        self.is_cut = False
+        """Records of it were dropped that the application has not been given."""
 
     @property
     def is_current(self) -> bool:
@@ -155,12 +157,10 @@ class FetchPlan:
     ) -> tuple[FetchRequest, int | None] | None:
         """The request and the version it may have at most; None while there is nothing to ask of this node."""
         plan = self._nodes.setdefault(node_id, _NodePlan())
-        if plan.asked is not None or self.buffered_bytes >= self.settings.bytes_max:
+        if not self.may_ask(node_id, now_ms):
             return None
         here = [state for state in self._positions if self._node_of(state, cluster, now_ms) == node_id]
         is_hurried = any(not state.is_held and state.partition in self._buffered for state in here)
-        if is_hurried and now_ms < plan.rest_until_ms:
-            return None
         wanted = [state for state in here if state.is_fetchable(now_ms) and self._lacks(state)]
         if not wanted:
             return None
@@ -170,6 +170,16 @@ class FetchPlan:
             {state.partition: self._target(state, cluster) for state in wanted}, knows_ids=knows_ids
         )
         return self._request(wish, 0 if is_hurried else self.settings.wait_ms), wish.version_max
+
+    def may_ask(self, node_id: int, now_ms: int) -> bool:
+        """Whether `next_request` is worth calling, which looks at all partitions of the node."""
+        plan = self._nodes.get(node_id)
+        if self.buffered_bytes >= self.settings.bytes_max:
+            return False
+        if plan is None:
+            return True
+        is_resting = now_ms < plan.rest_until_ms and bool(self._buffered)
+        return plan.asked is None and not is_resting
 
     def wake_at_ms(self, node_id: int, now_ms: int) -> int | None:
         """When to ask again, if nothing else happens before."""
@@ -353,15 +363,19 @@ class FetchPlan:
         answer.has_errors |= state.error is not None
         answer.lacks_place |= state.need is not Need.NOTHING
 
-    def finished(self, fetched: Fetched) -> None:
-        """It is consumed, or dropped."""
-        partition = fetched.state.partition
-        buffered = self._buffered[partition]
+    def finished(self, fetched: Fetched, now_ms: int) -> bool:
+        """It is consumed, or dropped. True if more can be asked for because of that."""
+        state = fetched.state
+        if fetched.is_cut and fetched.is_current:
+            state.fetch_again()
+        buffered = self._buffered[state.partition]
+        was_full = self.buffered_bytes >= self.settings.bytes_max
         buffered.count -= 1
         buffered.size_bytes -= fetched.records.size_bytes
         if not buffered.count:
-            del self._buffered[partition]
+            del self._buffered[state.partition]
         self.buffered_bytes -= fetched.records.size_bytes
+        return was_full or not self._buffered or (state.is_fetchable(now_ms) and self._lacks(state))
 
 
 def _is_of_session(code: ErrorCode) -> bool:

@@ -66,14 +66,26 @@ class Fetcher:
         for bell in self._bells.values():
             bell.set()
 
+    def finished(self, fetched: Fetched) -> None:
+        """Something was consumed or dropped. Unlike `wake` this looks at no other partition: it happens for each
+        portion of each partition, so it must not cost more with more of them."""
+        now_ms = self._client.now_ms()
+        if self.plan.finished(fetched, now_ms) and not self._is_closed:
+            for node_id, bell in self._bells.items():
+                if self.plan.may_ask(node_id, now_ms):
+                    bell.set()
+
     def purge(self) -> None:
         """Forget what was fetched from places where the reader is no more."""
+        if not self.ready:
+            return
+        now_ms = self._client.now_ms()
         for _ in range(len(self.ready)):
             fetched = self.ready.popleft()
             if fetched.is_current and self._positions.get(fetched.state.partition) is fetched.state:
                 self.ready.append(fetched)
             else:
-                self.plan.finished(fetched)
+                self.plan.finished(fetched, now_ms)
 
     async def close(self) -> None:
         """End the tasks and the sessions. What waits for an answer is given up."""

@@ -4,6 +4,8 @@ Everything here runs where the application runs: in the loop for the async consu
 the sync one, while the loop goes on fetching in its thread. The two meet in `ready`, to which the loop appends and from
 which this takes, and in `post`, by which the loop hears what is done with.
 
+Whoever changes what is held, or moves a partition, calls `restore` on the loop while the application waits.
+
 Invariant: a partition's `offset` is behind the last message that was given, at every moment when somebody asks: it is
 brought up to date by `note_place`, which comes first in every call of the application.
 """
@@ -26,6 +28,8 @@ class Handout:
         self.post = post
         """Tell the loop what is done with."""
         self._ready = ready
+        self._held: list[Fetched] = []
+        """Taken out of `ready`, because their partitions are held, so that they are not looked at again and again."""
         self._current: Fetched | None = None
         self._given_from = -1
         """The place of the current source when the application last asked for more."""
@@ -42,7 +46,7 @@ class Handout:
                 if not current.state.is_held:
                     self._given_from = current.records.next_offset
                     return current
-                self._ready.appendleft(current)
+                self._put_aside(current)
                 current = None
             self._current = None
         following = self._next_ready()
@@ -115,18 +119,28 @@ class Handout:
         self.post(current)
         return current.state
 
+    def restore(self) -> None:
+        """Partitions may be held no longer, or the reader may have moved: have everything looked at again."""
+        self._ready.extendleft(reversed(self._held))
+        self._held.clear()
+
     def _next_ready(self) -> Fetched | None:
-        ready = self._ready
-        parked: list[Fetched] = []
-        found = None
-        while ready:
-            fetched = ready.popleft()
+        while self._ready:
+            fetched = self._ready.popleft()
             if not fetched.is_current:
                 self.post(fetched)
             elif fetched.state.is_held:
-                parked.append(fetched)
+                self._put_aside(fetched)
             else:
-                found = fetched
-                break
-        ready.extendleft(reversed(parked))
-        return found
+                return fetched
+        return None
+
+    def _put_aside(self, fetched: Fetched) -> None:
+        """Its partition is held. Keep it for when a pause ends. What lies behind the end of a bounded read is dropped
+        and fetched again later: kept, it could fill the memory that the read needs for other partitions."""
+        if fetched.state.is_parked:
+            fetched.is_cut = True
+            fetched.records.drop()
+            self.post(fetched)
+        else:
+            self._held.append(fetched)

@@ -108,7 +108,7 @@ class PartitionState:
         """For whom the place is known to be right."""
         self.is_paused = False
         self.is_parked = False
-        """What is here of it is to stay here: a bounded read does not want it, or no more of it."""
+        """A bounded read does not want it, or no more of it."""
         self.stop_offset: int | None = None
         """Nothing from here on is to be fetched: a bounded read does not want it."""
         self.end_offset = UNKNOWN
@@ -153,10 +153,12 @@ class PartitionState:
         self.leader = None
 
     def fetch_again(self) -> None:
-        """Forget what was fetched and not given."""
-        if self.need is Need.NOTHING and self.offset >= 0:
+        """Forget what was fetched and not given. A check by a new leader that is under way is asked for again."""
+        if self.has_position:
             self.generation += 1
             self.fetch_offset, self.fetch_epoch = self.offset, self.epoch
+            if self.fetch_epoch < 0:
+                self.need = Need.NOTHING  # nothing to check
 
     def find(self, need: Need, reset: Reset | None = None) -> None:
         self._begin_anew(need)

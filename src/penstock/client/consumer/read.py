@@ -93,6 +93,9 @@ class ReadPlan:
         """Columns `topic` and `partition`, which are the same for all rows: each batch has a slice of the longest."""
         self.rewind: tuple[TopicPartition, int] | None = None
         """Where to seek to, because more was decoded than the limit allows."""
+        self._unread = dict.fromkeys(ends)
+        """Partitions that were not seen to be at their end yet. Only the first is looked at for each portion that was
+        read: looking at all of them would be quadratic in the number of partitions."""
         self._apply()
 
     def _apply(self) -> None:
@@ -112,16 +115,25 @@ class ReadPlan:
         """All was given. Partitions that were taken away meanwhile are not waited for."""
         if self._left == 0:
             return True
-        is_done = True
-        for partition, end in self._ends.items():
-            state = self._positions.get(partition)
-            if state is None:
-                continue
-            if state.has_position and state.offset >= end:
-                state.is_parked = True
-            else:
-                is_done = False
-        return is_done
+        while self._unread:
+            partition = next(iter(self._unread))
+            if not self._is_at_end(partition):
+                return False
+            del self._unread[partition]
+        return True
+
+    def note_progress(self, partition: TopicPartition) -> None:
+        """A portion of this partition was read, and its position has moved."""
+        if partition in self._unread and self._is_at_end(partition):
+            del self._unread[partition]
+
+    def _is_at_end(self, partition: TopicPartition) -> bool:
+        state = self._positions.get(partition)
+        if state is None:
+            return True
+        is_at_end = state.has_position and state.offset >= self._ends[partition]
+        state.is_parked |= is_at_end
+        return is_at_end
 
     def columns(self, fetched: Fetched) -> pyarrow.RecordBatch | None:
         """What this source has of the read, as one batch; None where that is nothing (an empty one is never made)."""

@@ -209,6 +209,7 @@ class Consumer(SyncQuestions):
                     continue
                 made = make(plan, source)
                 core.handout.note_place()
+                plan.note_progress(source.state.partition)
                 # Something came, though all of it may have been aborted.
                 deadline = time.monotonic() + patience_s
                 if plan.rewind is not None:

@@ -114,7 +114,7 @@ def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> N
     (fetched,) = given.answer(told(0, count=3)).fetched
     assert given.request() is None
 
-    given.plan.finished(fetched)
+    given.plan.finished(fetched, 0)
 
     request = given.request()
     assert request is not None
@@ -130,7 +130,7 @@ def test_a_few_answers_are_fetched_ahead_and_no_more() -> None:
         fetched += given.answer(told(0, base_offset=3 * index, count=3, high_watermark=100)).fetched
 
     assert given.request() is None
-    given.plan.finished(fetched[0])
+    given.plan.finished(fetched[0], 0)
     assert given.request() is not None
 
 
@@ -163,7 +163,7 @@ def test_memory_is_bounded() -> None:
 
     assert full.request() is None
     assert given.request() is not None
-    given.plan.finished(answer.fetched[0])
+    given.plan.finished(answer.fetched[0], 0)
     assert given.plan.buffered_bytes == 0
 
 
@@ -291,3 +291,39 @@ def test_the_session_is_ended_where_there_is_one() -> None:
 
     assert last is not None
     assert (last[0].session_id, last[0].session_epoch) == (7, -1)
+
+
+def test_what_is_consumed_costs_no_look_at_other_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looked at all of them for each portion of each: polling 5,000 partitions took 20 s of CPU."""
+    given = Given()
+    given.request()
+    (fetched,) = given.answer(told(0, count=3), told(1)).fetched
+    monkeypatch.setattr(Positions, "__iter__", _fail)
+
+    assert given.plan.finished(fetched, NOW_MS)
+
+
+def test_a_partition_that_a_read_is_done_with_asks_for_nothing() -> None:
+    given = Given()
+    given.request()
+    first, _ = given.answer(told(0, count=3), told(1, count=3)).fetched
+    first.state.is_parked = True
+
+    assert not given.plan.finished(first, NOW_MS)
+
+
+def test_what_was_cut_is_fetched_again() -> None:
+    given = Given()
+    given.request()
+    (fetched,) = given.answer(told(0, count=3), told(1)).fetched
+    generation = fetched.state.generation
+    fetched.state.move(1, 4)
+    fetched.is_cut = True
+
+    given.plan.finished(fetched, NOW_MS)
+
+    assert (fetched.state.fetch_offset, fetched.state.generation) == (1, generation + 1)
+
+
+def _fail(self: Positions) -> Any:
+    raise AssertionError("all partitions were looked at")

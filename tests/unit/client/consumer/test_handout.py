@@ -77,19 +77,40 @@ def test_paused_partitions_keep_what_is_here() -> None:
 
     assert given.take(100) == "de"
     first.is_paused = False
+    given.handout.restore()
     assert given.take(100) == "abc"
 
 
-def test_a_partition_that_is_parked_in_the_midst_goes_on_later() -> None:
+def test_what_lies_behind_the_end_of_a_read_is_dropped_and_fetched_again() -> None:
+    """It was kept, and many partitions with such rests filled the memory for good: a read did not end."""
     first, second = state(P0), state(P1)
-    given = Given(fetched(first, "abc"), fetched(second, "de"))
+    rest, later = fetched(first, "abc"), fetched(first, "xyz")
+    given = Given(rest, fetched(second, "de"), later)
     assert given.take(1) == "a"
 
     first.is_parked = True
     assert given.take(100) == "de"
-    first.is_parked = False
 
-    assert given.take(100) == "bc"
+    assert given.posted[:2] == [rest, later]
+    assert rest.is_cut
+    assert later.is_cut
+    assert first.offset == 1
+
+
+def test_paused_sources_are_looked_at_once() -> None:
+    """Each look for the next source went over all of them: quadratic in the number of partitions."""
+    states = [state(TopicPartition("orders", index)) for index in range(100)]
+    given = Given(*(fetched(each, "a") for each in states))
+    for each in states[:50]:
+        each.is_paused = True
+
+    assert given.take(1) == "a"
+
+    assert len(given.ready) == 49
+    for each in states:
+        each.is_paused = False
+    given.handout.restore()
+    assert given.take(1000) == "a" * 99
 
 
 def test_dropped_partitions_give_no_more() -> None:
