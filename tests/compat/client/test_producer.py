@@ -503,6 +503,94 @@ def test_offsets_are_committed_with_the_transaction(
     assert values(read(transaction_cluster.bootstrap, target, 1, **settings)) == ["0"]
 
 
+READING: dict[str, Any] = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "isolation_level": "read_committed",
+}
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_loop_that_goes_on_after_an_abort_skips_nothing(
+    transaction_cluster: Broker, transactional: Produce, reset: str
+) -> None:
+    """The consumer stayed behind the messages of the aborted transaction, so they were never processed."""
+    source = create_topic(transaction_cluster.bootstrap, "source", partitions=2)
+    target = create_topic(transaction_cluster.bootstrap, "target", partitions=1)
+    producer = transactional(new_name("writer"))
+    with Consumer(
+        source,
+        bootstrap_servers=transaction_cluster.bootstrap,
+        group=new_name("transformer"),
+        **{**READING, "auto_offset_reset": reset},
+    ) as consumer:
+        while len(consumer.positions()) < 2:  # with `latest` nothing that was written before is read
+            consumer.poll(0.1)
+        with Producer(transaction_cluster.bootstrap) as writer:
+            for number in range(100):
+                writer.send(source, str(number), partition=number % 2)
+        done, failures = 0, 0
+        while done < 100:
+            messages = consumer.poll(WAIT_SECONDS, max_records=10)
+            try:
+                with producer.transaction(consumer=consumer):
+                    for message in messages:
+                        producer.send(target, message.value)
+                    if failures < 3 and done == 20 * failures:
+                        failures += 1
+                        raise KeyError("in the midst of a transaction")
+            except KeyError:
+                continue
+            done += len(messages)
+
+    settings = {"isolation.level": "read_committed"}
+    written = values(read(transaction_cluster.bootstrap, target, 100, **settings))
+    assert failures == 3
+    assert sorted(written, key=int) == [str(number) for number in range(100)]
+
+
+async def test_an_async_loop_that_goes_on_after_an_abort_skips_nothing(transaction_cluster: Broker) -> None:
+    source = create_topic(transaction_cluster.bootstrap, "source", partitions=2)
+    target = create_topic(transaction_cluster.bootstrap, "target", partitions=1)
+    async with (
+        aio.Producer(transaction_cluster.bootstrap, transactional_id=new_name("writer")) as producer,
+        aio.Producer(transaction_cluster.bootstrap) as writer,
+        aio.Consumer(
+            source, bootstrap_servers=transaction_cluster.bootstrap, group=new_name("group"), **READING
+        ) as consumer,
+    ):
+        for number in range(30):
+            await writer.send(source, str(number), partition=number % 2)
+        done, failures = 0, 0
+        while done < 30:
+            messages = await consumer.poll(WAIT_SECONDS, max_records=10)
+            try:
+                async with producer.transaction(consumer=consumer):
+                    for message in messages:
+                        await producer.send(target, message.value)
+                    if failures < 2:
+                        failures += 1
+                        raise KeyError("in the midst of a transaction")
+            except KeyError:
+                continue
+            done += len(messages)
+
+    settings = {"isolation.level": "read_committed"}
+    written = values(read(transaction_cluster.bootstrap, target, 30, **settings))
+    assert sorted(written, key=int) == [str(number) for number in range(30)]
+
+
+def test_a_consumer_that_cannot_belong_to_a_transaction_is_refused(transactional: Produce) -> None:
+    producer = transactional(new_name("writer"))
+    for consumer, words in (
+        (Consumer("orders", group="g"), "enable_auto_commit=False"),
+        (Consumer("orders"), r"group\.id"),
+        ("orders", "must be a Consumer"),
+    ):
+        with pytest.raises(errors.BadArgument, match=words), producer.transaction(consumer=consumer):  # type: ignore[arg-type]
+            pass
+
+
 async def test_async_transactions(transaction_cluster: Broker) -> None:
     topic = create_topic(transaction_cluster.bootstrap, "aio-transactions")
     name = new_name("writer")

@@ -260,6 +260,17 @@ class Consumer:
         self._check_open()
         self._core.reset(arguments.partitions_of(partitions), reset)
 
+    def rewind(self) -> None:
+        """Go back to the offsets that this consumer committed last, or to where it began: all messages that were given
+        since are given again. `Producer.transaction(consumer=...)` does so after an abort."""
+        self._check_open()
+        self._core.handout.note_place()
+        self._core.rewind()
+
+    def _note_committed(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """A transaction has committed these."""
+        self._core.positions.note_committed(offsets)
+
     async def position(self, partition: TopicPartition, *, timeout: float | None = None) -> int:
         """The offset of the next message that will be given."""
         where = arguments.partition_of(partition)

@@ -54,6 +54,7 @@ class Committer:
         offsets = consumed(self._positions) if offsets is None else dict(offsets)
         await self.member.commit(offsets, deadline_ms=deadline_ms)
         self._last.update(offsets)
+        self._positions.note_committed(offsets)
         self._interceptors.on_commit(offsets)
 
     def commit_soon(self, offsets: Offsets | None, on_done: OnDone | None) -> None:

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from enum import Enum, auto
 from functools import partial
 
 from penstock.client import errors
@@ -30,6 +29,7 @@ from penstock.client.consumer.fetcher import Fetcher
 from penstock.client.consumer.finder import Finder, find_ends
 from penstock.client.consumer.handout import Handout
 from penstock.client.consumer.lookups import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.consumer.mode import Mode
 from penstock.client.consumer.positions import EARLIEST, Positions, Reset, ResetPolicy
 from penstock.client.consumer.questions import Questions
 from penstock.client.consumer.read import PARTITION_BYTES, Bounds, Columns, ReadPlan
@@ -47,14 +47,6 @@ POLL_NOTES_MS = 1_000
 
 # A loop holds its tasks weakly, and this one waits for what only itself knows: it would be collected before its end.
 _GUARDS: set[asyncio.Task[None]] = set()
-
-
-class Mode(Enum):
-    """How the consumer came to its partitions."""
-
-    NONE = auto()
-    SUBSCRIBED = auto()
-    ASSIGNED = auto()
 
 
 class ConsumerCore:
@@ -351,6 +343,12 @@ class ConsumerCore:
         wanted = partitions or self.positions.partitions
         self.handout.drop(wanted)
         self.positions.reset(wanted, reset)
+        self._moved()
+
+    def rewind(self) -> None:
+        """Give everything again that was given since the last commit."""
+        self.handout.drop(self.positions.partitions)
+        self.positions.rewind()
         self._moved()
 
     def pause(self, partitions: Collection[TopicPartition], *, is_paused: bool) -> None:

@@ -72,6 +72,8 @@ class PartitionState:
     """One partition that is assigned."""
 
     __slots__ = (
+        "base_epoch",
+        "base_offset",
         "end_offset",
         "epoch",
         "error",
@@ -104,6 +106,9 @@ class PartitionState:
         """The leader's, when the record before `offset` was written."""
         self.fetch_offset = UNKNOWN
         self.fetch_epoch = NO_EPOCH
+        self.base_offset = UNKNOWN
+        self.base_epoch = NO_EPOCH
+        """Where a rewind leads: the last offset that this consumer committed, else where it began or sought to."""
         self.leader: Leader | None = None
         """For whom the place is known to be right."""
         self.is_paused = False
@@ -150,6 +155,7 @@ class PartitionState:
         self._begin_anew(Need.NOTHING)
         self.offset = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
+        self.base_offset, self.base_epoch = offset, epoch
         self.leader = None
 
     def fetch_again(self) -> None:
@@ -235,6 +241,17 @@ class Positions:
         for state in [self.of(partition) for partition in partitions]:
             state.find(Need.RESET, reset)
 
+    def note_committed(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        for partition, offset in offsets.items():
+            if (state := self._states.get(partition)) is not None:
+                state.base_offset, state.base_epoch = offset.offset, offset.leader_epoch
+
+    def rewind(self) -> None:
+        """Go back to what was committed, where something was given since."""
+        for state in self._states.values():
+            if state.has_position and state.offset != state.base_offset:
+                state.go_to(state.base_offset, state.base_epoch)
+
     # What has to be found out
 
     def wanting(self, need: Need, now_ms: int) -> list[PartitionState]:
@@ -296,7 +313,10 @@ class Positions:
         elif end_offset < 0 or epoch < 0:
             self._look_up(state, Need.RESET)
         else:
+            base = (state.base_offset, state.base_epoch)
             state.go_to(end_offset, epoch)
+            if base[0] < end_offset:  # what was not committed before the cut may still have to be given again
+                state.base_offset, state.base_epoch = base
 
     def take_out_of_range(self, partition: TopicPartition, generation: int, now_ms: int) -> None:
         """The leader has no record at the place from which it was asked for some."""

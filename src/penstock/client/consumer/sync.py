@@ -263,6 +263,17 @@ class Consumer(SyncQuestions):
         with self._in_use():
             self._do(lambda: self._core.reset(wanted, reset))
 
+    def rewind(self) -> None:
+        """Go back to the offsets that this consumer committed last, or to where it began: all messages that were given
+        since are given again. `Producer.transaction(consumer=...)` does so after an abort."""
+        with self._in_use():
+            self._core.handout.note_place()
+            self._do(self._core.rewind)
+
+    def _note_committed(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """A transaction has committed these."""
+        self._do(lambda: self._core.positions.note_committed(offsets))
+
     def position(self, partition: TopicPartition, *, timeout: float | None = None) -> int:
         """The offset of the next message that will be given."""
         where = arguments.partition_of(partition)

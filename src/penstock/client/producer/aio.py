@@ -24,6 +24,7 @@ from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.reader import Reader, TransactionalReader, check_reader
 from penstock.client.producer.rows import RowSending, RowsReceipt
 from penstock.client.producer.unclosed import Guard
 from penstock.client.settings import First, ProducerSettings
@@ -101,6 +102,7 @@ class Producer:
         self._core = self._host.core
         self._intake = self._core.intake
         self._guard = Guard(self._core)
+        self._reader = Reader()
         self._is_closed = False
 
     @property
@@ -211,10 +213,12 @@ class Producer:
     async def commit(self) -> None:
         """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
         await self._core.commit(deadline_ms=self._deadline())
+        self._reader.committed()
 
     async def abort(self) -> None:
         """Abort the transaction: none of its records will be seen by readers of committed ones."""
         await self._core.abort(deadline_ms=self._deadline())
+        self._reader.aborted()
 
     async def send_offsets(
         self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None
@@ -224,23 +228,40 @@ class Producer:
         await self._core.send_offsets(offsets, metadata, deadline_ms=self._deadline())
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
-        """A transaction that is committed at the end of the block, and aborted where the block raises."""
-        await self.begin()
+    async def transaction(self, *, consumer: TransactionalReader | None = None) -> AsyncIterator[Transaction]:
+        """A transaction that is committed at the end of the block, and aborted if the block raises.
+
+        With a `consumer`, the offsets of what it has been given are committed with the transaction. After an abort the
+        consumer is rewound, so that it gives the same messages again. It needs `enable_auto_commit=False`.
+        """
+        check_reader(consumer)
+        try:
+            await self.begin()
+        except BaseException:
+            self._reader.not_begun(consumer)
+            raise
+        self._reader.begin(consumer)
         try:
             yield Transaction(self)
+            if (offsets := self._reader.offsets()) is not None:
+                await self.send_offsets(*offsets)
         except BaseException:
-            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
-                await self.abort()
+            await self._abort_quietly()  # what went wrong inside is what counts
             raise
         try:
             await self.commit()
         except errors.TimedOut:
+            self._reader.uncertain()
             raise  # it may have been committed: `commit` again tells
         except BaseException:  # whoever was cancelled, or interrupted, will not come back to it
-            with contextlib.suppress(errors.PenstockError):
-                await self.abort()
+            await self._abort_quietly()
             raise
+
+    async def _abort_quietly(self) -> None:
+        """If the abort fails the transaction is lost all the same: its coordinator aborts it in time."""
+        with contextlib.suppress(errors.PenstockError):
+            await self.abort()
+        self._reader.aborted()
 
     async def close(self, timeout: float | None = None) -> None:
         """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody

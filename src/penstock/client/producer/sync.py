@@ -32,6 +32,7 @@ from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.producer.reader import Reader, TransactionalReader, check_reader
 from penstock.client.producer.rows import RowSending, RowsReceipt
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.producing import ProducerBatch, Receipt, Sending
@@ -159,6 +160,7 @@ class Producer(Sending):
         self._host = _Host(taken)
         self._core = self._host.core
         self._begin_sending(self._core.intake)
+        self._reader = Reader()
         self._is_closed = False
         _OPEN.add(self._host)
 
@@ -239,10 +241,12 @@ class Producer(Sending):
     def commit(self) -> None:
         """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
         self._blocking(lambda deadline_ms: self._core.commit(deadline_ms=deadline_ms))
+        self._reader.committed()
 
     def abort(self) -> None:
         """Abort the transaction: none of its records will be seen by readers of committed ones."""
         self._blocking(lambda deadline_ms: self._core.abort(deadline_ms=deadline_ms))
+        self._reader.aborted()
 
     def send_offsets(
         self,
@@ -256,23 +260,40 @@ class Producer(Sending):
         )
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """A transaction that is committed at the end of the block, and aborted where the block raises."""
-        self.begin()
+    def transaction(self, *, consumer: TransactionalReader | None = None) -> Iterator[Transaction]:
+        """A transaction that is committed at the end of the block, and aborted if the block raises.
+
+        With a `consumer`, the offsets of what it has been given are committed with the transaction. After an abort the
+        consumer is rewound, so that it gives the same messages again. It needs `enable_auto_commit=False`.
+        """
+        check_reader(consumer)
+        try:
+            self.begin()
+        except BaseException:
+            self._reader.not_begun(consumer)
+            raise
+        self._reader.begin(consumer)
         try:
             yield Transaction(self)
+            if (offsets := self._reader.offsets()) is not None:
+                self.send_offsets(*offsets)
         except BaseException:
-            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
-                self.abort()
+            self._abort_quietly()  # what went wrong inside is what counts
             raise
         try:
             self.commit()
         except errors.TimedOut:
+            self._reader.uncertain()
             raise  # it may have been committed: `commit` again tells
         except BaseException:  # whoever was cancelled, or interrupted, will not come back to it
-            with contextlib.suppress(errors.PenstockError):
-                self.abort()
+            self._abort_quietly()
             raise
+
+    def _abort_quietly(self) -> None:
+        """If the abort fails the transaction is lost all the same: its coordinator aborts it in time."""
+        with contextlib.suppress(errors.PenstockError):
+            self.abort()
+        self._reader.aborted()
 
     def close(self, timeout: float | None = None) -> None:
         """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody

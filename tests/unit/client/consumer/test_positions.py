@@ -264,3 +264,37 @@ def test_what_is_held_back_is_not_fetched(attribute: str, value: Any) -> None:
     setattr(found.of(ORDERS), attribute, value)
 
     assert not found.of(ORDERS).is_fetchable(NOW_MS)
+
+
+def test_a_rewind_leads_to_the_last_commit_or_to_where_reading_began() -> None:
+    positions = Positions(ResetPolicy("latest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    committed, begun, untouched = (TopicPartition("orders", index) for index in range(3))
+    positions.assign([committed, begun, untouched])
+    for partition in (committed, begun, untouched):
+        positions.seek(partition, 10, 2)
+    positions.note_committed({committed: Offset(15, 3), TopicPartition("gone", 0): Offset(1)})
+    positions.of(committed).move(20, 3)
+    positions.of(begun).move(20, 3)
+    generation = positions.of(untouched).generation
+
+    positions.rewind()
+
+    places = [(state.offset, state.epoch, state.fetch_offset) for state in positions]
+    assert places == [(15, 3, 15), (10, 2, 10), (10, 2, 10)]
+    assert positions.of(untouched).generation == generation, "what was fetched ahead is kept"
+
+
+def test_a_rewind_after_a_cut_log_still_gives_what_was_not_committed() -> None:
+    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    partition = TopicPartition("orders", 0)
+    positions.assign([partition])
+    positions.seek(partition, 10, 2)
+    state = positions.of(partition)
+    state.move(20, 2)
+    state.fetch_offset, state.need = 20, Need.VALIDATION
+    positions.take_validation(partition, state.generation, end_offset=15, epoch=2)
+    assert state.offset == 15
+
+    positions.rewind()
+
+    assert state.offset == 10
