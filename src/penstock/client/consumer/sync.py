@@ -328,7 +328,7 @@ class Consumer(SyncQuestions):
         arguments.check_callback(on_done)
         with self._in_use():
             self._core.handout.note_place()
-            self._call(_as_coroutine(lambda: self._core.commit_soon(offsets, on_done)))
+            self._call(partial(_as_coroutine, lambda: self._core.commit_soon(offsets, on_done)))
 
     def committed(
         self,
@@ -343,7 +343,7 @@ class Consumer(SyncQuestions):
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is to its group, as a transaction has to know it."""
         with self._in_use():
-            return self._call(_as_coroutine(lambda: self._core.group_metadata))
+            return self._call(partial(_as_coroutine, lambda: self._core.group_metadata))
 
     # The end
 
