@@ -31,6 +31,7 @@ __all__ = ["CannotStart", "Ready", "run"]
 
 logger = logging.getLogger(__name__)
 
+FAILED_STOP_S = 30  # to close what still works after a failure
 BACKLOG = 1024  # connections that wait to be accepted; the system may allow fewer
 
 
@@ -90,7 +91,7 @@ async def _serve(
         settle_memory()
         status = await _wait(node, stopping)
         began = loop.time()
-        await node.stop()
+        await (node.stop() if status == 0 else stop_failed(node))
         logger.info("shutdown completed in %d ms", (loop.time() - began) * 1000)
     finally:
         workers.close()
@@ -109,6 +110,17 @@ async def _wait(node: Node, stopping: asyncio.Event) -> int:
     # A disk that failed is explained by its message; anything else is a bug, and needs its traceback.
     logger.error("stopping: %s", error, exc_info=None if isinstance(error, StorageError) else error)
     return 1
+
+
+async def stop_failed(node: Node, *, halt: Callable[[int], object] = os._exit) -> None:
+    """Stop a node that cannot go on. Kafka halts at once; here the log directories that still work are closed first.
+    That has a limit: a disk that does not answer would keep the process for ever."""
+    try:
+        async with asyncio.timeout(FAILED_STOP_S):
+            await node.stop()
+    except TimeoutError:
+        logger.error("the node could not be stopped in order within %d s; exiting", FAILED_STOP_S)
+        halt(1)
 
 
 def _log_start(settings: BrokerSettings) -> None:
