@@ -61,12 +61,11 @@ class Produce:
         self.taken = taken
         self._by_place: dict[tuple[object, int], tuple[Line, ProducerBatch]] = {}
         self._has_all_ids = True
-        self._place: tuple[Uuid, int] | None = None
 
     def encode_single(self, records: memoryview, topic_id: Uuid, *, acks: int, timeout_ms: int) -> list[Part]:
         """The body of a request of `SINGLE_VERSION` for the only batch, outside of a transaction."""
-        ((line, _),) = self.taken
-        self._place = topic_id, line.partition
+        ((line, batch),) = self.taken
+        self._by_place[topic_id, line.partition] = (line, batch)
         head = _SINGLE_HEAD.pack(acks, timeout_ms, _ONE, topic_id, _ONE, line.partition)
         length = len(records) + 1
         return [head, ONE_BYTE_VARINTS[length] if length < 128 else varint(length), records, _SINGLE_TAIL]
@@ -78,7 +77,7 @@ class Produce:
                 _WRITTEN.unpack_from(frame, position)
             )
             is_plain = topics == partitions == _ONE and faults == _NO_FAULTS and tags == 0
-            if is_plain and error == 0 and (topic_id, index) == self._place:
+            if is_plain and error == 0 and (topic_id, index) in self._by_place:
                 return Written(offset, time_ms, throttle_ms)
         return codec(ProduceResponse, SINGLE_VERSION).decode(frame, position)[0]
 

@@ -92,3 +92,16 @@ def test_an_answer_that_is_cut_off_is_malformed(produce: Produce) -> None:
     for end in range(4, len(answered(PLACED))):
         with pytest.raises(MalformedMessage):
             produce.read_single(answered(PLACED)[:end], 4)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_what_the_broker_refuses_is_told_of_the_only_batch(produce: Produce, code: ErrorCode) -> None:
+    produce.encode_single(memoryview(b""), TOPIC_ID, acks=-1, timeout_ms=0)
+
+    response = produce.read_single(answered(replace(PLACED, error_code=code)), 4)
+    assert isinstance(response, ProduceResponse)
+
+    [(line, batch, told)] = produce.answers(response)
+    assert (line, batch) == produce.taken[0]
+    assert told is not None
+    assert told.error_code is code
