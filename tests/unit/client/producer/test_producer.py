@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -13,6 +14,7 @@ from harness.scripted_cluster import HANG_UP, NOTHING, Led, ScriptedCluster
 from harness.scripted_log import ScriptedLogs
 from penstock import errors
 from penstock.aio import Producer
+from penstock.client.producer.produce_requests import SINGLE_VERSION, TOPIC_ID_VERSION
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,20 +24,48 @@ from penstock.protocol.messages.produce import (
     NodeEndpoint,
     ProduceRequest,
 )
+from penstock.protocol.types import Uuid
 from penstock.records.batch import Compression
 
 Test = Callable[[Producer], Coroutine[Any, Any, None]]
 
 
 class World(ScriptedCluster):
-    def __init__(self, **options: Any) -> None:
+    """With `has_topic_ids` Produce has its newest version, in which a single batch is sent without the codec."""
+
+    def __init__(self, *, has_topic_ids: bool = True, **options: Any) -> None:
         super().__init__(**options)
         self.logs = ScriptedLogs()
         first = next(iter(self.nodes))
         self.topics["orders"] = {index: Led(leader=first, epoch=1) for index in range(2)}
-        self.versions[ApiKey.PRODUCE] = (3, 12)
+        self.versions[ApiKey.PRODUCE] = (3, SINGLE_VERSION if has_topic_ids else TOPIC_ID_VERSION - 1)
+        if has_topic_ids:
+            self.topic_ids["orders"] = Uuid(bytes(range(16)))
         self.answer(ProduceRequest, self.logs.produce)
         self.answer(InitProducerIdRequest, self.logs.init_producer_id)
+
+    def script_of(self, request: Any) -> Any:
+        """Scripts know topics by name, also where the request and its answer have ids."""
+        script = super().script_of(request)
+        if not isinstance(request, ProduceRequest):
+            return script
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        for topic in request.topic_data:
+            topic.name = topic.name or names[topic.topic_id]
+
+        def with_ids(response: Any) -> Any:
+            for topic in getattr(response, "responses", ()):
+                topic.topic_id = self.topic_ids.get(topic.name, topic.topic_id)
+            return response
+
+        async def later(answer: Any) -> Any:
+            return with_ids(await answer)
+
+        def answer(request: Any, node: Any) -> Any:
+            response = script(request, node)
+            return later(response) if inspect.isawaitable(response) else with_ids(response)
+
+        return answer
 
     def with_producer(self, test: Test, **settings: Any) -> None:
         async def main() -> None:
@@ -69,9 +99,9 @@ class World(ScriptedCluster):
         self.answer(ProduceRequest, answer)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
+@pytest.fixture(params=[True, False], ids=["topic-ids", "topic-names"])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(has_topic_ids=request.param)
 
 
 def test_records_of_one_time_go_in_one_request_one_batch_a_partition(world: World) -> None:
@@ -741,18 +771,14 @@ def test_round_robin_takes_turns(world: World) -> None:
     assert [world.logs["orders", index].values for index in range(2)] == [["0", "2", "4"], ["1", "3", "5"]]
 
 
-def test_topics_are_named_by_id_where_the_broker_knows_ids(world: World) -> None:
-    world.versions[ApiKey.PRODUCE] = (3, 13)
-    world.topic_ids["orders"] = b"0123456789abcdef"  # type: ignore[assignment]
-
-    def script(request: Any, node: Any) -> Any:
-        assert request.topic_data[0].name == ""
-        for topic in request.topic_data:
-            topic.name = "orders"
-        return world.logs.produce(request, node)
+@pytest.mark.parametrize("count", [1, 2])
+def test_topics_are_named_by_id_where_the_broker_knows_ids(count: int) -> None:
+    world = World(has_topic_ids=True)
 
     async def test(producer: Producer) -> None:
-        assert (await (await producer.send("orders", "a", partition=1))).partition == 1
+        receipts = [await producer.send("orders", "a", partition=index) for index in range(count)]
+        assert [(await receipt).partition for receipt in receipts] == list(range(count))
 
-    world.answer(ProduceRequest, script)
     world.with_producer(test)
+    [request] = world.produced()
+    assert [topic.topic_id for topic in request.topic_data] == [world.topic_ids["orders"]]
