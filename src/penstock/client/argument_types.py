@@ -146,11 +146,8 @@ def _take_one_of(given: object, hint: Any, alternatives: tuple[Any, ...], path: 
 
 
 def _take_list(given: object, hint: Any, path: str) -> list[Any]:
-    if (
-        isinstance(given, str | bytes | Mapping)
-        or not isinstance(given, Iterable)
-        or hasattr(given, "_fields")
-    ):
+    """A mapping stands for its keys, as usual in Python. A string or a named tuple does not stand for its parts."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "_fields"):
         raise _Mismatch(path, hint, given)
     (item,) = typing.get_args(hint)
     if isinstance(given, tuple) and given and _fits(given, item):  # one partition, not a list of them

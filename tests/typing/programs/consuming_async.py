@@ -127,6 +127,7 @@ async def move(consumer: Consumer, message: Message) -> None:
     consumer.seek(FIRST, message)
     consumer.seek_to_beginning(FIRST)
     consumer.seek_to_end([FIRST])
+    consumer.rewind()
     consumer.seek_to_time(datetime.datetime.now(datetime.UTC), FIRST)
     position: int = await consumer.position(FIRST, timeout=5)
     positions: dict[TopicPartition, int] = consumer.positions()

@@ -193,6 +193,8 @@ def read_what(consumer: Reader, given: Sequence[object]) -> None:
 
 
 def _iterable(given: object, what: str) -> Iterable[object]:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    """Partitions may be the keys of a mapping. Topics may not: a mapping there was meant for settings."""
+    is_wrong = isinstance(given, str | bytes) or (isinstance(given, Mapping) and what == "topics")
+    if is_wrong or not isinstance(given, Iterable):
         raise errors.BadArgumentType(f"{what} must be a list, not {shown(given)}")
     return given
