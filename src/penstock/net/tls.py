@@ -227,8 +227,8 @@ class TlsStream:
             piece = self._waiting[0] = _read(head)
             return piece
         else:
-            piece = _read(FileSlice(head.file, head.position, WRITE_BYTES))
-            rest = FileSlice(head.file, head.position + WRITE_BYTES, head.size - WRITE_BYTES)
+            piece = _read(FileSlice(head.file, head.position, WRITE_BYTES, head.owner))
+            rest = FileSlice(head.file, head.position + WRITE_BYTES, head.size - WRITE_BYTES, head.owner)
         self._waiting[0] = rest
         self._waiting.appendleft(piece)
         return piece
@@ -267,7 +267,12 @@ class TlsStream:
 
 
 def _read(piece: FileSlice) -> memoryview:
-    data = memoryview(piece.read())
+    try:
+        data = memoryview(piece.read())
+    except OSError as error:
+        # Not at once: the owner may answer requests of this very connection.
+        asyncio.get_running_loop().call_soon(piece.failed, error)
+        raise
     if len(data) < piece.size:
         raise OSError(errno.EIO, "the file ended before the slice that was promised", piece.file.path)
     return data

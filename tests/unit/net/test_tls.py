@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import ssl
 from collections.abc import Callable, Coroutine
@@ -336,6 +337,40 @@ def test_a_slice_that_cannot_be_read_ends_the_stream_with_the_reason(tmp_path: P
         assert isinstance(world.served[0].reason, OSError)
         assert world.served[0].closings == 1
         assert client.data == b""
+
+    run(tmp_path, test)
+    piece.file.close()
+
+
+@pytest.mark.parametrize("failing_piece", [0, 1])
+def test_a_read_error_over_tls_is_told_to_the_owner_of_the_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_piece: int
+) -> None:
+    """The owner takes its log directory offline. Without being told it would go on serving from a broken disk."""
+    piece = large_slice(tmp_path, 2 * WRITE_BYTES)
+    told: list[tuple[int | None, str]] = []
+
+    class Owner:
+        def read_failed(self, error: OSError, path: str) -> None:
+            told.append((error.errno, path))
+
+    read = piece.file.read
+
+    def fail(*, position: int, size: int) -> bytes:
+        if position == failing_piece * WRITE_BYTES:
+            raise OSError(errno.EIO, "broken")
+        return bytes(read(position=position, size=size))
+
+    monkeypatch.setattr(type(piece.file), "read", lambda self, **where: fail(**where))
+
+    async def test(world: World) -> None:
+        await world.connect()
+        await world.streams[0].established
+        world.served[0].stream.send([FileSlice(piece.file, 0, piece.size, Owner())])
+
+        await world.served[0].is_closed.wait()
+        await asyncio.sleep(0)
+        assert told == [(errno.EIO, piece.file.path)]
 
     run(tmp_path, test)
     piece.file.close()
