@@ -16,6 +16,7 @@ from typing import Protocol
 from penstock.controller import Controller
 from penstock.metadata.errors import Refused
 from penstock.replication.table import PartitionTable
+from penstock.runtime import Supervisor
 from penstock.storage.directory import LogDirectory
 from penstock.storage.store import LogStore
 
@@ -46,6 +47,7 @@ class DirectoryFailures:
         partitions: PartitionTable,
         controller: Controller,
         coordinators: Mapping[str, Coordinator],
+        supervisor: Supervisor,
         report_timeout_ms: int,
     ) -> None:
         """`coordinators` are given by topic, `report_timeout_ms` is `log.dir.failure.timeout.ms`."""
@@ -56,6 +58,7 @@ class DirectoryFailures:
         self._partitions = partitions
         self._controller = controller
         self._coordinators = coordinators
+        self._supervisor = supervisor
         self._report_timeout_ms = report_timeout_ms
         self._loop = asyncio.get_running_loop()
         self._is_registered = False
@@ -73,7 +76,9 @@ class DirectoryFailures:
 
     def fail(self, reason: Exception) -> None:
         """End the node because something other than a log directory failed."""
-        self._end(NodeFailed(f"{reason}. {REMEDY}"))
+        failure = NodeFailed(f"{reason}. {REMEDY}")
+        failure.__cause__ = reason
+        self._end(failure)
 
     async def close(self) -> None:
         """The node stops: nothing more is reported."""
@@ -107,7 +112,7 @@ class DirectoryFailures:
 
     def _report(self) -> None:
         if self._reporting is None or self._reporting.done():
-            self._reporting = self._loop.create_task(self._report_all(), name="report failed log directories")
+            self._reporting = self._supervisor.run("report failed log directories", self._report_all)
 
     async def _report_all(self) -> None:
         while self._has_news and not self.ended.done():
@@ -131,6 +136,9 @@ class DirectoryFailures:
                         f"log.dir.failure.timeout.ms={self._report_timeout_ms}: {refusal}. {REMEDY}"
                     )
                 )
+            except Exception:
+                self._has_news = True  # the supervisor tries again
+                raise
 
     def _end(self, reason: NodeFailed) -> None:
         if not self.ended.done():

@@ -228,6 +228,7 @@ class Node:
             partitions=self.partitions,
             controller=self.controller,
             coordinators=self._coordinators,
+            supervisor=runtime.supervisor,
             report_timeout_ms=settings.get("log.dir.failure.timeout.ms"),
         )
         self._quorum.ended.add_done_callback(self._quorum_ended)

@@ -90,9 +90,12 @@ async def _serve(
         on_ready(ready)
         settle_memory()
         status = await _wait(node, stopping)
-        began = loop.time()
-        await (node.stop() if status == 0 else stop_failed(node))
-        logger.info("shutdown completed in %d ms", (loop.time() - began) * 1000)
+        if status == 0:
+            began = loop.time()
+            await node.stop()
+            logger.info("shutdown completed in %d ms", (loop.time() - began) * 1000)
+        else:  # the last line of the log stays the reason
+            await stop_failed(node)
     finally:
         workers.close()
     return status
@@ -107,8 +110,9 @@ async def _wait(node: Node, stopping: asyncio.Event) -> int:
         return 0
     asked.cancel()
     error = node.ended.exception()
-    # A disk that failed is explained by its message; anything else is a bug, and needs its traceback.
-    logger.error("stopping: %s", error, exc_info=None if isinstance(error, StorageError) else error)
+    cause = None if error is None else error.__cause__
+    # The message explains a disk that failed. Anything else is a bug, and needs its traceback.
+    logger.error("stopping: %s", error, exc_info=None if isinstance(cause, StorageError) else cause)
     return 1
 
 
