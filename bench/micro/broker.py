@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.cold_reads import is_cold
 from penstock.broker.context import ANONYMOUS, RequestContext
 from penstock.broker.handlers import fetch, metadata, produce
 from penstock.config.broker import BrokerSettings
@@ -175,8 +174,8 @@ def with_real_log(broker: Broker, partition: Partition) -> None:
             number=5000,
         )
     fetches(broker)
-    piece = FileSlice(partition.log.active_segment.file(), 0, 1 << 20)
-    report("is_cold, a part of every large fetch", lambda: is_cold(piece))
+    file = partition.log.active_segment.file()
+    report("is_cached, a part of every large fetch", lambda: file.is_cached(position=0, size=1 << 20))
 
 
 def fetches(broker: Broker) -> None:
