@@ -78,6 +78,7 @@ class Actor:
         """Nothing goes wrong any more: poll in time."""
         options = {
             "bootstrap_servers": f"{HOST}:{PORT}",
+            "allow_auto_create_topics": True,  # the members make their topics
             "group_id": books.group_id,
             "client_id": name,
             "max_poll_interval_ms": 8_000,
