@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.client.producer.prepared import PreparedTransaction
+from penstock.spark.sink.batch_write import BATCH
 from penstock.spark.sink.decision import (
     Done,
     Entry,
@@ -31,7 +32,7 @@ from penstock.spark.sink.decision import (
     sent_again,
     to_json,
 )
-from penstock.spark.sink.protocol import Assignment, abort, assign, commit, hand_over, retire
+from penstock.spark.sink.protocol import Assignment, abort, abort_write, assign, commit, hand_over, retire
 
 SINK = "query"
 ROWS_MAX = 12
@@ -350,6 +351,38 @@ class Driver:
         task.add_done_callback(lambda each: each.cancelled() or each.exception())
         self.tasks.append(task)
         return task
+
+
+ROWS = range(9)
+"""What every job of a batch write writes."""
+LATE_PARTITION = 100  # above those of all tasks that a job starts by itself
+
+
+class Job(Driver):
+    """A driver that writes the same rows as batch 0 and ends. Its tasks may be cut in another way each time."""
+
+    async def live(self) -> None:
+        task_count = self.world.rng.randint(1, 4)
+        try:
+            done = await self._write(BATCH, ROWS.start, ROWS.stop, task_count)
+            await commit(self.world, done, BATCH, prefix=self.prefix)
+        except (SinkStopped, Unreachable):
+            await self.abort()
+            raise
+
+    async def abort(self) -> None:
+        await abort_write(self.world, SINK, self.run, prefix=self.prefix)
+
+    def cancel(self) -> asyncio.Task[None]:
+        """The user cancels the job. Spark calls `abort` while tasks still run."""
+        assert self.main is not None
+        self.main.cancel()
+        return self._spawn(self.abort())
+
+    def start_late_task(self) -> asyncio.Task[Done]:
+        """A task that an executor starts late, perhaps after the job has failed."""
+        partition = LATE_PARTITION + len(self.tasks)  # attempts never share a transactional id
+        return self._spawn(self._attempt(Place(SINK, self.run, BATCH, partition), list(ROWS)))
 
 
 @dataclass

@@ -4,6 +4,8 @@ A sink has one log, in which records of two kinds stand. The **log's order is th
 
 - `Claim(run, replaces)`: from here on this run of the query decides. It counts only if `replaces` is who held the sink
   at that place of the log, so of two that claim at the same time one wins, and one that comes back from the dead loses.
+  A run gives the sink up by a claim of `given_up_by(run)` that replaces the run. If the run does not hold the sink, its
+  holder stays, but the run is over: its tasks must not write.
 - `Decision(run, batch, tasks)`: these transactions are committed, whatever happens. It counts only if `run` holds the
   sink at that place, and no later batch is decided yet.
 
@@ -162,6 +164,7 @@ class Ledger:
     sink: str
     holder: str = NOBODY
     past_holders: frozenset[str] = frozenset()
+    """Also runs that gave the sink up without having held it."""
     prefixes: frozenset[str] = frozenset()
     """What transactional ids of its holders begin with, the present one among them."""
     decision: Decision | None = None
@@ -182,6 +185,8 @@ class Ledger:
         # Of an older log compaction may have left no more than its last claims.
         is_first = self.holder == NOBODY and self.is_known_from_start
         if entry.replaces != self.holder and not is_first:
+            if entry.run == given_up_by(entry.replaces):
+                return replace(ledger, past_holders=self.past_holders | {entry.run, entry.replaces})
             return ledger
         past = self.past_holders | {self.holder, entry.replaces} - {entry.run, NOBODY}
         prefixes = self.prefixes if entry.prefix is None else self.prefixes | {entry.prefix}
@@ -196,6 +201,11 @@ class Ledger:
     def has_lost(self, run: str) -> bool:
         """Whether a run has held the sink and can decide nothing any more."""
         return run in self.past_holders and self.holder != run
+
+    def has_given_up(self, run: str) -> bool:
+        """Whether a run was given up, even if it had not claimed the sink by then or claimed it only afterwards."""
+        name = given_up_by(run)
+        return name == self.holder or name in self.past_holders
 
     @classmethod
     def held_by(cls, sink: str, run: str, position: int) -> Ledger:
@@ -223,7 +233,7 @@ def recalled(sink: str, run: str, start: int, tail: Sequence[tuple[int, Entry]])
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which task of which batch of which run this is, and the how manieth attempt at it."""
+    """Which task of which batch of which run this is, and the number of the attempt."""
 
     sink: str
     run: str
@@ -272,8 +282,8 @@ def may_claim(ledger: Ledger, run: str, prefix: str) -> Claim:
 
 
 def check_not_lost(ledger: Ledger, run: str) -> None:
-    """A run that has held the sink and does not hold it any more is over."""
-    if ledger.holder == given_up_by(run):
+    """Raise if the run is over: it was given up, or another run has taken the sink over."""
+    if ledger.has_given_up(run):
         raise SinkStopped(messages.given_up(ledger.sink))
     if ledger.has_lost(run):
         raise Superseded(messages.superseded(ledger.sink, ledger.holder))

@@ -124,6 +124,9 @@ async def _hold(port: Port, ledger: Ledger, run: str, prefix: str) -> Ledger:
     while ledger.holder != run:
         offset = await port.append(may_claim(ledger, run, prefix))
         ledger = await port.read(ledger, through=offset)
+    if ledger.has_given_up(run):
+        # The job was aborted while the claim was on its way, and will not look for this task's transaction again.
+        check_not_lost(await _give_up(port, ledger, run, prefix), run)
     return ledger
 
 
@@ -178,7 +181,7 @@ async def abort(
     else:
         return  # nobody knows anything; the driver retires the run, or the next one finds what is open
     if ledger.holder == place.run:
-        ledger = await _give_up(port, ledger, prefix)
+        ledger = await _give_up(port, ledger, place.run, prefix)
         if ledger.decision is not None and ledger.decision.batch >= batch:
             return  # by this run after all, or by one that took over and looks after what was left
     wrote = [each.wrote.transaction for each in done if each.wrote is not None]
@@ -188,11 +191,11 @@ async def abort(
 
 async def retire(port: Port, sink: str, run: str, *, prefix: str) -> Ledger:
     """End what a run has left open that is over: commit what it has decided, abort all else. Harmless where it is not
-    over or another one has taken over; may be repeated. A task that has not yet claimed the sink may do so afterwards:
-    where such may live, come again. Returns what the log says in the end."""
+    over or another one has taken over. A task that has not claimed the sink yet may claim it afterwards: repeat the
+    call if such tasks may still run. Returns what the log says in the end."""
     ledger = await port.read(await port.recall(sink, run))
     if ledger.holder == run:
-        ledger = await _give_up(port, ledger, prefix)
+        ledger = await _give_up(port, ledger, run, prefix)
     if not ledger.has_lost(run):
         return ledger  # it has never held the sink, so it has nothing open, and may decide what it opens from here on
     # Nothing is decided in its name any more, and no task of it begins; one that writes already ends what it opens.
@@ -202,8 +205,13 @@ async def retire(port: Port, sink: str, run: str, *, prefix: str) -> Ledger:
 
 async def abort_write(port: Port, sink: str, run: str, *, prefix: str) -> Ledger:
     """The end of a batch write whose job failed. No later run may come, so what was decided after all is committed
-    here. Returns what the log says in the end."""
-    ledger = await retire(port, sink, run, prefix=prefix)
+    here, and nobody calls this again. So the run is given up even if none of its tasks has claimed the sink yet: a task
+    that starts later finds that its run is over. Another job that holds the sink keeps it. Returns what the log says in
+    the end."""
+    ledger = await port.read(await port.recall(sink, run))
+    while not ledger.has_lost(run):
+        ledger = await _give_up(port, ledger, run, prefix)
+    await _tidy(port, sink, {run}, {prefix}, ledger.decision)
     if ledger.decision is not None:
         await _commit_decided(port, ledger.decision)
     return ledger
@@ -214,7 +222,7 @@ async def finish(port: Port, sink: str, *, prefix: str) -> Ledger:
     driver is dead. A driver that lives after all can decide nothing any more. Returns what the log says in the end."""
     ledger = await port.read(Ledger(sink))
     while is_held(ledger):
-        ledger = await _give_up(port, ledger, prefix)
+        ledger = await _give_up(port, ledger, ledger.holder, prefix)
     if ledger.decision is not None:
         await _commit_decided(port, ledger.decision)
     runs = ledger.past_holders | {ledger.holder}
@@ -231,9 +239,10 @@ async def _commit_decided(port: Port, decision: Decision) -> None:
     raise SinkStopped(messages.aborted_after_decision(decision.sink, batch=decision.batch, transactions=lost))
 
 
-async def _give_up(port: Port, ledger: Ledger, prefix: str) -> Ledger:
-    """By a claim in nobody's name, so that a decision of the holder which is still on its way comes too late."""
-    claim = Claim(ledger.sink, given_up_by(ledger.holder), replaces=ledger.holder, prefix=prefix)
+async def _give_up(port: Port, ledger: Ledger, run: str, prefix: str) -> Ledger:
+    """Ends a run by a claim in nobody's name. If the run holds the sink, a decision of it that is still on its way
+    comes too late."""
+    claim = Claim(ledger.sink, given_up_by(run), replaces=run, prefix=prefix)
     return await port.read(ledger, through=await port.append(claim))
 
 

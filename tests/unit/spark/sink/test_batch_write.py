@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from harness.sink_simulation import SINK, Driver, Turns, Unreachable, World
+from harness.sink_simulation import ROWS, SINK, Job, Turns, World
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
 from penstock.spark.sink import messages
-from penstock.spark.sink.batch_write import BATCH, BatchWrite
+from penstock.spark.sink.batch_write import BatchWrite
 from penstock.spark.sink.decision import (
     Claim,
     Decision,
@@ -23,26 +23,14 @@ from penstock.spark.sink.decision import (
     Superseded,
     TaskWrote,
     check_same_write,
+    given_up_by,
     may_claim,
+    of_json,
 )
 from penstock.spark.sink.each_batch import EachBatch
-from penstock.spark.sink.protocol import abort_write, commit, finish
+from penstock.spark.sink.protocol import abort_write, finish
 
-ROWS = range(9)
 BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
-
-
-class Job(Driver):
-    """A driver that writes the same rows as batch 0 and ends. Its tasks may be cut in another way each time."""
-
-    async def live(self) -> None:
-        task_count = self.world.rng.randint(1, 4)
-        try:
-            done = await self._write(BATCH, ROWS.start, ROWS.stop, task_count)
-            await commit(self.world, done, BATCH, prefix=self.prefix)
-        except (SinkStopped, Unreachable):
-            await abort_write(self.world, SINK, self.run, prefix=self.prefix)
-            raise
 
 
 def calm_job(world: World, run: str) -> Job:
@@ -206,6 +194,123 @@ def test_a_write_that_failed_after_its_decision_is_committed_by_its_abort() -> N
     asyncio.run(scenario())
 
 
+# -- tasks that start after their job was aborted
+
+
+def calm_world(seed: int) -> tuple[World, Turns]:
+    world = World(random.Random(seed), times_out=False)
+    world.is_calm = True
+    return world, Turns(world, seed)
+
+
+def test_a_task_that_starts_after_its_job_was_aborted_leaves_no_transaction_open() -> None:
+    """No task had claimed the sink before the abort. The late task left a prepared transaction without a time-out."""
+
+    async def scenario() -> None:
+        world, turns = calm_world(1)
+        job = calm_job(world, "run0")
+        assert await turns.finish(asyncio.ensure_future(job.abort())) is None
+
+        error = await turns.finish(job.start_late_task())
+
+        assert isinstance(error, SinkStopped)
+        assert not world.open
+        assert await turns.finish(calm_job(world, "run1").start()) is None
+        assert_whole(world)
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_is_cancelled_before_it_writes_does_not_take_the_write_from_another_job() -> None:
+    """A user starts the same write twice and cancels the second job while its tasks wait for an executor."""
+
+    async def scenario() -> None:
+        world, turns = calm_world(2)
+        first = calm_job(world, "run0")
+        living = first.start()
+        while world.ledger.holder != "run0":
+            await turns.pass_by(1)
+
+        second = calm_job(world, "run1")
+        assert await turns.finish(asyncio.ensure_future(second.abort())) is None
+        error = await turns.finish(second.start_late_task())
+
+        assert isinstance(error, SinkStopped)
+        assert await turns.finish(living) is None
+        assert_whole(world)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("earlier", ["none", "failed", "writing"])
+def test_a_task_that_claims_the_sink_while_its_job_is_aborted_leaves_no_transaction_open(
+    earlier: str,
+) -> None:
+    async def scenario(seed: int) -> bool:
+        world, turns = calm_world(seed)
+        first = calm_job(world, "run0")
+        if earlier != "none":
+            living = first.start()
+            while world.ledger.holder != "run0":
+                await turns.pass_by(1)
+            if earlier == "failed":
+                await turns.finish(first.cancel())
+                for task in first.tasks:
+                    await turns.finish(task)
+        job = calm_job(world, "run1")
+        late = job.start_late_task()
+        await turns.pass_by(seed % 8)
+        assert await turns.finish(asyncio.ensure_future(job.abort())) is None
+        await turns.finish(late)
+
+        assert not world.left_by("run1"), f"seed {seed}"
+        if earlier == "writing":  # it may have lost the write to the late task, but nothing else
+            error = await turns.finish(living)
+            assert error is None or isinstance(error, Superseded), f"seed {seed}: {error!r}"
+        has_claimed = any(of_json(value).run == "run1" for _, _, value in world.log)
+        assert await turns.finish(calm_job(world, "run2").start()) is None, f"seed {seed}"
+        assert_whole(world)
+        return has_claimed
+
+    assert {asyncio.run(scenario(seed)) for seed in range(200)} == {False, True}
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_jobs_that_were_cancelled_leave_nothing_open_when_their_tasks_have_ended(block: int) -> None:
+    """Several jobs with one writeId run at once. Each is cancelled at some time, and its tasks go on."""
+
+    async def simulate(seed: int) -> None:
+        rng = random.Random(seed)
+        world = World(rng, times_out=False)
+        turns = Turns(world, seed)
+        jobs: list[Job] = []
+        for number in range(rng.randint(1, 4)):
+            job = Job(world, f"run{number}", batches=1, task_failures=0.0)
+            job.start()
+            jobs.append(job)
+            await turns.pass_by(rng.randrange(60))
+        world.is_calm = True
+        for job in rng.sample(jobs, len(jobs)):
+            if rng.random() < 0.5:
+                job.start_late_task()
+            await turns.pass_by(rng.randrange(10))
+            assert await turns.finish(job.cancel()) is None
+            job.start_late_task()
+        for job in jobs:
+            for task in job.tasks:
+                await turns.finish(task)
+        while world.pending:
+            world.happen()
+
+        assert not world.open, f"seed {seed}: left open: {world.open}"
+        assert world.committed in (Counter(), Counter(ROWS)), f"seed {seed}"
+        assert await turns.finish(calm_job(world, "last").start()) is None, f"seed {seed}"
+        assert_whole(world)
+
+    for seed in range(block * 100, block * 100 + 100):
+        asyncio.run(simulate(seed))
+
+
 # -- what identifies a write
 
 
@@ -261,6 +366,14 @@ def test_a_write_that_another_job_took_over_is_told_of_its_id() -> None:
 
     with pytest.raises(Superseded, match="another job with the same writeId"):
         may_claim(ledger, "a", "penstock")
+
+
+def test_a_run_that_gives_up_a_write_of_another_job_is_over_and_the_other_job_goes_on() -> None:
+    ledger = Ledger("write:daily", "a").after(0, Claim("write:daily", given_up_by("b"), replaces="b"))
+
+    assert ledger.holder == "a"
+    with pytest.raises(SinkStopped, match="'daily' failed or was cancelled"):
+        may_claim(ledger, "b", "penstock")
 
 
 def test_messages_name_a_write_by_its_id_and_a_query_by_its_id() -> None:
