@@ -213,3 +213,22 @@ def test_a_job_whose_commit_failed_after_the_decision_is_committed_by_its_abort(
 
     assert committed(out) == WHOLE
     assert "failed, but its rows are committed" in caplog.text
+
+
+@pytest.mark.penstock(settings=TWO_PHASE)
+@pytest.mark.parametrize("has_rival", [False, True])
+def test_a_task_that_starts_after_its_job_was_aborted_leaves_no_transaction_open(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, has_rival: bool
+) -> None:
+    rival = job(out, "daily")
+    told = write(rival, monkeypatch) if has_rival else []
+    aborted = job(out, "daily")
+    aborted.abort([])
+
+    with pytest.raises(SinkStopped, match="'daily' failed or was cancelled"):
+        write(aborted, monkeypatch)
+
+    if has_rival:  # it still holds the sink
+        rival.commit(told)
+    assert not out.admin().list_transactions(states=["Ongoing"])
+    assert committed(out) == (WHOLE if has_rival else Counter())
