@@ -476,3 +476,21 @@ async def test_a_request_whose_time_is_up_in_the_slow_lane_says_so(node: DataNod
 
     assert only(await waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
     somebody.set()
+
+
+async def test_a_produce_request_that_timed_out_in_the_slow_lane_leaves_no_wait_behind(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
+    cluster.add_topic("copied", replicas=(1, 2))
+    somebody = threading.Event()
+    node.broker.slow_lane.run(somebody.wait, host="another")
+    asked = context(version=9)
+    asked.connection = connection = HeldConnection()
+    waiting = handle(node.broker, produce(large_batch(), acks=ALL, topic="copied", timeout_ms=1), asked)
+    assert only(await waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    somebody.set()
+    await connection.held_by[0]
+
+    assert node.partition("copied").log.end_offset == 2
+    assert len(node.partition("copied")._commit_waits) == 0

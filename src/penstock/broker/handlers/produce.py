@@ -225,7 +225,7 @@ class SlowAppend:
         self._answer = PartitionProduceResponse(
             index=partition.index,
             base_offset=NO_OFFSET,
-            error_code=ErrorCode.REQUEST_TIMED_OUT,  # unless word comes in time
+            error_code=ErrorCode.REQUEST_TIMED_OUT,  # unless it is acknowledged in time
         )
 
     def start(self, records: memoryview) -> PartitionProduceResponse:
@@ -308,13 +308,17 @@ class PendingProduce:
     def add(
         self, partition: Partition, answer: PartitionProduceResponse, *, end_offset: int, acks: int
     ) -> None:
+        """Wait for the acknowledgement of one append, unless the response was sent while a slow append ran."""
+        if self.future.done():
+            return
+
         def acknowledge(error: ErrorCode) -> None:
             answer.error_code = partition.commit_error() if error == ErrorCode.NONE and acks == -1 else error
             self.end()
 
         wait = partition.wait_for_acknowledgement(end_offset, acks=acks, listener=acknowledge)
         if wait is not None:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless it is acknowledged in time
             self._waits.append(wait)
             self.begin()
 
@@ -342,8 +346,8 @@ class PendingProduce:
     def end(self) -> None:
         """One of the things waited for is done; after the last one the response goes out.
 
-        But not before `start`: a directory that fails under one partition sends away those who wait for another, and
-        the rest of the request is still to come.
+        But not before `start`: a directory that fails under one partition fails requests that wait for another
+        partition, and the rest of the request is still to come.
         """
         self._outstanding -= 1
         if self._outstanding == 0 and self._timer is not None:
