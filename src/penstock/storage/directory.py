@@ -69,7 +69,7 @@ class LogDirectory:
         self._start_offsets = OffsetCheckpoint(volume.disk, self._file(START_OFFSETS))
         self._high_watermarks = OffsetCheckpoint(volume.disk, self._file(HIGH_WATERMARKS))
         volume.on_offline.append(self._go_offline)
-        volume.lowered_checkpoints = self._lowered_checkpoints
+        volume.checkpoint_writes = self._checkpoint_writes
 
     @property
     def is_online(self) -> bool:
@@ -240,7 +240,7 @@ class LogDirectory:
         return marked_folder(log.topic, log.partition, unique=unique, kind=kind)
 
     def create_future(self, log: Log, *, start_offset: int) -> Log:
-        """An empty copy of a log of another directory, that grows until `hand_over`."""
+        """An empty copy of a log of another directory, that grows until `adopt`."""
         disk = self.volume.disk
         folder = self._file(self._mark(log, FUTURE_DIRECTORY))
         try:
@@ -271,17 +271,6 @@ class LogDirectory:
         if self.is_online:
             self._trash.remove_folder_later(copy.folder, 0)
 
-    def hand_over(self, log: Log, copy: Log, target: LogDirectory) -> None:
-        """Let `log` of this directory go on in `copy`, which `target` holds; what it had here is deleted.
-
-        The copy gets its name first, and durably: a crash in between leaves two logs, which is seen, and
-        never none.
-        """
-        old_folder = log.folder
-        target.adopt(log, copy)
-        del self.logs[log.topic, log.partition]
-        self._remove_folder(log, old_folder, DELETE_DIRECTORY)
-
     def adopt(self, log: Log, copy: Log) -> None:
         """Take a log of another directory into service, in the files of the copy that grew here.
 
@@ -304,6 +293,11 @@ class LogDirectory:
         del self.futures[partition]
         log.continue_in(copy, folder)
         self.logs[partition] = log
+
+    def moved_away(self, log: Log, folder: str) -> None:
+        """Another directory has adopted `log`: forget it, and delete the folder that it had here."""
+        del self.logs[log.topic, log.partition]
+        self._remove_folder(log, folder, DELETE_DIRECTORY)
 
     def _make_log(
         self, partition: Partition, topic_id: Uuid, loaded: LoadedLog, settings: LogSettings
@@ -350,7 +344,7 @@ class LogDirectory:
         """
         return {partition: log.start_offset for partition, log in self.logs.items() if log.start_offset > 0}
 
-    def _lowered_checkpoints(self) -> list[Callable[[], None]]:
+    def _checkpoint_writes(self) -> list[Callable[[], None]]:
         """A log was truncated, and must not be written to before these have run."""
         prepared = (
             self._recovery_points.prepare(self._present_recovery_points()),

@@ -421,7 +421,7 @@ class Log(ReadableLog):
     def _make_cut_safe(self) -> Callable[[], ProducerState]:
         """Work for a worker, which has the files of the log for itself until it is done."""
         disk, folder, active = self.volume.disk, self.folder, self._segments.active.file()
-        checkpoints = self.volume.lowered_checkpoints()
+        checkpoints = self.volume.checkpoint_writes()
         snapshots, segments = self._files.snapshots, list(self._segments)
         end_offset, high_watermark = self.end_offset, self.high_watermark
 

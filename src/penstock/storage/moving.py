@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from penstock.records import kernel
 from penstock.runtime.network import FileSlice
 from penstock.runtime.workers import Lane
 from penstock.storage.directory import LogDirectory
-from penstock.storage.errors import DirectoryOffline, LogClosed, OffsetOutOfRange
+from penstock.storage.errors import DirectoryOffline, LogBusy, LogClosed, OffsetOutOfRange
 from penstock.storage.log import Log
 from penstock.storage.pages import read_cached, waiting_for_disk, when_loaded
 from penstock.storage.throttle import Throttle
@@ -29,7 +30,8 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES = 1 << 20  # read at once by a worker
 # Appended in one turn of the event loop: less than a millisecond, even if every record is a batch of its own.
 SLICE_BYTES = 64 * 1024
-# After so many flushes that did not catch up with the writers, the last bytes are synced on the loop.
+# After so many flushes that did not catch up with the writers, the last bytes are copied and synced on the loop, unless
+# they are more than CHUNK_BYTES.
 ROUNDS_MAX = 8
 
 
@@ -55,11 +57,11 @@ class Move:
         )
 
     async def wait(self) -> None:
-        """Until it is done, or given up."""
+        """Return when it is done or cancelled."""
         await asyncio.wait([self._task])
 
     def cancel(self) -> None:
-        """Give it up, and remove the copy."""
+        """Cancel the move and remove the copy."""
         self._task.cancel()
         self._drop_copy()
 
@@ -67,10 +69,10 @@ class Move:
         try:
             await self._copy_and_swap()
         except (DirectoryOffline, LogClosed) as error:
-            logger.warning("moving %s to %s is given up: %s", self.log, self.target.path, error)
+            logger.warning("the move of %s to %s was cancelled: %s", self.log, self.target.path, error)
             self._drop_copy()
         except Exception:
-            # The log itself is untouched: it stays where it is, and the move can be requested again.
+            # The log stays in the directory that it is in, and a move can be requested again.
             logger.exception("moving %s to %s failed", self.log, self.target.path)
             self._drop_copy()
 
@@ -81,25 +83,38 @@ class Move:
             copy = await self._catch_up()
             await copy.flush()
             rounds += 1
-            if rounds >= ROUNDS_MAX and self._is_valid(copy):
+            if rounds >= ROUNDS_MAX and self._is_valid(copy) and self._lacks_little(copy):
                 while copy.end_offset < log.end_offset:
                     self._copy_now(copy)
                 copy.sync_now()
             if self._is_valid(copy) and copy.recovery_point == copy.end_offset == log.end_offset:
                 break
         copy.advance_start(log.start_offset)
-        self._source.hand_over(log, copy, self.target)
+        self._swap(copy)
+
+    def _swap(self, copy: Log) -> None:
+        """Let the log go on in the files of the copy, and delete those that it had.
+
+        The copy gets its name first, and durably: a crash in between leaves two logs, which is seen, and never none.
+        """
+        log, old_folder = self.log, self.log.folder
+        self.target.adopt(log, copy)
         self.copy = None
         logger.info("%s was moved from %s to %s", log, self._source.path, self.target.path)
+        with suppress(DirectoryOffline):  # the source failed, which is logged; the log is not there any more
+            self._source.moved_away(log, old_folder)
 
     async def _catch_up(self) -> Log:
-        """A copy that has what the log had a moment ago; begun anew where truncation or retention made it worthless."""
+        """A copy that has what the log had a moment ago; restarted if truncation or retention made it invalid."""
         log = self.log
         while True:
             await log.when_settled()
             if self.copy is None or not self._is_valid(self.copy):
                 self._drop_copy()
-                self.copy = await when_loaded(self._begin, log.volume.workers)
+                try:
+                    self.copy = await when_loaded(self._begin, log.volume.workers)
+                except LogBusy:
+                    continue  # a truncation began while pages were loaded
             end_offset = log.end_offset
             await self._copy_chunk(self.copy)
             if self._is_valid(self.copy) and self.copy.end_offset >= end_offset:
@@ -112,11 +127,22 @@ class Move:
         start_offset = log.start_offset
         first = log.read(start_offset, max_bytes=1, end_offset=log.end_offset, at_least_one=True)
         if first is not None:
-            start_offset = kernel.read_header(read_cached(first), 0).base_offset
+            with self._reading(first):
+                header = kernel.read_header(read_cached(first), 0)
+            start_offset = header.base_offset
         return self.target.create_future(log, start_offset=start_offset)
 
     def _is_valid(self, copy: Log) -> bool:
         return self.log.generation == self._generation and self.log.start_offset <= copy.end_offset
+
+    def _lacks_little(self, copy: Log) -> bool:
+        """Whether one turn of the event loop is enough to copy what was written since the last chunk was read.
+
+        It is not if many bytes came while that chunk waited for the throttle."""
+        log = self.log
+        if copy.end_offset >= log.end_offset:
+            return True
+        return waiting_for_disk(lambda: log.size_from(copy.end_offset)) <= CHUNK_BYTES
 
     async def _copy_chunk(self, copy: Log) -> None:
         """Copy what a worker reads at once."""
@@ -125,11 +151,8 @@ class Move:
         if found is None:
             return
         await self._throttle.take(found.size)
-        try:
+        with self._reading(found):
             data = await workers.run(found.read, lane=Lane.BACKGROUND)
-        except OSError as error:
-            found.failed(error)
-            raise self.log.volume.refusal() from error
         for start, end in _slices(data):
             if start > 0:
                 await asyncio.sleep(0)
@@ -141,7 +164,18 @@ class Move:
         """Copy the last bytes without giving way to writers. They were written just now, so they are in memory."""
         found = waiting_for_disk(lambda: self._find(copy))
         if found is not None:
-            self._append(copy, found.read())
+            with self._reading(found):
+                data = found.read()
+            self._append(copy, data)
+
+    @contextmanager
+    def _reading(self, piece: FileSlice) -> Iterator[None]:
+        """An OSError inside takes the directory of the log offline."""
+        try:
+            yield
+        except OSError as error:
+            piece.failed(error)
+            raise self.log.volume.refusal() from error
 
     def _find(self, copy: Log) -> FileSlice | None:
         """What comes next."""
@@ -153,7 +187,7 @@ class Move:
                 end_offset=log.end_offset,
                 at_least_one=True,
             )
-        except OffsetOutOfRange:
+        except (OffsetOutOfRange, LogBusy):
             return None  # truncated or trimmed meanwhile; the caller sees that the copy is no longer valid
 
     def _append(self, copy: Log, batches: bytes) -> None:

@@ -124,6 +124,11 @@ class ReadableLog:
         except OSError as error:
             raise self.volume.fail(error, f"reading {self.folder}") from error
 
+    def size_from(self, offset: int) -> int:
+        """Bytes of all batches from the one that holds `offset` on."""
+        with self._working("reading"):
+            return self._reader.size_from(offset)
+
     def has_segment_between(self, offset: int, end_offset: int) -> bool:
         """Whether what is below `end_offset` goes on in a later segment than the one that holds `offset`.
 

@@ -111,6 +111,13 @@ class Reader:
             self.collect_aborted(wanted_offset, slice_end_offset, aborted)
         return segment.slice(position, size)
 
+    def size_from(self, offset: int) -> int:
+        """Bytes of all batches from the one that holds `offset` on."""
+        segments = self._segments
+        slot = segments.slot_of(offset)
+        size = sum(segments[later].size for later in range(slot, len(segments)))
+        return size - self._position(segments[slot], offset)
+
     def _boundary(self, segment: Segment, position: int, max_bytes: int, *, limit: int) -> tuple[int, int]:
         """Where whole batches from `position` end that fit into `max_bytes`, and the offset of what follows."""
         cut = position + max_bytes

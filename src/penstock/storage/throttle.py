@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 WAIT_S_MAX = 1.0
-WAIT_S_MIN = 0.001  # a wait that is lost in rounding would be repeated for ever
+WAIT_S_MIN = 0.001  # a shorter wait could round to zero and spin
 
 
 class Throttle:

@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 class Volume:
     __slots__ = (
+        "checkpoint_writes",
         "clock",
         "descriptors",
         "disk",
-        "lowered_checkpoints",
         "offline",
         "on_offline",
         "path",
@@ -54,7 +54,7 @@ class Volume:
         self.offline: DirectoryOffline | None = None
         self.on_offline: list[Callable[[], None]] = []
         """Called once, on the event loop, after `offline` was set."""
-        self.lowered_checkpoints: Callable[[], list[Callable[[], None]]] = list
+        self.checkpoint_writes: Callable[[], list[Callable[[], None]]] = list
         """How to write the recovery points and start offsets of all logs in the directory, in a worker; set by the
         directory."""
 

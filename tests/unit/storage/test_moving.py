@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import logging
 import random
+from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -20,10 +23,15 @@ from harness.storage import (
     read_all,
     settle,
 )
+from penstock.runtime.network import FileSlice
+from penstock.storage import moving
 from penstock.storage.errors import DirectoryOffline, UnknownDirectory
 from penstock.storage.log import Log
+from penstock.storage.moving import CHUNK_BYTES, ROUNDS_MAX
+from penstock.storage.pages import ColdPages
 from penstock.storage.settings import LogSettings
 from penstock.storage.store import LogStore
+from penstock.storage.throttle import Throttle
 from penstock.testing.disk import SimulatedDisk
 from penstock.testing.loop import VirtualLoop, run_virtual
 from penstock.testing.workers import SimulatedWorkers
@@ -303,3 +311,120 @@ async def test_a_source_that_cannot_be_read_goes_offline_and_the_move_is_given_u
     assert not [name for name in disk.list("/b") if "future" in name]
     with pytest.raises(DirectoryOffline):
         append(log, make_batch(1))
+
+
+async def test_a_burst_while_the_throttle_waits_is_not_copied_in_one_turn_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, log = await started(SimulatedDisk())
+    log.settings = LogSettings(segment_bytes=1 << 30, file_delete_delay_ms=0)
+    rounds = turn = 0
+    copied: Counter[int] = Counter()
+    append_as_follower, flush = Log.append_as_follower, Log.flush
+
+    async def take(_: Throttle, __: int) -> None:
+        for _each in range(64 if rounds == ROUNDS_MAX - 1 else 1):
+            append(log, make_batch(1, value=b"x" * (CHUNK_BYTES // 8)))
+
+    async def flush_counted(flushed: Log) -> None:
+        nonlocal rounds
+        rounds += flushed is not log
+        await flush(flushed)
+
+    def append_counted(copy: Log, batches: memoryview, *, now_ms: int) -> Any:
+        copied[turn] += len(batches)
+        return append_as_follower(copy, batches, now_ms=now_ms)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Throttle, "take", take)
+    monkeypatch.setattr(Log, "append_as_follower", append_counted)
+    monkeypatch.setattr(Log, "flush", flush_counted)
+    counting = asyncio.ensure_future(count_turns())
+    store.move("t", 0, "/b")
+    await finish(store)
+    counting.cancel()
+
+    assert log.directory == "/b"
+    assert rounds > ROUNDS_MAX
+    assert (
+        max(copied.values()) <= 2 * CHUNK_BYTES
+    )  # the last bytes, and a slice that was copied in the same turn
+
+
+async def test_a_source_that_fails_after_the_move_does_not_undo_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    rename = disk.rename
+
+    def rename_or_fail(old: str, new: str) -> None:
+        if old == "/a/t-0":
+            raise OSError(errno.EIO, "Input/output error", old)
+        rename(old, new)
+
+    monkeypatch.setattr(disk, "rename", rename_or_fail)
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert log.directory == "/b"
+    assert [directory.is_online for directory in store.directories] == [False, True]
+    assert "t-0 was moved from /a to /b" in caplog.text
+    assert "cancelled" not in caplog.text
+    assert append(log, make_batch(1)).first_offset == 60
+
+
+async def test_a_source_that_fails_while_the_last_bytes_are_copied_goes_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SimulatedDisk()
+    store, log = await started(disk)
+    monkeypatch.setattr(moving, "ROUNDS_MAX", 1)
+    flush = Log.flush
+
+    async def flush_then_fail(flushed: Log) -> None:
+        await flush(flushed)
+        if flushed is not log:
+            append(log, make_batch(1))
+            disk.fail("/a/t-0", errno.EIO, operations=["read"])
+
+    monkeypatch.setattr(Log, "flush", flush_then_fail)
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert log.directory == "/a"
+    assert [directory.is_online for directory in store.directories] == [False, True]
+
+
+async def test_a_truncation_that_begins_between_two_chunks_is_no_error_of_the_move(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = SimulatedWorkers(random.Random(1), delay_s_max=0.001)
+    store, log = await started(SimulatedDisk(), workers=workers)
+    truncations: list[asyncio.Future[None]] = []
+    found_busy: list[bool] = []
+    find = moving.Move._find
+
+    def truncate_then_find(move: moving.Move, copy: Log) -> Any:
+        if not truncations:
+            truncations.append(asyncio.ensure_future(log.truncate(10)))
+        is_busy = log._truncation is not None
+        if not is_busy and not truncations[0].done():
+            raise ColdPages(FileSlice(log.active_segment.file(), 0, 1, log.volume))
+        found_busy.append(is_busy)
+        return find(move, copy)
+
+    monkeypatch.setattr(moving.Move, "_find", truncate_then_find)
+    store.move("t", 0, "/b")
+    await finish(store)
+
+    assert log.directory == "/b"
+    assert [h.base_offset for h in read_all(log)] == [0, 2, 4, 6, 8]
+    assert any(found_busy)
+    assert "failed" not in caplog.text
