@@ -19,10 +19,8 @@ from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.records.control import EndedTransaction
 from penstock.replication.table import PartitionTable
-from penstock.runtime import Lane, Runtime
-from penstock.runtime.network import FileSlice
-from penstock.storage import pages
-from penstock.storage.pages import ColdPages
+from penstock.runtime import Runtime
+from penstock.storage.pages import ColdPages, PageLoader
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ MARKERS_AT_ONCE = 100
 """After so many others get their turn on the event loop: two milliseconds, or fifty if the indexes of the
 partitions have to be decoded first."""
 
-Told = Callable[[ErrorCode], None]
+OnCommitted = Callable[[ErrorCode], None]
 
 
 class LocalMarkers:
@@ -52,55 +50,59 @@ class LocalMarkers:
     ) -> None:
         """`done` is called once for each partition, perhaps before this returns; NONE when the marker is committed."""
         for each in partitions[:MARKERS_AT_ONCE]:
-            self._write_one(marker, each, partial(done, each))
+            self._write_one(marker, each, partial(done, each), PageLoader(self._workers))
         if len(partitions) > MARKERS_AT_ONCE:
             rest = partitions[MARKERS_AT_ONCE:]
             asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
 
-    def _write_one(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
+    def _write_one(
+        self, marker: EndedTransaction, where: TopicPartition, on_committed: OnCommitted, loader: PageLoader
+    ) -> None:
         try:
             if where.topic == OFFSETS_TOPIC:
-                self._end_in_groups(marker, where.partition, told)
+                self._end_in_groups(marker, where.partition, on_committed)
             else:
-                self._append(marker, where, told)
-        except Refused as refusal:
-            told(refusal.error)
-        except Exception:
-            # Without an answer the transaction would stay open for good; with this one the marker is sent again.
-            logger.exception("writing a transaction marker to %s-%d failed", *where)
-            told(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    def _append(self, marker: EndedTransaction, where: TopicPartition, told: Told) -> None:
-        partition = self._partitions.find(where.topic, where.partition)
-        try:
-            info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
+                loader.run(lambda: self._append(marker, where, on_committed))
         except ColdPages as cold:
-            loading = self._workers.run(partial(pages.load, [cold.piece]), lane=Lane.READ)
-            loading.add_done_callback(partial(self._append_loaded, marker, where, told))
-            return
-        wait = partition.wait_for_acknowledgement(info.last_offset + 1, acks=ACKS_ALL, listener=told)
-        if wait is None:
-            told(ErrorCode.NONE)
+            loader.load([cold.piece], partial(self._loaded, marker, where, on_committed, loader))
+        except Refused as refusal:
+            on_committed(refusal.error)
+        except Exception as error:
+            self._fail(where, on_committed, error)
 
-    def _append_loaded(
+    def _append(self, marker: EndedTransaction, where: TopicPartition, on_committed: OnCommitted) -> None:
+        partition = self._partitions.find(where.topic, where.partition)
+        info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
+        wait = partition.wait_for_acknowledgement(info.last_offset + 1, acks=ACKS_ALL, listener=on_committed)
+        if wait is None:
+            on_committed(ErrorCode.NONE)
+
+    def _loaded(
         self,
         marker: EndedTransaction,
         where: TopicPartition,
-        told: Told,
-        loading: asyncio.Future[list[tuple[FileSlice, OSError]]],
+        on_committed: OnCommitted,
+        loader: PageLoader,
+        error: BaseException | None,
     ) -> None:
-        if not loading.cancelled():  # as it is when the node stops
-            pages.tell(loading.result())
-            self._write_one(marker, where, told)
+        if error is None or isinstance(error, OSError):
+            self._write_one(marker, where, on_committed, loader)
+        elif not isinstance(error, asyncio.CancelledError):  # as it is when the node stops
+            self._fail(where, on_committed, error)
 
-    def _end_in_groups(self, marker: EndedTransaction, partition: int, told: Told) -> None:
+    def _fail(self, where: TopicPartition, on_committed: OnCommitted, error: BaseException) -> None:
+        # Without an answer the transaction would stay open for good; with this one the marker is sent again.
+        logger.error("writing a transaction marker to %s-%d failed", *where, exc_info=error)
+        on_committed(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _end_in_groups(self, marker: EndedTransaction, partition: int, on_committed: OnCommitted) -> None:
         # Refused where it was deleted, of which groups would say that it is elsewhere, and be asked for ever.
         self._partitions.find(OFFSETS_TOPIC, partition)
         waiting = self._groups.end_transaction(partition, marker)
         if waiting is None:
-            told(ErrorCode.NONE)
+            on_committed(ErrorCode.NONE)
         else:
-            waiting.add_done_callback(lambda ended: told(_error_of(ended)))
+            waiting.add_done_callback(lambda ended: on_committed(_error_of(ended)))
 
 
 def _error_of(ended: asyncio.Future[None]) -> ErrorCode:

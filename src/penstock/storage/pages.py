@@ -2,15 +2,23 @@
 
 A read of a page that is not in memory waits for the disk, and while the event loop waits, nobody is served. Code that
 runs on the loop therefore reads through `CachedFile`, which raises `ColdPages` for pages that are not in memory. The
-caller loads them in a worker (`when_loaded`) and starts over; the second time the pages are found. So a function
-that may raise `ColdPages` must not have changed anything before it does.
+caller loads them in a worker (`when_loaded`, or a `PageLoader` where a callback goes on) and starts over; the second
+time the pages are found. So a function that may raise `ColdPages` must not have changed anything before it does.
+
+If memory is short, pages may be evicted before the caller starts over. The same pages are loaded `LOADS_MAX` times for
+one call; after that its reads may wait for the disk, so every call ends.
 
 `waiting_for_disk` is for the few callers that cannot give way to others, and whose pages are almost always in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import Protocol, TypeVar
 
 from penstock.runtime.disk import File
@@ -23,6 +31,10 @@ READ_BYTES = 1 << 20  # a worker holds no more than this of a cold slice in memo
 LOOKUP_BYTES = (
     128 * 1024
 )  # loaded for a lookup at least: what Linux reads ahead anyway, and what is sent next
+LOADS_MAX = 3  # of the same pages for one call; they are evicted faster than they can be used
+
+_may_block = ContextVar("may_block", default=False)
+"""Whether reads of the present call may wait for the disk, see `blocking_reads`."""
 
 
 class Readable(Protocol):
@@ -62,7 +74,7 @@ class CachedFile:
     def read(self, *, position: int, size: int) -> bytes | bytearray:
         data = self._read_cached(position=position, size=size)
         if data is None:
-            raise ColdPages(self._piece(position, size))
+            return _read_missing(self._file, position, size, self._piece(position, size))
         return data
 
     def _piece(self, position: int, size: int) -> FileSlice:
@@ -75,8 +87,24 @@ def read_cached(piece: FileSlice) -> bytes | bytearray:
     """The bytes of a slice, or ColdPages."""
     data = piece.file.read_cached(position=piece.position, size=piece.size)
     if data is None:
-        raise ColdPages(piece)
+        return _read_missing(piece.file, piece.position, piece.size, piece)
     return data
+
+
+def _read_missing(file: File, position: int, size: int, piece: FileSlice) -> bytes:
+    if not _may_block.get():
+        raise ColdPages(piece)
+    return file.read(position=position, size=size)
+
+
+@contextmanager
+def blocking_reads() -> Iterator[None]:
+    """Let reads inside wait for the disk, and the event loop with them."""
+    token = _may_block.set(True)
+    try:
+        yield
+    finally:
+        _may_block.reset(token)
 
 
 def load(pieces: Sequence[FileSlice]) -> list[tuple[FileSlice, OSError]]:
@@ -96,29 +124,79 @@ def load(pieces: Sequence[FileSlice]) -> list[tuple[FileSlice, OSError]]:
     return failures
 
 
-def tell(failures: Sequence[tuple[FileSlice, OSError]]) -> None:
+def take_offline(failures: Sequence[tuple[FileSlice, OSError]]) -> None:
     """Take the directories offline whose files could not be read. Only on the event loop."""
     for piece, error in failures:
         piece.failed(error)
 
 
+class PageLoader:
+    """Loads the pages that one call needs, and counts how often: the call ends also if pages are evicted again."""
+
+    __slots__ = ("_loads", "_may_block", "_workers")
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._loads: Counter[tuple[str, int]] = Counter()
+        self._may_block = False
+
+    def run(self, call: Callable[[], T]) -> T:
+        """The result of `call`. Raises ColdPages, unless the pages that it needs were loaded often enough."""
+        if not self._may_block:
+            return call()
+        with blocking_reads():
+            return call()
+
+    def load(self, pieces: Sequence[FileSlice], then: Callable[[BaseException | None], None]) -> None:
+        """Load `pieces` in a worker, then call `then` on the event loop: with None, or with what went wrong.
+
+        After an OSError the directory is offline, and the call can be repeated: it is refused. CancelledError means
+        that the node stops.
+        """
+
+        def loaded(loading: asyncio.Future[list[tuple[FileSlice, OSError]]]) -> None:
+            try:
+                failures = loading.result()
+                take_offline(failures)
+            except (Exception, asyncio.CancelledError) as error:
+                then(error)
+            else:
+                then(failures[0][1] if failures else None)
+
+        self._start(pieces).add_done_callback(loaded)
+
+    async def wait_for(self, piece: FileSlice) -> None:
+        """As `load`, for a caller that can await."""
+        take_offline(await self._start([piece]))
+
+    def _start(self, pieces: Sequence[FileSlice]) -> asyncio.Future[list[tuple[FileSlice, OSError]]]:
+        for piece in pieces:
+            place = (piece.file.path, piece.position)
+            self._loads[place] += 1
+            if self._loads[place] >= LOADS_MAX:
+                self._may_block = True
+        return self._workers.run(partial(load, pieces), lane=Lane.READ)
+
+
 async def when_loaded(call: Callable[[], T], workers: Workers) -> T:
     """The result of `call`, which runs on the event loop, and again whenever pages that it needs have been loaded.
 
-    Each round loads pages that the next one needs, and a call needs only so many.
+    Each round loads pages that the next one needs, so the number of rounds is bounded by the pages of the call.
     """
+    loader = PageLoader(workers)
     while True:
         try:
-            return call()
+            return loader.run(call)
         except ColdPages as cold:
             piece = cold.piece
-        tell(await workers.run(lambda: load([piece]), lane=Lane.READ))  # noqa: B023
+        await loader.wait_for(piece)
 
 
 def waiting_for_disk(call: Callable[[], T]) -> T:
     """The result of `call`. Waits for the disk if it must, and the event loop with it."""
-    while True:
-        try:
-            return call()
-        except ColdPages as cold:
-            tell(load([cold.piece]))
+    try:
+        return call()
+    except ColdPages:
+        pass
+    with blocking_reads():
+        return call()

@@ -28,9 +28,10 @@ from penstock.records.control import EndedTransaction
 from penstock.records.message_set import read_message_set
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
+from penstock.storage import pages
 from penstock.storage.errors import DirectoryOffline
 from penstock.storage.settings import LogSettings
-from penstock.testing.disk import SimulatedDisk
+from penstock.testing.disk import SimulatedDisk, SimulatedFile
 from penstock.testing.workers import SimulatedWorkers
 
 SEGMENTS = LogSettings(segment_bytes=20_000, index_interval_bytes=500)
@@ -264,3 +265,46 @@ async def test_an_error_while_a_time_is_looked_up_takes_the_directory_offline(wo
 
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert isinstance(world.node.logs.directories[0].volume.offline, DirectoryOffline)
+
+
+async def write_marker(world: World) -> ErrorCode:
+    nothing: Any = None
+    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    LocalMarkers(world.node.partitions, nothing, world.node.runtime).write(
+        EndedTransaction(7, 0, 0, True, 1),
+        [TopicPartition("orders", 0)],
+        lambda _, error: told.set_result(error),
+    )
+    return await told
+
+
+async def test_requests_end_even_if_their_pages_are_evicted_again_and_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(world.node.partition(), 7, 0)
+    await world.restart()
+    monkeypatch.setattr(SimulatedFile, "is_cached", lambda *_, **__: False)
+
+    assert await write_marker(world) == ErrorCode.NONE
+    assert (await append(world, b"next"))[0] == (ErrorCode.NONE, BATCHES + 2)
+    assert set(values(await ask_fetch(world, 100, partition_max_bytes=1000))) == {VALUE}
+    world.stalls.clear()  # after several loads, waiting for the disk is all that is left
+
+
+async def test_a_bug_in_a_load_fails_the_requests_that_wait_for_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They used to wait for ever, and produce requests held their connection."""
+    write(world.node.partition(), 7, 0)
+    await world.restart()
+
+    def broken(_: Any) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(pages, "load", broken)
+
+    assert await write_marker(world) == ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(ValueError, match="a bug"):
+        await append(world, b"next")
+    with pytest.raises(ValueError, match="a bug"):
+        await ask_fetch(world, 100)

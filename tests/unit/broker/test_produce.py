@@ -494,3 +494,20 @@ async def test_a_produce_request_that_timed_out_in_the_slow_lane_leaves_no_wait_
 
     assert node.partition("copied").log.end_offset == 2
     assert len(node.partition("copied")._commit_waits) == 0
+
+
+async def test_a_request_in_the_slow_lane_ends_when_the_lane_is_closed(
+    node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to hold its connection for ever."""
+    admitted: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(node.broker.slow_lane, "run", lambda *_, **__: admitted)
+    asked = context(version=9)
+    asked.connection = connection = HeldConnection()
+    waiting = handle(node.broker, produce(large_batch()), asked)
+
+    admitted.cancel()
+    await connection.held_by[0]
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

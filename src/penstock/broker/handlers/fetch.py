@@ -41,9 +41,7 @@ from penstock.records.batch import Compression
 from penstock.replication.delayed import FetchWait
 from penstock.replication.partition import Partition
 from penstock.runtime.network import FileSlice
-from penstock.runtime.workers import Lane
-from penstock.storage import pages
-from penstock.storage.pages import ColdPages
+from penstock.storage.pages import ColdPages, PageLoader
 from penstock.storage.transactions.aborted import AbortedTransaction as Aborted
 
 MESSAGE_SET_V0_VERSION_MAX = 1
@@ -108,6 +106,7 @@ class Fetch:
         "_has_news",
         "_is_preparing",
         "_is_time_up",
+        "_loader",
         "_max_bytes",
         "_min_bytes",
         "_missing",
@@ -148,6 +147,7 @@ class Fetch:
         self._is_time_up = False
         self._is_preparing = False
         self._wait: FetchWait | None = None
+        self._loader: PageLoader | None = None
         self._missing: list[FileSlice] = []
         """What has to be in memory before all partitions can be read."""
         self.cold_pieces: list[FileSlice] = []
@@ -372,26 +372,29 @@ class Fetch:
     def _prepare(self) -> None:
         self._is_preparing = True
         if self._missing or self.cold_pieces:
-            load = partial(pages.load, self._missing + self.cold_pieces)
-            self._broker.runtime.workers.run(load, lane=Lane.READ).add_done_callback(self._loaded)
+            if self._loader is None:
+                self._loader = PageLoader(self._broker.runtime.workers)
+            self._loader.load(self._missing + self.cold_pieces, self._loaded)
         else:
             convert = partial(old_formats.convert, self._conversions, magic=self._magic())
             converting = self._broker.slow_lane.run(convert, host=self._context.peer_host)
             converting.add_done_callback(self._converted)
 
-    def _loaded(self, loading: asyncio.Future[list[tuple[FileSlice, OSError]]]) -> None:
+    def _loaded(self, error: BaseException | None) -> None:
         self._is_preparing = False
         if self._future.done():
             return
+        if error is not None and not isinstance(error, OSError):
+            self._fail(error)
+            return
         try:
-            failures = loading.result()
-            pages.tell(failures)
             self.cold_pieces = []
-            if failures or self._missing:
-                self.read()
+            if error is not None or self._missing:
+                assert self._loader is not None
+                self._loader.run(self.read)
             self._go_on()
-        except Exception as error:  # nobody waits for this callback but the future
-            self._future.set_exception(error)
+        except Exception as failure:
+            self._fail(failure)
 
     def _converted(self, converting: asyncio.Future[list[Converted]]) -> None:
         self._is_preparing = False
@@ -400,7 +403,14 @@ class Fetch:
         try:
             old_formats.fill_in(self._conversions, converting.result())
             self._future.set_result(self.answer())
-        except Exception as error:  # nobody waits for this callback but the future
+        except (Exception, asyncio.CancelledError) as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the request from a callback, whose exception nobody else hears of; CancelledError when the node stops."""
+        if isinstance(error, asyncio.CancelledError):
+            self._future.cancel()
+        else:
             self._future.set_exception(error)
 
     def _magic(self) -> int:
@@ -443,8 +453,8 @@ class Fetch:
         try:
             self.read()
             self._go_on()
-        except Exception as error:  # nobody waits for this callback but the future
-            self._future.set_exception(error)
+        except Exception as error:
+            self._fail(error)
 
     def _go_on(self) -> None:
         """After a read: wait for more, prepare what was read, or answer."""

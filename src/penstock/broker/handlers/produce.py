@@ -49,9 +49,7 @@ from penstock.replication.delayed import OffsetWait
 from penstock.replication.partition import NeedsPages, Partition
 from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
 from penstock.runtime.network import FileSlice
-from penstock.runtime.workers import Lane
-from penstock.storage import pages
-from penstock.storage.pages import ColdPages
+from penstock.storage.pages import ColdPages, PageLoader
 from penstock.storage.transactions.guards import VerificationGuard
 
 STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
@@ -91,6 +89,9 @@ def _append_later(
         """In the same turn in which the connection is let go: nothing comes between."""
         if appended.done():  # the peer is gone
             return
+        if known.cancelled():  # the node stops
+            appended.cancel()
+            return
         try:
             response = _append(broker, request, context, known.result())
         except Exception as error:
@@ -104,6 +105,9 @@ def _append_later(
 
     def pass_on(response: asyncio.Future[ProduceResponse]) -> None:
         if appended.done():
+            return
+        if response.cancelled():
+            appended.cancel()
             return
         error = response.exception()
         if error is None:
@@ -222,6 +226,7 @@ class SlowAppend:
         self._acks = acks
         self._now_ms = now_ms
         self._guard = guard
+        self._loader = PageLoader(broker.runtime.workers)
         self._answer = PartitionProduceResponse(
             index=partition.index,
             base_offset=NO_OFFSET,
@@ -251,20 +256,23 @@ class SlowAppend:
         return self._answer
 
     def _load(self, piece: FileSlice, admitted: asyncio.Future[Admitted]) -> None:
-        loading = self._broker.runtime.workers.run(partial(pages.load, [piece]), lane=Lane.READ)
+        def loaded(error: BaseException | None) -> None:
+            if error is None or isinstance(error, OSError):
+                self._append(admitted)
+            else:
+                self._pending.fail(error)
+                self._pending.end_append()
 
-        def loaded(_: asyncio.Future[list[tuple[FileSlice, OSError]]]) -> None:
-            pages.tell(loading.result())
-            self._append(admitted)
-
-        loading.add_done_callback(loaded)
+        self._loader.load([piece], loaded)
 
     def _append(self, admitted: asyncio.Future[Admitted]) -> None:
         partition, answer = self._partition, self._answer
         try:
             batches, headers = admitted.result()
-            info = partition.append_admitted(
-                batches, headers, acks=self._acks, now_ms=self._now_ms, guard=self._guard
+            info = self._loader.run(
+                lambda: partition.append_admitted(
+                    batches, headers, acks=self._acks, now_ms=self._now_ms, guard=self._guard
+                )
             )
         except ColdPages as cold:
             self._load(cold.piece, admitted)
@@ -274,7 +282,7 @@ class SlowAppend:
             _refuse(answer, refused, self._topic, self._pending.response, image, self._context)
             if self._acks == 0 and self._context.connection is not None:
                 self._context.connection.close()
-        except Exception as error:  # nobody waits for this callback but the future
+        except (Exception, asyncio.CancelledError) as error:  # the request is the only one to hear of it
             self._pending.fail(error)
         else:
             answer.error_code = ErrorCode.NONE
@@ -353,8 +361,11 @@ class PendingProduce:
         if self._outstanding == 0 and self._timer is not None:
             self._finish()
 
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
+    def fail(self, error: BaseException) -> None:
+        """Something other than the request is at fault; `CancelledError` when the node stops."""
+        if isinstance(error, asyncio.CancelledError):
+            self.future.cancel()
+        elif not self.future.done():
             self.future.set_exception(error)
 
     def start(self, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
