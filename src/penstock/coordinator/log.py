@@ -14,7 +14,7 @@ from penstock.records.control import EndedTransaction
 
 class CommitWait(Protocol):
     def cancel(self) -> None:
-        """Nobody wants to be told any more."""
+        """Cancel the wait."""
         ...
 
 

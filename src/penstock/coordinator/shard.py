@@ -38,7 +38,7 @@ class Shard(Protocol):
         ...
 
     def unloaded(self) -> None:
-        """Another node has taken over, or the shard failed: send those away who wait, with NOT_COORDINATOR."""
+        """Another node has taken over, or the shard failed: fail waiting requests with NOT_COORDINATOR."""
         ...
 
 
@@ -70,9 +70,11 @@ class HeldShard(Generic[S]):
         "shard",
     )
 
-    def __init__(self, context: ShardContext, shard: S, *, failures: int = 0) -> None:
+    shard: S
+    """Set before it is loaded; a shard that could not even be made has none, and is failed."""
+
+    def __init__(self, context: ShardContext, *, failures: int = 0) -> None:
         self.context = context
-        self.shard = shard
         self.is_active = False
         """Loaded, and served."""
         self.is_failed = False

@@ -67,7 +67,7 @@ class ShardTable(Generic[S]):
         self._take_over(partition)
 
     def resigned(self, partition: int) -> None:
-        """This node leads the partition no more."""
+        """This node is no longer the leader of the partition."""
         held = self._held.pop(partition, None)
         if held is not None:
             self._unload(held)
@@ -104,7 +104,11 @@ class ShardTable(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        return any(not held.is_active and not held.is_failed for held in self._held.values())
+        """Whether more shards will be served soon: some are loaded now, or again after their backoff."""
+        return any(
+            not held.is_active and (not held.is_failed or held.alarm is not None)
+            for held in self._held.values()
+        )
 
     def fail(self, held: HeldShard[S], error: Exception, symptom: str) -> None:
         """Unload a shard that cannot be trusted any more, and load it again from its log after a backoff."""
@@ -138,8 +142,8 @@ class ShardTable(Generic[S]):
         held.alarm = asyncio.get_running_loop().call_later(delay_ms / 1000, self._reload, held)
 
     def log_refused(self, held: HeldShard[S], error: ErrorCode) -> None:
-        """Serve a shard no more whose log directory is offline: it could not write another word, and may have replayed
-        what was not written."""
+        """Stop serving a shard whose log directory is offline: it cannot write to its log, and may have replayed
+        records that were not written."""
         if error is ErrorCode.KAFKA_STORAGE_ERROR and not held.is_failed:
             held.is_failed = True
             logger.error("%s-%d is not served any more: its log failed", self._topic, held.context.partition)
@@ -170,8 +174,10 @@ class ShardTable(Generic[S]):
         timeline = Timeline()
         timers = Timers(self._now_ms, lambda: self.set_alarm(partition))
         context = ShardContext(partition, timeline, timers, self._now_ms, self._wall_ms)
-        held = self._held[partition] = HeldShard(context, self._make_shard(context), failures=failures)
+        held: HeldShard[S] = HeldShard(context, failures=failures)
+        self._held[partition] = held
         try:
+            held.shard = self._make_shard(context)
             start_offset, end_offset = self._log.bounds(partition)
             if start_offset == end_offset:
                 self._activate(held, end_offset)

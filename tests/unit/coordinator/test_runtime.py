@@ -363,15 +363,44 @@ def test_a_shard_that_fails_while_it_is_loaded_is_loaded_again_and_others_are_se
             other.read(0, lambda shard: shard)
         assert caught.value.error is ErrorCode.NOT_COORDINATOR
         assert other.write(1, lambda shard: shard.add("a")) == 2
-        assert not other.is_loading
+        assert other.is_loading, "or a list of groups without this partition would look complete"
 
         await asyncio.sleep(1)
         assert other.write(0, lambda shard: shard.add("a")) == 2
+        assert not other.is_loading
         await other.close()
 
     play(scenario)
     (record,) = [record for record in caplog.records if "cannot be loaded" in record.getMessage()]
     assert record.exc_info is not None, "this is a bug, and somebody has to find it"
+
+
+def test_a_shard_that_cannot_be_made_again_after_a_failure_is_tried_once_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        makes = 0
+
+        def make_shard(context: ShardContext) -> CountShard:
+            nonlocal makes
+            makes += 1
+            if makes <= 2:
+                raise ValueError("a bug")
+            return CountShard(context)
+
+        other = make_runtime(log, make_shard)
+        other.elected(0)
+        with pytest.raises(Refused) as caught:
+            other.read(0, lambda shard: shard)
+        assert caught.value.error is ErrorCode.NOT_COORDINATOR
+
+        await asyncio.sleep(1)
+        assert makes == 3
+        assert other.write(0, lambda shard: shard.add("a")) == 1
+        await other.close()
+
+    play(scenario)
+    assert caplog.text.count("__counts-0 cannot be loaded: a bug") == 2
 
 
 def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
