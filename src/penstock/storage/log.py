@@ -26,13 +26,7 @@ from penstock.records.control import EndedTransaction, EndTransaction
 from penstock.runtime.workers import Lane
 from penstock.storage.copied import copied_parts
 from penstock.storage.durability import Durability
-from penstock.storage.errors import (
-    BatchTooLarge,
-    LogBusy,
-    LogClosed,
-    OffsetOutOfRange,
-    OutOfOrderSequence,
-)
+from penstock.storage.errors import BatchTooLarge, LogBusy, LogClosed, OffsetOutOfRange, OutOfOrderSequence
 from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog
 from penstock.storage.log_files import LogFiles
@@ -115,8 +109,8 @@ class Log(ReadableLog):
         InvalidTransactionState and writes nothing; a batch that was written before is answered with where it is.
         A batch that begins a transaction needs the `guard` that is in force; what ends one has `append_marker`.
         """
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         first_offset = end_offset = self.end_offset
         position, latest, is_tracked = 0, NO_TIMESTAMP, False
         for header in headers:
@@ -183,8 +177,8 @@ class Log(ReadableLog):
 
         Raises InvalidProducerEpoch or CoordinatorFenced and writes nothing.
         """
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         self.producers.check_marker(marker)
         offset = self.end_offset
         place(batch, 0, base_offset=offset, leader_epoch=leader_epoch)
@@ -203,8 +197,8 @@ class Log(ReadableLog):
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them; half a batch at the end, as a fetch may leave it, is not taken."""
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         first_offset = self.end_offset
         self.producers.transactions.advance(self.high_watermark)
         for part, headers in copied_parts(
@@ -303,8 +297,8 @@ class Log(ReadableLog):
 
     async def flush(self) -> None:
         """Return when everything appended so far survives a power cut. One sync serves all who wait."""
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         await self._durability.flush()
 
     def recovered(self) -> None:
@@ -315,8 +309,8 @@ class Log(ReadableLog):
 
     def advance_start(self, offset: int) -> None:
         """Let the log start at `offset`: what is before it is gone for readers now, from the disk later."""
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         if offset > self.end_offset:
             raise OffsetOutOfRange(str(self), offset, self.start_offset, self.end_offset)
         if offset > self.start_offset:
@@ -365,28 +359,34 @@ class Log(ReadableLog):
             await asyncio.wait([self._truncation])
 
     async def _shorten(self, cut: Callable[[], bool]) -> None:
-        if not await when_loaded(cut, self.volume.workers):
-            return
+        if await when_loaded(cut, self.volume.workers):
+            await asyncio.shield(self._finish_cut())  # the worker goes on if the caller is cancelled
+
+    def _finish_cut(self) -> asyncio.Future[None]:
+        """Have a worker make the cut safe; done when the log serves again, or with the reason why it does not."""
         truncation = self._truncation = asyncio.get_running_loop().create_future()
-        busy = self._bar = lambda: LogBusy(f"{self} is being truncated to offset {self.end_offset}")
+        truncation.add_done_callback(lambda done: done.exception())  # the caller may be gone
+        busy = self._refusal = lambda: LogBusy(f"{self} is being truncated to offset {self.end_offset}")
         for segment in self._segments:
-            segment.let_wait(True)
-        try:
-            producers = await self.volume.workers.run(self._make_cut_safe(), lane=Lane.SYNC)
-        except OSError as error:
-            if self._bar is busy:
-                raise self.volume.fail(error, f"truncating {self.folder}") from error
-        else:
-            self.producers = producers
-        finally:
+            segment.allow_blocking_reads(True)
+
+        def finished(work: asyncio.Future[ProducerState]) -> None:
             for segment in self._segments:
-                segment.let_wait(False)
+                segment.allow_blocking_reads(False)
             self._truncation = None
-            truncation.set_result(None)
-        if self._bar is not busy:
-            raise self._bar()  # it was deleted, or its directory failed
-        self._bar = None
-        logger.info("%s was truncated and ends at offset %d", self, self.end_offset)
+            error = work.exception()
+            if self._refusal is not busy:
+                assert self._refusal is not None
+                truncation.set_exception(self._refusal())  # it was deleted, or its directory failed
+            elif error is not None:
+                truncation.set_exception(self.volume.fail(error, f"truncating {self.folder}"))
+            else:
+                self.producers, self._refusal = work.result(), None
+                truncation.set_result(None)
+                logger.info("%s was truncated and ends at offset %d", self, self.end_offset)
+
+        self.volume.workers.run(self._make_cut_safe(), lane=Lane.SYNC).add_done_callback(finished)
+        return truncation
 
     def _cut(self, offset: int) -> bool:
         """Whether there was something to cut."""
@@ -443,7 +443,7 @@ class Log(ReadableLog):
         """Write everything down, so that the next start has nothing to scan."""
         await self.when_settled()
         self._durability.stop()
-        if self._bar is not None:
+        if self._refusal is not None:
             return
         with self._working("closing"):
             active = self._segments.active
@@ -451,7 +451,7 @@ class Log(ReadableLog):
             if self.end_offset > 0:
                 self._durability.owe(*self._files.take_snapshot(self.end_offset, self.producers))
         await self.flush()
-        self._bar = lambda: LogClosed(f"{self} is closed")
+        self._refusal = lambda: LogClosed(f"{self} is closed")
         self._files.release()
 
     @property
@@ -487,11 +487,11 @@ class Log(ReadableLog):
 
     def retire(self) -> None:
         """Take the log out of service for good; its files go elsewhere, and slices of them live on."""
-        self._bar = lambda: LogClosed(f"{self} was deleted")
-        self._durability.retire(self._bar)
+        self._refusal = lambda: LogClosed(f"{self} was deleted")
+        self._durability.retire(self._refusal)
         self._files.release()
 
     def go_offline(self) -> None:
         """The directory failed: refuse everything, and tell those who wait for the disk."""
-        self._bar = self.volume.refusal
+        self._refusal = self.volume.refusal
         self._durability.fail()

@@ -92,7 +92,7 @@ class LogFiles:
 
     def _create(self, base_offset: int, settings: LogSettings) -> Segment:
         segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self.draw_jitter(settings))
-        segment.let_wait(False)
+        segment.allow_blocking_reads(False)
         if settings.preallocate:
             segment.file().reserve(settings.segment_bytes)
         return segment

@@ -24,9 +24,9 @@ from penstock.storage.volume import Volume
 
 class ReadableLog:
     __slots__ = (
-        "_bar",
         "_has_flush_policy",
         "_reader",
+        "_refusal",
         "_segments",
         "_settings",
         "end_offset",
@@ -65,9 +65,9 @@ class ReadableLog:
         self.settings = settings
         self._segments = Segments(loaded.segments)
         for segment in self._segments:
-            segment.let_wait(False)
+            segment.allow_blocking_reads(False)
         self._reader = Reader(self._segments)
-        self._bar: Callable[[], StorageError] | None = None
+        self._refusal: Callable[[], StorageError] | None = None
         """Why nothing can be done with this log any more, if so."""
 
     def __str__(self) -> str:
@@ -104,8 +104,8 @@ class ReadableLog:
         insist. Transactions that were aborted and may have records in the slice are added to `aborted`.
         """
         log_end_offset = self.end_offset
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         if not self.start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRange(str(self), offset, self.start_offset, log_end_offset)
         if end_offset > log_end_offset:
@@ -216,8 +216,8 @@ class ReadableLog:
     @contextmanager
     def _working(self, doing: str) -> Iterator[None]:
         """Refuse if out of service; an OSError inside takes the directory offline. Not for hot paths."""
-        if self._bar is not None:
-            raise self._bar()
+        if self._refusal is not None:
+            raise self._refusal()
         try:
             yield
         except OSError as error:

@@ -52,7 +52,7 @@ class Segment:
         "_file",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
-        "_may_wait",
+        "_may_block",
         "_reader",
         "_saved_entries",
         "_stored",
@@ -95,7 +95,7 @@ class Segment:
         self.has_stored_aborted = False
         self._saved_entries = (0, 0, 0)
         """Entries of offsets, of times and of aborted transactions that are in the files already."""
-        self._may_wait = True
+        self._may_block = True
         self._file: File | None = None
         self._reader: Readable | None = None
         self._stored: StoredIndex | None = None
@@ -132,9 +132,9 @@ class Segment:
             self._volume.descriptors.opened(self)
         return file
 
-    def let_wait(self, may_wait: bool) -> None:
+    def allow_blocking_reads(self, is_allowed: bool) -> None:
         """Whether reads may wait for the disk, as in a worker, or raise ColdPages, as on the event loop."""
-        self._may_wait = may_wait
+        self._may_block = is_allowed
         self._reader = None
         self._stored = None
         self._stored_aborted = None
@@ -147,7 +147,7 @@ class Segment:
         return reader
 
     def _readable(self, file: File, *, is_index: bool = False) -> Readable:
-        return file if self._may_wait else CachedFile(file, self._volume, is_index=is_index)
+        return file if self._may_block else CachedFile(file, self._volume, is_index=is_index)
 
     def _open_index(self, suffix: str) -> Readable:
         return self._readable(self._volume.disk.open(self.path(suffix)), is_index=True)

@@ -58,7 +58,7 @@ class Volume:
         """How to write the recovery points and start offsets of all logs in the directory, in a worker; set by the
         directory."""
 
-    def fail(self, error: Exception, doing: str) -> DirectoryOffline:
+    def fail(self, error: BaseException, doing: str) -> DirectoryOffline:
         """Take the directory out of service because of `error` while `doing` something; returns what to
         raise.
 
@@ -85,7 +85,7 @@ class Volume:
         return DirectoryOffline(self.path, self.offline.reason)
 
 
-def _reason(error: Exception, doing: str) -> str:
+def _reason(error: BaseException, doing: str) -> str:
     """What happened, with the name of the error and of the file."""
     if not isinstance(error, OSError):
         return str(error)

@@ -11,7 +11,8 @@ import pytest
 
 from harness.storage import NOW_MS, HeldWorkers, Place, append, make_batch, read_all, settle
 from penstock.records import kernel
-from penstock.storage.errors import DirectoryOffline, LogBusy, LogClosed, OffsetOutOfRange
+from penstock.storage import log as log_module
+from penstock.storage.errors import CorruptFile, DirectoryOffline, LogBusy, LogClosed, OffsetOutOfRange
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings
 from penstock.testing.loop import VirtualLoop, run_virtual
@@ -106,6 +107,44 @@ async def test_a_truncation_that_cannot_be_made_safe_takes_the_directory_offline
 
     with pytest.raises(DirectoryOffline):
         append(log, make_batch(1))
+
+
+async def test_a_truncation_whose_producers_cannot_be_rebuilt_does_not_leave_the_log_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place(settings=SMALL)
+    log = place.create()
+    fill(log, 11)
+
+    def corrupt(*_: object, **__: object) -> None:
+        raise CorruptFile("00000000000000000008.snapshot is corrupt")
+
+    monkeypatch.setattr(log_module, "rebuild_producers", corrupt)
+
+    with pytest.raises(DirectoryOffline, match="snapshot is corrupt"):
+        await log.truncate(6)
+
+    with pytest.raises(DirectoryOffline):
+        append(log, make_batch(1))
+
+
+async def test_a_truncation_goes_on_when_its_caller_is_cancelled() -> None:
+    workers = HeldWorkers()
+    log = Place(settings=SMALL, workers=workers).create()
+    fill(log, 11)
+    await workers.release()
+    truncating = asyncio.ensure_future(log.truncate(6))
+    await settle()
+
+    truncating.cancel()
+    await settle()
+    with pytest.raises(LogBusy):
+        append(log, make_batch(1))
+    while workers.held:
+        await workers.release()
+    await log.when_settled()
+
+    assert append(log, make_batch(2)).first_offset == 6
 
 
 async def test_a_truncation_of_what_is_not_in_memory_is_not_begun_before_it_is() -> None:
