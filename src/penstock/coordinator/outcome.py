@@ -6,8 +6,9 @@ gives the answer away when they are committed; see `runtime`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.protocol.errors import ErrorCode
@@ -83,6 +84,19 @@ class Outcome(Generic[R]):
     decision keeps in memory alone (who waits for a rebalance) is brought in line there."""
     producer: ProducerIdentity | None = None
     """Records of its transaction: written as one batch, and replayed as such; see `shard.TransactionalShard`."""
+
+    def and_log(self, logger: logging.Logger, *lines: str) -> Outcome[R]:
+        """The same, with lines in the log once the records are committed; none if they are refused."""
+        earlier = self.when_committed
+
+        def committed(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                for line in lines:
+                    logger.info("%s", line)
+            if earlier is not None:
+                earlier(error)
+
+        return replace(self, when_committed=committed)
 
 
 DONE: Outcome[None] = Outcome(None)

@@ -9,3 +9,7 @@ class Client(NamedTuple):
     client_id: str
     host: str
     """As DescribeGroups shows it: `/` and the address."""
+
+    def __str__(self) -> str:
+        """For the log."""
+        return f"{self.host.removeprefix('/')} (client id {self.client_id or 'not set'})"

@@ -41,6 +41,8 @@ class OffsetExpiry:
         """What this round does with each group."""
         self._to_see: list[str] = []
         """Groups that it has still to look at."""
+        self._deleted: list[str] = []
+        """Groups that the decision under way deletes."""
 
     def start(self) -> None:
         """Groups are loaded: see which topics were deleted while nobody was here to remove their offsets."""
@@ -53,6 +55,7 @@ class OffsetExpiry:
 
     def _go_on(self) -> Outcome[None]:
         records: list[CoordinatorRecord] = []
+        self._deleted.clear()
         for _ in range(GROUPS_AT_ONCE):
             if not self._to_see or len(records) >= RECORDS_AT_ONCE:
                 break
@@ -64,7 +67,13 @@ class OffsetExpiry:
         else:
             interval_ms: int = self._context.around.settings().get("offsets.retention.check.interval.ms")
             self._context.timers.set(TIMER, interval_ms, lambda: self._begin(self.expire))
-        return Outcome(None, records)
+        outcome: Outcome[None] = Outcome(None, records)
+        if not self._deleted:
+            return outcome
+        lines = [
+            f"deleted group {each}, which has no members and no offsets any more" for each in self._deleted
+        ]
+        return outcome.and_log(logger, *lines)
 
     def remove_orphans(self, group: Group) -> list[CoordinatorRecord]:
         """The records that remove offsets of topics that are no more. Kafka leaves them to expire, and a consumer of
@@ -92,7 +101,7 @@ class OffsetExpiry:
                 else:
                     records.append(tombstone(group.group_id, topic, partition))
         if not has_offsets and not group.is_kept_without_offsets:
-            logger.info("deleted group %s, which has no members and no offsets any more", group.group_id)
+            self._deleted.append(group.group_id)
             records += group.tombstones()
         return records
 

@@ -193,7 +193,6 @@ class ClassicGroups:
         if request.member_id:
             return joining.refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         group = ClassicGroup(self._context, request.group_id)
-        logger.info("created classic group %s", request.group_id)
         new = record_of_new(group)
         outcome = join_as_new(self._rebalances, group, joining)
         if not group.members and not group.pending_ids:
@@ -206,7 +205,10 @@ class ClassicGroups:
                 self._rebalances.abandon(group, error)
 
         removal = [] if other is None else other.tombstones()
-        return Outcome(outcome.response, [*removal, new], written)
+        created = Outcome(outcome.response, [*removal, new], written)
+        return created.and_log(
+            logger, f"created classic group {request.group_id}, requested by {joining.client}"
+        )
 
     def _turn_away(self, group: ClassicGroup, joining: Joining) -> Outcome[JoinGroupResponse]:
         """The group is full. If it was a member that came back too late, the others need not wait for it."""

@@ -85,6 +85,7 @@ class ConsumerGroups:
             if response is not None:
                 return Outcome(response)
         self._heartbeats.check(request, version=version)
+        is_new = group is None
         records: list[CoordinatorRecord] = []
         if request.member_epoch == JOINING_EPOCH:
             group = self._open_group(request.group_id, records)
@@ -92,7 +93,11 @@ class ConsumerGroups:
             raise _not_a_group(request.group_id, group)
         if request.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
             return self._heartbeats.leave(group, request)
-        return self._heartbeats.stay(group, request, client, records)
+        outcome = self._heartbeats.stay(group, request, client, records)
+        if is_new:
+            line = f"created consumer group {request.group_id}, requested by {client}"
+            outcome = outcome.and_log(logger, line)
+        return outcome
 
     # -- what classic members send
 
@@ -185,7 +190,6 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group
         if group is None:
-            logger.info("created consumer group %s", group_id)
             return ConsumerGroup(group_id, Timeline())
         if not isinstance(group, ClassicGroup):
             raise _not_a_group(group_id, group)

@@ -153,7 +153,11 @@ class StreamsGroups:
             or (owned is not None and not reconciled.assigned.holds_just(owned))
         )
         response = self._answer(group, reconciled, configured, request, draft, with_tasks=is_news)
-        return Outcome(StreamsHeartbeat(response, configured.missing), draft.records)
+        outcome = Outcome(StreamsHeartbeat(response, configured.missing), draft.records)
+        if self._context.groups.get(request.group_id) is not group:
+            line = f"created streams group {request.group_id}, requested by {client}"
+            outcome = outcome.and_log(logger, line)
+        return outcome
 
     # -- the steps of a heartbeat
 
@@ -164,7 +168,6 @@ class StreamsGroups:
             draft.records += group.tombstones()
             group = None
         if group is None:
-            logger.info("created streams group %s", group_id)
             return StreamsGroup(group_id, self._context)
         if not isinstance(group, StreamsGroup):
             raise _not_streams(group_id)
