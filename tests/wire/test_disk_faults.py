@@ -385,6 +385,22 @@ def test_a_read_error_of_the_directory_with_the_metadata_log_ends_the_node() -> 
     with_topic(test)
 
 
+def test_a_bug_that_ends_the_node_is_not_blamed_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("a bug")
+
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        monkeypatch.setattr(world.node.groups, "metadata_changed", broken)
+
+        await client.ask(create_request("new", 1))
+
+        with pytest.raises(NodeFailed, match="ValueError: a bug") as failure:
+            await world.node.ended
+        assert "disk" not in str(failure.value)
+
+    with_topic(test)
+
+
 # -- what a client does
 
 

@@ -1,4 +1,4 @@
-"""What a failed log directory means for the node.
+"""Handles a failed log directory.
 
 Its partitions answer KAFKA_STORAGE_ERROR by themselves. This module does the rest: the coordinators of partitions in
 the directory resign, and the controller writes down that the broker has lost the directory and that its partitions have
@@ -18,6 +18,7 @@ from penstock.metadata.errors import Refused
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Supervisor
 from penstock.storage.directory import LogDirectory
+from penstock.storage.errors import StorageError
 from penstock.storage.store import LogStore
 
 logger = logging.getLogger(__name__)
@@ -62,21 +63,25 @@ class DirectoryFailures:
         self._report_timeout_ms = report_timeout_ms
         self._loop = asyncio.get_running_loop()
         self._is_registered = False
-        self._has_news = False
+        self._has_unreported_failure = False
         self._reporting: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done when the node cannot go on, with `NodeFailed`, or when it stops."""
         logs.on_directory_offline = self._failed
 
     def registered(self) -> None:
-        """The broker is registered, without directories that had failed by then. From now on the controller is told."""
+        """The broker is registered, without directories that had failed by then. From now on failures are reported to
+        the controller."""
         self._is_registered = True
-        if self._has_news:
+        if self._has_unreported_failure:
             self._report()
 
     def fail(self, reason: Exception) -> None:
         """End the node because something other than a log directory failed."""
-        failure = NodeFailed(f"{reason}. {REMEDY}")
+        if isinstance(reason, StorageError):
+            failure = NodeFailed(f"{reason}. {REMEDY}")
+        else:
+            failure = NodeFailed(f"{type(reason).__name__}: {reason}. This is a bug; please report it.")
         failure.__cause__ = reason
         self._end(failure)
 
@@ -100,7 +105,7 @@ class DirectoryFailures:
             self._end(NodeFailed(f"{directory.volume.offline}. No log directory is left. {REMEDY}"))
         else:
             self._resign()
-            self._has_news = True
+            self._has_unreported_failure = True
             if self._is_registered:
                 self._report()
 
@@ -115,8 +120,8 @@ class DirectoryFailures:
             self._reporting = self._supervisor.run("report failed log directories", self._report_all)
 
     async def _report_all(self) -> None:
-        while self._has_news and not self.ended.done():
-            self._has_news = False
+        while self._has_unreported_failure and not self.ended.done():
+            self._has_unreported_failure = False
             online = [
                 directory.directory_id
                 for directory in self._logs.directories
@@ -137,7 +142,7 @@ class DirectoryFailures:
                     )
                 )
             except Exception:
-                self._has_news = True  # the supervisor tries again
+                self._has_unreported_failure = True  # the supervisor tries again
                 raise
 
     def _end(self, reason: NodeFailed) -> None:

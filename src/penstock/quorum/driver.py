@@ -213,9 +213,7 @@ class Quorum:
 
     def _fail(self, error: Exception) -> None:
         # The node logs the reason as an error when it hears of it through `ended`.
-        logger.info(
-            "this node is no longer the active controller, because its metadata log failed: %s", error
-        )
+        logger.info("this node is no longer the active controller: %s", error or type(error).__name__)
         self.failure = error
         self._resign(error)
 
