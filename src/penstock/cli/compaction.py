@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.cli.output import say
-
-CLEANUP_POLICY = "cleanup.policy"
+from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_compaction
 
 
 def note_compaction(settings: Mapping[str, str]) -> None:
     """On stderr, if these settings of a topic ask for compaction."""
-    if "compact" in settings.get(CLEANUP_POLICY, "").split(","):
-        say(
-            "note: Penstock brokers do not compact logs yet: cleanup.policy=compact is accepted, but older records of "
-            "a key are kept, and the log grows."
-        )
+    policy = settings.get(CLEANUP_POLICY, "")
+    if asks_for_compaction(policy):
+        say(f"note: the brokers accept {CLEANUP_POLICY}={policy}, but {NO_COMPACTION}.")

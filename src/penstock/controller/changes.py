@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from penstock.config.broker import BrokerSettings, find_setting
+from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_compaction
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import is_internal
@@ -19,7 +20,6 @@ from penstock.protocol.types import uuid_text
 logger = logging.getLogger(__name__)
 
 LINES_MAX = 200  # for one change: a request that creates 10,000 topics must not stall the node with its log
-CLEANUP_POLICY = "cleanup.policy"
 HIDDEN = "(hidden)"
 
 
@@ -28,7 +28,7 @@ def log_changes(delta: MetadataDelta, settings: BrokerSettings, *, requested_by:
     try:
         _log_changes(delta, settings, requested_by)
     except Exception:
-        # The change is committed and in force: that it cannot be told is no reason to stop the node.
+        # The change is committed and in force: a failure to log it must not stop the node.
         logger.exception("committed changes of the metadata could not be logged")
 
 
@@ -107,19 +107,15 @@ def _shown(resource: ConfigResource, name: str, values: Mapping[str, str]) -> st
 
 
 def _warn_of_compaction(delta: MetadataDelta, settings: BrokerSettings) -> None:
-    """Until logs are compacted, somebody who relies on it must hear that the log only grows."""
+    """Warn users who rely on compaction."""
     names = [change.after.name for change in delta.topics.values() if change.is_created and change.after]
     names += [resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC]
     for name in dict.fromkeys(names):
         if is_internal(name) or name not in delta.image.topics:
             continue
         if _is_compacted(delta.image, name, settings) and not _was_compacted(delta, name, settings):
-            logger.warning(
-                "topic %s has cleanup.policy=%s, but log compaction is not implemented yet: older records of a key "
-                "are kept, and the log grows",
-                name,
-                _policy(delta.image, name, settings),
-            )
+            policy = _policy(delta.image, name, settings)
+            logger.warning("topic %s has %s=%s, but %s", name, CLEANUP_POLICY, policy, NO_COMPACTION)
 
 
 def _was_compacted(delta: MetadataDelta, name: str, settings: BrokerSettings) -> bool:
@@ -130,7 +126,7 @@ def _was_compacted(delta: MetadataDelta, name: str, settings: BrokerSettings) ->
 
 
 def _is_compacted(image: MetadataImage, name: str, settings: BrokerSettings) -> bool:
-    return "compact" in _policy(image, name, settings)
+    return asks_for_compaction(_policy(image, name, settings))
 
 
 def _policy(image: MetadataImage, name: str, settings: BrokerSettings) -> str:
