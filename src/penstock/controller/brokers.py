@@ -126,9 +126,7 @@ def fail_directories(
     """Log directories of the node failed (KIP-858): it keeps those in `online`, and no longer leads the partitions
     `offline`. A replica that is the last in sync stays in sync, so that it can lead again when its disk is repaired.
     """
-    broker = image.brokers.get(node_id)
-    if broker is None:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Node {node_id} is not registered.")
+    broker = _find_broker(image, node_id)
     records: list[object] = []
     if set(online) != set(broker.directories):
         records.append(
@@ -144,7 +142,7 @@ def fail_directories(
 
 
 def _leave(image: MetadataImage, topic: TopicImage, index: int, node_id: int) -> list[object]:
-    """Take the node out of the replicas in sync, and out of the lead."""
+    """Remove the broker from the ISR and from leadership."""
     partition = topic.partitions[index]
     others = [other for other in partition.isr if other != node_id]
     if partition.leader != node_id and (not others or node_id not in partition.isr):
@@ -182,14 +180,19 @@ def register_controller(registration: Registration) -> Outcome[None]:
 
 def check_broker_epoch(image: MetadataImage, node_id: int, epoch: int) -> BrokerImage:
     """Refuse what comes from a node that is not registered, or from an incarnation of it that is gone."""
-    broker = image.brokers.get(node_id)
-    if broker is None:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {node_id} is not registered.")
+    broker = _find_broker(image, node_id)
     if broker.epoch != epoch:
         raise Refused(
             ErrorCode.STALE_BROKER_EPOCH,
             f"Broker {node_id} has broker epoch {broker.epoch}, but the request has {epoch}.",
         )
+    return broker
+
+
+def _find_broker(image: MetadataImage, node_id: int) -> BrokerImage:
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {node_id} is not registered.")
     return broker
 
 
