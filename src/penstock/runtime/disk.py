@@ -147,8 +147,7 @@ class RealFile:
             if written < wanted:
                 written += self._append_rest(b"".join(buffers), written)
         except OSError as error:
-            error.filename = self.path  # which calls on descriptors do not tell
-            raise
+            raise self._named(error)  # noqa: B904, it is the same error
         self._size += written
         return written
 
@@ -169,8 +168,7 @@ class RealFile:
                     break
                 data += more
         except OSError as error:
-            error.filename = self.path  # which calls on descriptors do not tell
-            raise
+            raise self._named(error)  # noqa: B904, it is the same error
         return data
 
     def read_cached(self, *, position: int, size: int) -> bytes | bytearray | None:
@@ -214,8 +212,7 @@ class RealFile:
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
-            error.filename = self.path  # which calls on descriptors do not tell
-            raise
+            raise self._named(error)  # noqa: B904, it is the same error
         self._size = size
 
     def reserve(self, size: int) -> None:
@@ -232,13 +229,17 @@ class RealFile:
         try:
             os.fdatasync(self._fd)
         except OSError as error:
-            error.filename = self.path  # which calls on descriptors do not tell
-            raise
+            raise self._named(error)  # noqa: B904, it is the same error
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def _named(self, error: OSError) -> OSError:
+        """The same error with the name of the file, which calls on descriptors leave out."""
+        error.filename = self.path
+        return error
 
 
 class RealDirectoryLock:
