@@ -42,7 +42,7 @@ RETRY_MS = 500  # after a timer's write was refused
 TIMERS_AT_ONCE = 100  # then others get their turn on the event loop
 
 R = TypeVar("R")
-Told = Callable[[ErrorCode], None]
+OnCommitted = Callable[[ErrorCode], None]
 
 
 class _BehindItsLog(Exception):
@@ -79,7 +79,7 @@ class CoordinatorRuntime(Generic[S]):
         self._shards.elected(partition)
 
     def resigned(self, partition: int) -> None:
-        """This node leads the partition no more."""
+        """This node is no longer the leader of the partition."""
         self._shards.resigned(partition)
 
     async def close(self) -> None:
@@ -131,7 +131,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- decide, append, replay, park
 
     def _apply(self, held: HeldShard[S], outcome: Outcome[R]) -> R | asyncio.Future[R]:
-        response, told = outcome.response, outcome.when_committed
+        response, on_committed = outcome.response, outcome.when_committed
         if outcome.records:
             try:
                 if outcome.producer is None:
@@ -140,23 +140,23 @@ class CoordinatorRuntime(Generic[S]):
                     self._append_in_transaction(held, outcome.records, outcome.producer)
             except Refused as refusal:
                 error = _as_coordinator(refusal)
-                self._tell(held, told, error.error)
+                self._notify(held, on_committed, error.error)
                 self._shards.log_refused(held, refusal.error)
                 if not isinstance(response, Answer):
                     raise error from refusal
                 return _future_of(response)
             except Exception as failure:
                 # Whether the write stays is for the reloaded shard to say, so the client is sent there.
-                self._tell(held, told, ErrorCode.NOT_COORDINATOR)
+                self._notify(held, on_committed, ErrorCode.NOT_COORDINATOR)
                 self._shards.fail(held, failure, "failed to write")
                 if isinstance(response, Answer) and response.is_given:
                     return _future_of(response)
                 raise self._shards.not_coordinator(held.context.partition) from failure
         if held.end_offset == held.committed_end:
-            if told is not None:
-                self._tell(held, told, ErrorCode.NONE)
+            if on_committed is not None:
+                self._notify(held, on_committed, ErrorCode.NONE)
             return _future_of(response) if isinstance(response, Answer) else response
-        return self._park(held, response, told, has_written=bool(outcome.records))
+        return self._park(held, response, on_committed, has_written=bool(outcome.records))
 
     def _append(self, held: HeldShard[S], records: Sequence[CoordinatorRecord]) -> None:
         try:
@@ -215,18 +215,23 @@ class CoordinatorRuntime(Generic[S]):
             timeline.commit(end_offset)
         timeline.begin(end_offset, is_committed=is_committed)
 
-    def _tell(self, held: HeldShard[S], told: Told | None, error: ErrorCode) -> None:
+    def _notify(self, held: HeldShard[S], on_committed: OnCommitted | None, error: ErrorCode) -> None:
         """Have the shard bring what it keeps in memory in line with what became of its records."""
-        if told is None:
+        if on_committed is None:
             return
         try:
             # A shard that was dropped meanwhile must not act on what the next one replays.
-            told(error if held.is_active else ErrorCode.NOT_COORDINATOR)
+            on_committed(error if held.is_active else ErrorCode.NOT_COORDINATOR)
         except Exception as failure:
             self._shards.fail(held, failure, "failed after a write")
 
     def _park(
-        self, held: HeldShard[S], response: R | Answer[R], told: Told | None, *, has_written: bool
+        self,
+        held: HeldShard[S],
+        response: R | Answer[R],
+        on_committed: OnCommitted | None,
+        *,
+        has_written: bool,
     ) -> asyncio.Future[R]:
         end_offset = held.end_offset
         waiting: asyncio.Future[R] | None = None
@@ -234,14 +239,14 @@ class CoordinatorRuntime(Generic[S]):
             waiting = asyncio.get_running_loop().create_future()
 
         def committed(error: ErrorCode) -> None:
-            patience.cancel()
+            commit_timer.cancel()
             refusal = None
             if error is not ErrorCode.NONE:
                 refusal = _as_coordinator(Refused(error, "the partition's leader changed"))
             if refusal is None and end_offset > held.committed_end:
                 held.committed_end = end_offset
                 held.context.timeline.commit(end_offset)
-            self._tell(held, told, ErrorCode.NONE if refusal is None else refusal.error)
+            self._notify(held, on_committed, ErrorCode.NONE if refusal is None else refusal.error)
             if waiting is not None and not waiting.done():
                 assert not isinstance(response, Answer)
                 if refusal is None:
@@ -250,9 +255,9 @@ class CoordinatorRuntime(Generic[S]):
                     waiting.set_exception(refusal)
             self._shards.log_refused(held, error)
 
-        def lost_patience() -> None:
-            """The write may still be committed, so only the one who waits is told."""
-            if wait is not None and waiting is not None and told is None and not has_written:
+        def timed_out() -> None:
+            """The write may still be committed, so only the waiting request fails."""
+            if wait is not None and waiting is not None and on_committed is None and not has_written:
                 # Nothing else hangs on it, and heartbeats would pile up while the log is stuck.
                 wait.cancel()
             if waiting is not None and not waiting.done():
@@ -260,12 +265,12 @@ class CoordinatorRuntime(Generic[S]):
                 waiting.set_exception(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, words))
 
         loop = asyncio.get_running_loop()
-        patience = loop.call_later(self._commit_timeout_ms() / 1000, lost_patience)
+        commit_timer = loop.call_later(self._commit_timeout_ms() / 1000, timed_out)
         try:
             wait = self._log.wait_for_commit(held.context.partition, end_offset, committed)
         except Exception as error:
-            patience.cancel()
-            self._tell(held, told, ErrorCode.NOT_COORDINATOR)
+            commit_timer.cancel()
+            self._notify(held, on_committed, ErrorCode.NOT_COORDINATOR)
             self._shards.fail(held, error, "lost its log after a write")
             raise self._shards.not_coordinator(held.context.partition) from error
         if wait is None:

@@ -145,7 +145,7 @@ class FrameReader:
 
 
 def _refusal(start: bytes, length: int, frame_bytes_max: int) -> FrameTooLarge:
-    """Say what the peer speaks, if that can be told: a length of 1195725856 bytes helps nobody."""
+    """Name the peer's protocol if it is recognized: a length of 1195725856 bytes helps nobody."""
     if start in HTTP_STARTS:
         return ForeignProtocol("it speaks HTTP, and this connection is for the Kafka protocol")
     if start[0] in (TLS_HANDSHAKE, TLS_ALERT) and start[1] == TLS_MAJOR_VERSION:

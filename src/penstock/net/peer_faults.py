@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 WINDOW_S = 60.0
 LINES_PER_HOST_MAX = 10  # in a window: a peer that makes a new mistake each time must not fill the log either
-HOSTS_MAX = 1000  # of which is known what was logged; beyond this the oldest is forgotten
+HOSTS_MAX = 1000  # tracked; beyond this the oldest is dropped
 
 
 class _Host:

@@ -1,4 +1,4 @@
-"""Those who wait: for an offset to be reached, or for bytes to fetch.
+"""Requests that wait for an offset to be reached, or for bytes to fetch.
 
 A partition asks its waits on every append, so a partition for which nobody waits must pay for one truth test
 only. Nothing here reads a log or builds an answer: a wait is told that it may look again, on the event loop,

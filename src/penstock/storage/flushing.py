@@ -169,7 +169,7 @@ class Flusher:
         try:
             self._syncing.end_sync(work)
         except Exception as raised:
-            # The bytes are safe, but somebody who was told of it failed. Nobody may wait for ever because of that.
+            # The bytes are safe, but a callback failed; waiting flushes must still complete.
             logger.exception("noting the sync of %s failed", self._name)
             failure = raised
         served, self._served = self._served, []
