@@ -24,8 +24,12 @@ from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
-from penstock.client.producer.reader import Reader, TransactionalReader, check_reader
 from penstock.client.producer.rows import RowSending, RowsReceipt
+from penstock.client.producer.transaction_consumer import (
+    RewindableConsumer,
+    TransactionConsumer,
+    check_consumer,
+)
 from penstock.client.producer.unclosed import Guard
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.delivery import AnyHeaders
@@ -102,7 +106,7 @@ class Producer:
         self._core = self._host.core
         self._intake = self._core.intake
         self._guard = Guard(self._core)
-        self._reader = Reader()
+        self._transaction_consumer = TransactionConsumer(self._core.transactions)
         self._is_closed = False
 
     @property
@@ -213,12 +217,15 @@ class Producer:
     async def commit(self) -> None:
         """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
         await self._core.commit(deadline_ms=self._deadline())
-        self._reader.committed()
+        self._transaction_consumer.committed()
 
     async def abort(self) -> None:
         """Abort the transaction: none of its records will be seen by readers of committed ones."""
+        await self._abort()
+        self._transaction_consumer.aborted()
+
+    async def _abort(self) -> None:
         await self._core.abort(deadline_ms=self._deadline())
-        self._reader.aborted()
 
     async def send_offsets(
         self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None
@@ -228,40 +235,30 @@ class Producer:
         await self._core.send_offsets(offsets, metadata, deadline_ms=self._deadline())
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, consumer: TransactionalReader | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self, *, consumer: RewindableConsumer | None = None) -> AsyncIterator[Transaction]:
         """A transaction that is committed at the end of the block, and aborted if the block raises.
 
         With a `consumer`, the offsets of what it has been given are committed with the transaction. After an abort the
         consumer is rewound, so that it gives the same messages again. It needs `enable_auto_commit=False`.
+
+        If the commit times out, is cancelled or interrupted, the transaction may have been committed: call `commit()`
+        to learn the outcome. Until then the consumer is not rewound.
         """
-        check_reader(consumer)
-        try:
+        check_consumer(consumer)
+        steps = self._transaction_consumer
+        with steps.beginning(consumer):
             await self.begin()
-        except BaseException:
-            self._reader.not_begun(consumer)
-            raise
-        self._reader.begin(consumer)
         try:
             yield Transaction(self)
-            if (offsets := self._reader.offsets()) is not None:
+            if (offsets := steps.offsets()) is not None:
                 await self.send_offsets(*offsets)
-        except BaseException:
-            await self._abort_quietly()  # what went wrong inside is what counts
-            raise
-        try:
+            steps.committing()
             await self.commit()
-        except errors.TimedOut:
-            self._reader.uncertain()
-            raise  # it may have been committed: `commit` again tells
-        except BaseException:  # whoever was cancelled, or interrupted, will not come back to it
-            await self._abort_quietly()
+        except BaseException as error:
+            if steps.must_abort(error):
+                with steps.aborting():
+                    await self._abort()
             raise
-
-    async def _abort_quietly(self) -> None:
-        """If the abort fails the transaction is lost all the same: its coordinator aborts it in time."""
-        with contextlib.suppress(errors.PenstockError):
-            await self.abort()
-        self._reader.aborted()
 
     async def close(self, timeout: float | None = None) -> None:
         """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody

@@ -32,8 +32,12 @@ from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.offsets import Consumed, offsets_and_group
 from penstock.client.producer.prepared import PreparedTransaction
-from penstock.client.producer.reader import Reader, TransactionalReader, check_reader
 from penstock.client.producer.rows import RowSending, RowsReceipt
+from penstock.client.producer.transaction_consumer import (
+    RewindableConsumer,
+    TransactionConsumer,
+    check_consumer,
+)
 from penstock.client.settings import First, ProducerSettings
 from penstock.records.producing import ProducerBatch, Receipt, Sending
 
@@ -160,7 +164,7 @@ class Producer(Sending):
         self._host = _Host(taken)
         self._core = self._host.core
         self._begin_sending(self._core.intake)
-        self._reader = Reader()
+        self._transaction_consumer = TransactionConsumer(self._core.transactions)
         self._is_closed = False
         _OPEN.add(self._host)
 
@@ -241,12 +245,15 @@ class Producer(Sending):
     def commit(self) -> None:
         """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
         self._blocking(lambda deadline_ms: self._core.commit(deadline_ms=deadline_ms))
-        self._reader.committed()
+        self._transaction_consumer.committed()
 
     def abort(self) -> None:
         """Abort the transaction: none of its records will be seen by readers of committed ones."""
+        self._abort()
+        self._transaction_consumer.aborted()
+
+    def _abort(self) -> None:
         self._blocking(lambda deadline_ms: self._core.abort(deadline_ms=deadline_ms))
-        self._reader.aborted()
 
     def send_offsets(
         self,
@@ -260,40 +267,30 @@ class Producer(Sending):
         )
 
     @contextlib.contextmanager
-    def transaction(self, *, consumer: TransactionalReader | None = None) -> Iterator[Transaction]:
+    def transaction(self, *, consumer: RewindableConsumer | None = None) -> Iterator[Transaction]:
         """A transaction that is committed at the end of the block, and aborted if the block raises.
 
         With a `consumer`, the offsets of what it has been given are committed with the transaction. After an abort the
         consumer is rewound, so that it gives the same messages again. It needs `enable_auto_commit=False`.
+
+        If the commit times out, is cancelled or interrupted, the transaction may have been committed: call `commit()`
+        to learn the outcome. Until then the consumer is not rewound.
         """
-        check_reader(consumer)
-        try:
+        check_consumer(consumer)
+        steps = self._transaction_consumer
+        with steps.beginning(consumer):
             self.begin()
-        except BaseException:
-            self._reader.not_begun(consumer)
-            raise
-        self._reader.begin(consumer)
         try:
             yield Transaction(self)
-            if (offsets := self._reader.offsets()) is not None:
+            if (offsets := steps.offsets()) is not None:
                 self.send_offsets(*offsets)
-        except BaseException:
-            self._abort_quietly()  # what went wrong inside is what counts
-            raise
-        try:
+            steps.committing()
             self.commit()
-        except errors.TimedOut:
-            self._reader.uncertain()
-            raise  # it may have been committed: `commit` again tells
-        except BaseException:  # whoever was cancelled, or interrupted, will not come back to it
-            self._abort_quietly()
+        except BaseException as error:
+            if steps.must_abort(error):
+                with steps.aborting():
+                    self._abort()
             raise
-
-    def _abort_quietly(self) -> None:
-        """If the abort fails the transaction is lost all the same: its coordinator aborts it in time."""
-        with contextlib.suppress(errors.PenstockError):
-            self.abort()
-        self._reader.aborted()
 
     def close(self, timeout: float | None = None) -> None:
         """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody

@@ -118,7 +118,7 @@ class Transactions:
     def settle(self) -> None:
         """Take in no more records, because a commit waits for those that are under way: another thread may be sending,
         and what comes behind the last look would be written behind the end of the transaction."""
-        if self.state is not State.PREPARED and not (self.state is State.ENDING and self._is_committing):
+        if self.state is not State.PREPARED and not self.is_commit_unanswered:
             self.check_send()
             self.state = State.SETTLING
 
@@ -135,8 +135,7 @@ class Transactions:
 
     def begin_commit(self) -> None:
         """Also again, where the answer to the first time did not come in time."""
-        is_repeated = self.state is State.ENDING and self._is_committing
-        if self.state not in (State.SETTLING, State.PREPARED) and not is_repeated:
+        if self.state not in (State.SETTLING, State.PREPARED) and not self.is_commit_unanswered:
             self.check_send()
         self.state = State.ENDING
         self._is_committing = True
@@ -144,7 +143,7 @@ class Transactions:
     def begin_abort(self) -> None:
         """Also from an error. A commit that may have been heard cannot be taken back, only asked for again."""
         self.check_alive()
-        if self.state is State.ENDING and self._is_committing:
+        if self.is_commit_unanswered:
             raise errors.IllegalState(
                 "it is not known whether the commit went through; commit again to learn it"
             )
@@ -163,6 +162,16 @@ class Transactions:
         self._is_started = False
         self._added.clear()
         self._wanted.clear()
+
+    @property
+    def is_commit_unanswered(self) -> bool:
+        """Whether a commit was requested and its outcome is not known: the coordinator may have committed."""
+        return self.state is State.ENDING and self._is_committing
+
+    @property
+    def can_commit(self) -> bool:
+        """Whether the transaction may still be committed, or may have been."""
+        return self.is_commit_unanswered or self.state in (State.OPEN, State.SETTLING, State.PREPARED)
 
     # -- what the transaction consists of
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.fake_consumer import FakeConsumer
 from harness.scripted_cluster import HANG_UP, NOTHING, Led, ScriptedCluster
 from harness.scripted_log import ScriptedLogs
 from penstock import errors
@@ -201,6 +202,57 @@ def test_a_coordinator_that_moves_loads_and_is_lost_is_ridden_through(world: Wor
 
     world.with_producer(test)
     assert world.logs["orders", 0].values == ["a"]
+
+
+def test_a_commit_that_is_cancelled_does_not_rewind_the_consumer(world: World) -> None:
+    """The commit may have gone through. The same messages were given again, and processed twice."""
+    world.answer_in_turn(EndTxnRequest, NOTHING)
+    consumer = FakeConsumer()
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1), producer.transaction(consumer=consumer):
+                await producer.send("orders", "a", partition=0)
+        assert consumer.offset == 10
+        with pytest.raises(errors.IllegalState):
+            async with producer.transaction(consumer=consumer):
+                pass
+        assert consumer.offset == 10
+        await producer.commit()
+
+    world.with_producer(test)
+    assert (consumer.offset, consumer.committed) == (10, 10)
+    assert [each.committed for each in world.asked(EndTxnRequest)] == [True, True]
+
+
+def test_a_commit_that_is_cancelled_before_it_is_sent_rewinds_the_consumer(world: World) -> None:
+    world.answer(ProduceRequest, lambda request, node: NOTHING)
+    consumer = FakeConsumer()
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1), producer.transaction(consumer=consumer):
+                await producer.send("orders", "a", partition=0)
+
+    world.with_producer(test, request_timeout_ms=2000, delivery_timeout_ms=3000, linger_ms=0)
+    assert consumer.offset == 0
+    assert True not in [each.committed for each in world.asked(EndTxnRequest)]
+
+
+def test_a_rewind_that_another_thread_prevents_is_raised(implicit: World) -> None:
+    def in_use() -> None:
+        raise errors.ConcurrentUse
+
+    consumer = FakeConsumer()
+    consumer.rewind = in_use  # type: ignore[method-assign]
+
+    async def test(producer: Producer) -> None:
+        with pytest.raises(errors.ConcurrentUse) as raised:
+            async with producer.transaction(consumer=consumer):
+                raise ValueError
+        assert isinstance(raised.value.__context__, ValueError)
+
+    implicit.with_producer(test)
 
 
 def test_partitions_that_are_refused_leave_nothing_but_to_abort(explicit: World) -> None:
