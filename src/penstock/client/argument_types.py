@@ -36,6 +36,7 @@ PLAIN = {
     bytes: "bytes",
     type(None): "None",
 }
+OF_VALUES = {str: "the string", int: "the integer", float: "the number", bool: "the bool", bytes: "bytes"}
 UNCHECKED = frozenset({"self", "return", "timeout"})
 
 
@@ -72,12 +73,17 @@ def shown(given: object) -> str:
     """A value in an error message: its type, and as much of it as helps."""
     if given is None:
         return "None"
-    kind = PLAIN.get(type(given), f"the {type(given).__name__}").replace("a ", "the ").replace("an ", "the ")
-    text = repr(given)
-    return f"{kind} {text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + '...'}"
+    kind = OF_VALUES.get(type(given), f"the {type(given).__name__}")
+    return f"{kind} {quoted(given, 80)}"
 
 
-SHOWN_MAX = 80
+def quoted(value: object, length_max: int = 60) -> str:
+    """The `repr` of a value, shortened."""
+    try:
+        text = repr(value)
+    except Exception:  # the class of a user, and the message that needs this text is more important
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"
 
 
 class _Mismatch(Exception):
@@ -167,7 +173,7 @@ def _take_mapping(given: object, hint: Any, path: str) -> dict[Any, Any]:
 
 def _take_fields(given: object, hint: Any, path: str) -> Any:
     """A named tuple out of a plain one."""
-    fields = typing.get_type_hints(hint)
+    fields = _fields(hint)
     if (
         not isinstance(given, tuple | list)
         or len(given) != len(fields)
@@ -178,9 +184,15 @@ def _take_fields(given: object, hint: Any, path: str) -> Any:
 
 
 def _check_fields(given: Any, path: str) -> None:
-    hints = typing.get_type_hints(type(given))
+    hints = _fields(given.__class__)
     for field in dataclasses.fields(given):
         _take(getattr(given, field.name), hints[field.name], f"{path}.{field.name}")
+
+
+@functools.cache
+def _fields(cls: type) -> dict[str, Any]:
+    """The annotations of a class. Resolving them takes longer than the check of a value, so it is done once."""
+    return typing.get_type_hints(cls)
 
 
 def _fits(given: object, hint: Any) -> bool:

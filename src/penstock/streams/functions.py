@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.streams.nouns import TopologyError, shown
+from penstock.client.argument_types import quoted
+from penstock.streams.nouns import TopologyError
 
 KEY_LETTERS_MAX = 200  # of a key that is shown with an error
 _KEY_NOTE = "of a record with the key "
@@ -160,7 +161,7 @@ def _arguments(call: Callable[..., Any], values: int) -> tuple[int, int]:
 def _note_key(error: Exception, key: Any) -> None:
     """Instead of what was noted before: a program may raise one and the same error again and again."""
     others = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_KEY_NOTE)]
-    error.__notes__ = [*others, f"{_KEY_NOTE}{shown(key, KEY_LETTERS_MAX)}"]
+    error.__notes__ = [*others, f"{_KEY_NOTE}{quoted(key, KEY_LETTERS_MAX)}"]
 
 
 def key_told(error: BaseException) -> str | None:

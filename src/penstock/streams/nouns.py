@@ -12,6 +12,7 @@ from dataclasses import replace as _replace
 from datetime import timedelta
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from penstock.client.argument_types import quoted
 from penstock.client.errors import PenstockError
 
 K = TypeVar("K")
@@ -92,17 +93,8 @@ def headers_of(
         return ()
     pairs = list(given.items()) if isinstance(given, Mapping) else given
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise TopologyError(f"headers are a dict, or a list of pairs (name, value), not {shown(given)}")
+        raise TopologyError(f"headers are a dict, or a list of pairs (name, value), not {quoted(given)}")
     return tuple((name, value) for name, value in pairs)
-
-
-def shown(value: Any, letters_max: int = 60) -> str:
-    """As it is told to people, not longer than they want to read."""
-    try:
-        told = repr(value)
-    except Exception:  # of a class of the user's; what is said of it matters more
-        told = f"<{type(value).__name__}>"
-    return told if len(told) <= letters_max else f"{told[: letters_max - 1]}…"
 
 
 def milliseconds(duration: Duration, what: str, *, at_least: int = 0) -> int:

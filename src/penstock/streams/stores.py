@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from penstock.streams.nouns import Duration, TopologyError, milliseconds, shown
+from penstock.client.argument_types import quoted
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Serde, Spec, serde_of
 from penstock.streams.topic_names import PART_ALLOWED, is_part
 
@@ -63,5 +64,5 @@ def session_store(
 
 def _named(name: Any) -> str:
     if not is_part(name):
-        raise TopologyError(f"{shown(name)} is no name for a store: {PART_ALLOWED}")
+        raise TopologyError(f"{quoted(name)} is no name for a store: {PART_ALLOWED}")
     return str(name)

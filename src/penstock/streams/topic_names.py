@@ -10,7 +10,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from penstock.streams.nouns import TopologyError, shown
+from penstock.client.argument_types import quoted
+from penstock.streams.nouns import TopologyError
 
 LENGTH_MAX = 249  # with a partition number and a suffix it still fits a file name of 255 bytes
 ALLOWED = (
@@ -24,10 +25,10 @@ PART_ALLOWED = "1 to 200 ASCII letters, digits, `.`, `_` and `-`, and not `.` or
 def checked_topic(name: Any) -> str:
     """The name itself, or a refusal that says what is allowed."""
     if not isinstance(name, str):
-        raise TopologyError(f"{shown(name)} is no name of a topic: {ALLOWED}")
+        raise TopologyError(f"{quoted(name)} is no name of a topic: {ALLOWED}")
     if not is_topic_name(name):
         length = f" ({len(name)} characters)" if len(name) > LENGTH_MAX else ""
-        raise TopologyError(f"{shown(name)}{length} is no name of a topic: {ALLOWED}")
+        raise TopologyError(f"{quoted(name)}{length} is no name of a topic: {ALLOWED}")
     return name
 
 
@@ -46,6 +47,6 @@ def check_own_topic(topic: str, what: str) -> None:
     """A name that was put together of an application's and others: refuse one that has become too long."""
     if len(topic) > LENGTH_MAX:
         raise TopologyError(
-            f"{what} would have the topic {shown(topic)}, whose name has {len(topic)} characters where {LENGTH_MAX} "
+            f"{what} would have the topic {quoted(topic)}, whose name has {len(topic)} characters where {LENGTH_MAX} "
             "are allowed: choose a shorter name for it, or for the app"
         )

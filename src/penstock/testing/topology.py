@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
+from penstock.client.argument_types import quoted
 from penstock.client.errors import IllegalState
 from penstock.streams.dsl.builder import Builder
 from penstock.streams.interpret.engine import Interpreter, Output, source_reads
 from penstock.streams.interpret.state import State
-from penstock.streams.nouns import Duration, Record, TopologyError, headers_of, milliseconds, shown
+from penstock.streams.nouns import Duration, Record, TopologyError, headers_of, milliseconds
 from penstock.streams.serdes import Serde, Spec, serde_of
 from penstock.streams.topology import Node, Topology
 
@@ -155,7 +156,7 @@ class InputTopic(Generic[K, V]):
     def send_all(self, values: Iterable[V | None]) -> None:
         """Values without a key, one after the other."""
         if isinstance(values, str | bytes):
-            raise TopologyError(f"send_all takes a list of values; send takes one, such as {shown(values)}")
+            raise TopologyError(f"send_all takes a list of values; send takes one, such as {quoted(values)}")
         for value in values:
             self.send(value)
 
@@ -163,7 +164,7 @@ class InputTopic(Generic[K, V]):
         """Pairs of key and value, one after the other."""
         for pair in pairs:
             if isinstance(pair, str | bytes):
-                raise TopologyError(f"send_pairs takes pairs (key, value), and not {shown(pair)}")
+                raise TopologyError(f"send_pairs takes pairs (key, value), and not {quoted(pair)}")
             key, value = pair
             self.send(value, key=key)
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from penstock import Admin, aio, errors
 from penstock.admin import ConfigResource, NewTopic
-from penstock.client.argument_types import _alternatives, _declared, _is_list, argument, described
+from penstock.client.argument_types import (
+    _alternatives,
+    _declared,
+    _is_list,
+    argument,
+    described,
+    quoted,
+    shown,
+)
 from penstock.client.cluster import TopicPartition
 
 CALLS = [
@@ -105,10 +114,45 @@ def test_numbers_are_not_bools_and_other_integers_are_taken() -> None:
     assert argument(1, float, "rate") == 1
 
 
+def test_the_types_of_a_class_are_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were resolved again for each object, which took longer than the check itself."""
+    resolved = []
+    get_type_hints = typing.get_type_hints
+    monkeypatch.setattr(typing, "get_type_hints", lambda cls: resolved.append(cls) or get_type_hints(cls))
+
+    argument([_Point(index, index) for index in range(200)], Iterable[_Point], "points")
+
+    assert resolved == [_Point]
+
+
+def test_values_in_an_error_message() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    assert [shown(each) for each in ("a", 1, 1.5, True, b"a", None, ["a "])] == [
+        "the string 'a'",
+        "the integer 1",
+        "the number 1.5",
+        "the bool True",
+        "bytes b'a'",
+        "None",
+        "the list ['a ']",
+    ]
+    assert quoted("x" * 100, 10) == "'xxxxxxxx…"
+    assert shown(Broken()) == "the Broken <Broken>"
+
+
 def test_annotations_in_words() -> None:
     assert described(Mapping[TopicPartition, int]) == "a mapping of TopicPartition to integers"
     assert described(Iterable[str] | None) == "a list of strings"
     assert described(typing.Literal["a", 1]) == "'a' or 1"
+
+
+@dataclass(frozen=True)
+class _Point:
+    x: int
+    y: int
 
 
 class _Other:

@@ -70,9 +70,15 @@ class FreshTopics:
 class AdminCalls:
     """What the families have in common; each of them is a mixin over this."""
 
+    _checks_arguments = True
+    """Whether the calls that a class defines check their arguments. Internal subclasses turn it off: they are called
+    with large objects that need no check."""
+
     def __init_subclass__(cls) -> None:
         """Every public call checks its arguments against its annotations."""
         super().__init_subclass__()
+        if not cls._checks_arguments:
+            return
         for name, member in list(vars(cls).items()):
             if iscoroutinefunction(member) and not name.startswith("_"):
                 setattr(cls, name, checked(member))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.client.argument_types import quoted
 from penstock.client.errors import PenstockError
 from penstock.streams.functions import KEY_LETTERS_MAX, key_told
-from penstock.streams.nouns import shown
 
 
 class OperatorFailed(PenstockError):
@@ -48,7 +48,7 @@ class OperatorFailed(PenstockError):
         """The same, of a record with this key, unless its key is known."""
         if self.key is not None:
             return self
-        return OperatorFailed(self.operator, self.reason, self.where, shown(key, KEY_LETTERS_MAX))
+        return OperatorFailed(self.operator, self.reason, self.where, quoted(key, KEY_LETTERS_MAX))
 
     def __reduce__(self) -> Any:
         # The reason may be of a class that another process does not have; its words are what counts.

@@ -8,12 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
+from penstock.client.argument_types import quoted
 from penstock.client.errors import IllegalState
 from penstock.streams.dsl.graph import Graph, State
 from penstock.streams.dsl.stream import Stream
 from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.functions import function_of
-from penstock.streams.nouns import Duration, TopologyError, milliseconds, shown
+from penstock.streams.nouns import Duration, TopologyError, milliseconds
 from penstock.streams.serdes import Spec, serde_of
 from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import GlobalTable as GlobalNode
@@ -201,7 +202,9 @@ class Builder:
         elif isinstance(topics, Iterable) and not isinstance(topics, bytes):
             names = tuple(topics)
         elif pattern is None:
-            raise TopologyError(f"a stream reads a topic, a list of topics or a pattern, not {shown(topics)}")
+            raise TopologyError(
+                f"a stream reads a topic, a list of topics or a pattern, not {quoted(topics)}"
+            )
         if pattern is not None and isinstance(reset, timedelta):
             raise TopologyError("topics of a pattern are not known yet: they begin `earliest` or `latest`")
         if pattern is None and not names:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from penstock.client.argument_types import quoted
 from penstock.streams.compile import names
-from penstock.streams.nouns import TopologyError, shown
+from penstock.streams.nouns import TopologyError
 from penstock.streams.serdes import Serde, serde_of
 from penstock.streams.stores import Store
 from penstock.streams.topic_names import PART_ALLOWED, check_own_topic, is_part
@@ -66,7 +67,7 @@ class Graph:
         else:
             name = given
         if not is_part(name):
-            raise TopologyError(f"{shown(name)} is no name for {operator}: {PART_ALLOWED}")
+            raise TopologyError(f"{quoted(name)} is no name for {operator}: {PART_ALLOWED}")
         if name in self._names:
             raise TopologyError(f"there is a {name} already: names are unique within an app")
         self._names.add(name)
@@ -84,7 +85,7 @@ class Graph:
         """A store may be shared by processors, which then name the same object; another one of that name is a
         slip."""
         if isinstance(stores, str | bytes | Store) or not isinstance(stores, Iterable):
-            raise TopologyError(f"stores is a list: stores=[...], not {shown(stores)}")
+            raise TopologyError(f"stores is a list: stores=[...], not {quoted(stores)}")
         for store in stores:
             if not isinstance(store, Store):
                 raise TopologyError(f"{store!r} is no store: make one with key_value_store(...) and the like")

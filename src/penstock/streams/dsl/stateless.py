@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from penstock.client.argument_types import quoted
 from penstock.streams.dsl.graph import Graph, inferred, known, need_key, need_value
 from penstock.streams.functions import element_type, function_of, pair_types, result_type
-from penstock.streams.nouns import Record, TopologyError, shown
+from penstock.streams.nouns import Record, TopologyError
 from penstock.streams.serdes import Serde, Spec
 from penstock.streams.topic_names import checked_topic
 from penstock.streams.topology import (
@@ -206,7 +207,7 @@ class Stateless(Generic[K, V]):
             raise TopologyError("merge takes at least one other stream")
         for other in others:
             if not isinstance(other, Stateless):
-                raise TopologyError(f"merge takes streams, one argument each, and not {shown(other)}")
+                raise TopologyError(f"merge takes streams, one argument each, and not {quoted(other)}")
         nodes = (self._node, *(other._node for other in others))
         return self._stream(
             Merge(

@@ -11,7 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from penstock.streams.nouns import Change, Headers, Record, TopologyError, shown
+from penstock.client.argument_types import quoted
+from penstock.streams.nouns import Change, Headers, Record, TopologyError
 from penstock.streams.serdes import Serde, natural_bytes
 
 
@@ -208,7 +209,7 @@ def _fields(value: Any) -> Iterable[str] | None:
 
 def _comes_back_otherwise(key: Any, was: Any, read: Any) -> TopologyError:
     return TopologyError(
-        f"the aggregate of key {shown(key)} comes back from JSON with {shown(read)} where {shown(was)} was, "
+        f"the aggregate of key {quoted(key)} comes back from JSON with {quoted(read)} where {quoted(was)} was, "
         "so the next record would be folded into something else: "
         "use text as keys of a dict and lists instead of tuples, "
         "or give value= a type that says what is in it (dict[int, int], list[tuple[str, int]], a dataclass) or a serde"

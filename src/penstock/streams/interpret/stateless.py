@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.client.argument_types import quoted
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator
-from penstock.streams.nouns import Record, shown
+from penstock.streams.nouns import Record
 
 TIME_MAX_MS = 9_223_372_036_854_775  # in microseconds it still fits into 64 bits, which is how Spark has it
 
@@ -77,7 +78,7 @@ class TakeBranch(Operator[t.Branch]):
 def several(made: Any, node: t.Node) -> list[Any]:
     """What a function of `flat_map` must give. Text can be iterated over too, but nobody means its letters."""
     if isinstance(made, str | bytes):
-        raise TypeError(f"{node.name}: the function must return a list, and not {shown(made)}")
+        raise TypeError(f"{node.name}: the function must return a list, and not {quoted(made)}")
     return list(made)
 
 
@@ -85,7 +86,7 @@ def pair(made: Any, node: t.Node) -> tuple[Any, Any]:
     """What a function must give that changes the key."""
     if not isinstance(made, tuple) or len(made) != 2:
         raise TypeError(
-            f"{node.name}: a function of key and value returns pairs (key, value), and not {shown(made)}; "
+            f"{node.name}: a function of key and value returns pairs (key, value), and not {quoted(made)}; "
             "to change values alone use map_values or flat_map_values"
         )
     return made
@@ -94,16 +95,16 @@ def pair(made: Any, node: t.Node) -> tuple[Any, Any]:
 def record_made(made: Any, node: t.Node, how: str = "the function must return") -> Record[Any, Any]:
     """A record that a user has made, if it can be written to a topic."""
     if not isinstance(made, Record):
-        raise TypeError(f"{node.name}: {how} a Record, not {shown(made)}")
+        raise TypeError(f"{node.name}: {how} a Record, not {quoted(made)}")
     time_ms: Any = made.timestamp_ms
     if not hasattr(time_ms, "__index__"):
-        raise TypeError(f"{node.name}: the timestamp of a Record is in whole ms, not {shown(time_ms)}")
+        raise TypeError(f"{node.name}: the timestamp of a Record is in whole ms, not {quoted(time_ms)}")
     if not 0 <= time_ms <= TIME_MAX_MS:
         raise ValueError(f"{node.name}: a Record has a timestamp of 0 to {TIME_MAX_MS} ms, not {time_ms}")
     for header in made.headers:
         if not _is_header(header):
             raise TypeError(
-                f"{node.name}: a header is a pair of its name and its bytes or None, not {shown(header)}"
+                f"{node.name}: a header is a pair of its name and its bytes or None, not {quoted(header)}"
             )
     return made
 
