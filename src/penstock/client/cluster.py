@@ -99,6 +99,14 @@ class Cluster:
             return None
         return topic.partitions[partition[1]].leader
 
+    def leader_node_id(self, topic: str, partition: int) -> int | None:
+        """The node to send to. None if nobody leads the partition, or if the address of its leader is not known."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.partitions):
+            return None
+        leader_id = known.partitions[partition].leader_id
+        return leader_id if leader_id in self.nodes else None
+
     def partition(self, partition: TopicPartition) -> PartitionInfo | None:
         topic = self.topics.get(partition[0])
         if topic is None or not 0 <= partition[1] < len(topic.partitions):

@@ -6,7 +6,9 @@
     rows.py                a table's rows on their way into batches, and the receipt of all of them
     arrow_rows.py          columns of Arrow as the kernel reads them
     sender.py              the driver: requests out, answers in, timers
+    batch_outcomes.py      a batch completed, retried, split or failed, and everything that depends on it
     transactor.py          the driver of transactions
+    transaction_consumer.py  the consumer whose offsets a transaction commits, and when it is rewound
     produce_requests.py    requests and answers in words of the protocol
     accumulator.py         which batches wait, which are due, which have run out of time
     idempotence.py         numbers that let a broker tell a repetition from a new batch

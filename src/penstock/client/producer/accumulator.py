@@ -212,6 +212,16 @@ class Accumulator:
                 flush.batches.discard(batch)
                 flush.batches.update(parts)
 
+    def settle_numbers(self) -> None:
+        """Restart sequence numbers that no longer fit, where no batch is under way."""
+        assert self._idempotence is not None, "others have no numbers"
+        for line in self.lines:
+            numbering = line.numbering
+            if numbering is None or line.under_way:
+                continue
+            if numbering.must_restart or numbering.is_unresolved:
+                self._idempotence.settle(numbering)
+
     def take_expired(self, now_ms: float) -> list[tuple[Line, ProducerBatch]]:
         """Batches whose time is over, in order, each partition's first; they wait no longer, but may be under way."""
         self._take_news()

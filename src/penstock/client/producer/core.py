@@ -121,7 +121,7 @@ class ProducerCore:
                 is_two_phase=settings.get("transaction.two.phase.commit.enable"),
             )
             self.sender.on_want_partitions = self._add_partitions
-            self.sender.on_refused_epoch = self._check_fenced
+            self.sender.outcomes.on_refused_epoch = self._check_fenced
             self.transactions.on_change = self.update_gate
         self.sender.on_leaderless = self._want
         self._idle_ms_max: int = settings.get("metadata.max.idle.ms")

@@ -22,8 +22,9 @@ from penstock.client.backoff import Backoff
 from penstock.client.cluster import LeaderChange, Node
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
+from penstock.client.producer.batch_outcomes import BatchOutcomes
 from penstock.client.producer.idempotence import Idempotence, Identity
-from penstock.client.producer.last_errors import LastErrors, with_reason
+from penstock.client.producer.last_errors import LastErrors
 from penstock.client.producer.produce_requests import (
     SINGLE_VERSION,
     Produce,
@@ -62,7 +63,6 @@ class Sender:
         self._backoff = backoff
         self._idempotence = idempotence
         self._transactions = transactions
-        self._on_failure = on_failure
         self._on_room = on_room
         self._loads: dict[int, NodeLoad] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -74,14 +74,20 @@ class Sender:
         self.is_stopped = False
         self.counts = SendCounts()
         self.last_errors = LastErrors(lambda: client.cluster)
+        self.outcomes = BatchOutcomes(
+            accumulator,
+            backoff,
+            self.counts,
+            self.last_errors,
+            retries=rules.retries,
+            idempotence=idempotence,
+            transactions=transactions,
+            on_failure=on_failure,
+        )
         self.used_ms: dict[str, float] = {}
         """When something was last sent to a topic."""
         self.on_leaderless: Callable[[set[str]], None] = lambda topics: None
         """Nobody is known to lead a partition of these topics."""
-        self.on_refused_epoch: Callable[[], None] | None = None
-        """A partition refuses the epoch of this transactional producer, which may be fenced. Batches that failed of it
-        wait in `_suspects` until `epoch_checked` is called."""
-        self._suspects: list[tuple[Line, ProducerBatch, errors.PenstockError]] = []
         self.on_want_partitions: Callable[[], None] = lambda: None
         """Partitions wait to be added to the transaction."""
 
@@ -102,9 +108,11 @@ class Sender:
             if self._transactions is not None and (failure := self._transactions.failure()) is not None:
                 self.fail_unsent(failure)
             if self._idempotence is not None:
-                self._settle()
+                self._accumulator.settle_numbers()
+                if self._transactions is None and not self._idempotence.identity.is_known:
+                    self._want_identity()
             may_write = None if self._transactions is None else self._may_write
-            survey = self._accumulator.survey(now_ms, self._node_of, may_write)
+            survey = self._accumulator.survey(now_ms, self._client.cluster.leader_node_id, may_write)
             next_ms = survey.next_ms
             for node_id, lines in survey.by_node.items():
                 next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
@@ -132,7 +140,12 @@ class Sender:
     def fail_unsent(self, error: Exception) -> None:
         """Give up everything that is not under way."""
         for line, batch in self._accumulator.take_all_unsent():
-            self._give_up(line, batch, error)
+            self.outcomes.give_up(line, batch, error)
+
+    def epoch_checked(self) -> None:
+        """The coordinator has said whether this producer is fenced, or did not answer."""
+        self.outcomes.epoch_checked()
+        self.pump()
 
     async def stop(self) -> None:
         """Send nothing more; whatever has no outcome yet fails, because the producer is closed."""
@@ -144,8 +157,7 @@ class Sender:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         under_way = [(line, batch) for line in self._accumulator.lines for batch in line.under_way]
         for line, batch in [*under_way, *self._accumulator.take_all_unsent()]:
-            closed = errors.ClientClosed("the producer was closed before the record was sent")
-            self._give_up(line, batch, with_reason(closed, self.last_errors.of(line.topic, line.partition)))
+            self.outcomes.close(line, batch)
 
     def last_error(self) -> errors.PenstockError | None:
         """What keeps records from being written, as far as it is known."""
@@ -286,7 +298,7 @@ class Sender:
             self._take_written(load, produce, response)
         elif self._rules.acks == 0:
             for line, batch in produce.taken:
-                self._complete(line, batch, -1, -1)
+                self.outcomes.complete(line, batch, -1, -1)
         else:
             self._take_response(load, produce, response)
         self._on_room()
@@ -298,7 +310,7 @@ class Sender:
             load.throttled_until_ms = self._client.now_ms() + written.throttle_time_ms
         ((line, batch),) = produce.taken
         if not batch.is_done:  # else its time was over before the answer came
-            self._complete(line, batch, written.base_offset, written.log_append_time_ms)
+            self.outcomes.complete(line, batch, written.base_offset, written.log_append_time_ms)
 
     def _take_response(self, load: NodeLoad, produce: Produce, response: Any) -> None:
         if response.throttle_time_ms > 0:
@@ -322,7 +334,7 @@ class Sender:
             return  # its time was over before the answer came
         code = told.error_code
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._complete(line, batch, told.base_offset, told.log_append_time_ms)
+            self.outcomes.complete(line, batch, told.base_offset, told.log_append_time_ms)
             return
         place = f"{line.topic}-{line.partition}"
         error = errors.of(code, told.error_message, about=place)
@@ -330,145 +342,49 @@ class Sender:
             self._client.mark_stale()
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             logger.info("%s finds a batch of %d bytes too large; splitting it", place, batch.size_bytes)
-            parts = batch.split(max(batch.size_bytes // 2, 1))
-            self._accumulator.split(line, batch, parts)
-            self.counts.batch_split_total += 1
+            self.outcomes.split(line, batch)
             return
-        if self._can_retry(line, batch, code, told.log_start_offset):
+        if self.outcomes.can_retry(line, batch, code, told.log_start_offset):
             self._retry(line, batch, error)
         else:
-            self._fail(line, batch, error, record_errors(told, error, place))
-
-    def _can_retry(self, line: Line, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        if batch.attempts > self._rules.retries or self._is_dead():
-            return False
-        if self._idempotence is None or line.numbering is None:
-            return code.is_retriable
-        return self._idempotence.can_retry(line.numbering, batch, code, log_start_offset=log_start_offset)
+            self.outcomes.fail(line, batch, error, record_errors(told, error, place))
 
     def _no_answer(self, taken: Taken, error: errors.PenstockError) -> None:
         """The request may or may not have been heard."""
         for line, batch in taken:
             if batch.is_done:
                 continue
-            if error.retriable and batch.attempts <= self._rules.retries and not self._is_dead():
+            if self.outcomes.can_retry_unanswered(batch, error):
                 self._retry(line, batch, error)
             else:
-                self._give_up(line, batch, error)
+                self.outcomes.give_up(line, batch, error)
         self._client.mark_stale()
 
-    # -- outcomes
-
-    def _complete(self, line: Line, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
-        if self._idempotence is not None and line.numbering is not None:
-            self._idempotence.acknowledged(line.numbering, batch, base_offset)
-        if self._transactions is not None:
-            self._transactions.written(line.topic, line.partition, base_offset)
-        self.last_errors.written(line.topic, line.partition)
-        batch.complete(base_offset, append_time_ms)
-        self._accumulator.finished(line, batch)
-
     def _retry(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
-        logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
-        self.last_errors.failed(line.topic, line.partition, error)
-        wait_ms = math.ceil(self._backoff.wait_ms(batch.attempts))  # the clock has whole milliseconds
-        self._accumulator.retry(line, batch, self._client.now_ms() + wait_ms)
-        self.counts.record_retry_total += batch.record_count
+        self.outcomes.retry(line, batch, error, self._client.now_ms())
         self._is_more = True
-
-    def _fail(
-        self,
-        line: Line,
-        batch: ProducerBatch,
-        error: errors.PenstockError,
-        record_errors: dict[int, Exception] | None = None,
-    ) -> None:
-        """The broker said no."""
-        if self._idempotence is not None and line.numbering is not None:
-            self._idempotence.failed(line.numbering, batch)
-        if self.on_refused_epoch is not None and error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self._suspects.append((line, batch, error))
-            self.on_refused_epoch()
-        else:
-            self._finish_failed(line, batch, error, record_errors)
-
-    def epoch_checked(self) -> None:
-        """The coordinator has said whether this producer is fenced, or did not answer."""
-        suspects, self._suspects = self._suspects, []
-        for line, batch, error in suspects:
-            if not batch.is_done:  # its time may be over
-                failure = self._transactions.failure() if self._transactions is not None else None
-                self._finish_failed(line, batch, failure if self._is_dead() and failure else error, None)
-        self.pump()
-
-    def _give_up(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
-        """We do not go on, and it may have been written."""
-        if self._idempotence is not None and line.numbering is not None:
-            self._idempotence.given_up(line.numbering, batch)
-        self._finish_failed(line, batch, error, None)
-
-    def _finish_failed(
-        self,
-        line: Line,
-        batch: ProducerBatch,
-        error: Exception,
-        record_errors: dict[int, Exception] | None,
-    ) -> None:
-        is_news = not isinstance(error, errors.TransactionAborted)
-        if self._transactions is not None and is_news and self._transactions.failure() is None:
-            self._transactions.take_delivery_error(error)
-        self.counts.record_error_total += batch.record_count
-        batch.fail(error, record_errors)
-        self._on_failure(batch)
-        self._accumulator.finished(line, batch)
 
     def _fail_expired(self, now_ms: float) -> None:
         if now_ms < self._accumulator.first_expiry_ms:
             return
         expired = self._accumulator.take_expired(now_ms)
         for line, batch in expired:
-            waited_ms = now_ms - batch.created_ms
-            words = f"no acknowledgement within {waited_ms:.0f} ms, after {batch.attempts} attempts"
-            late = errors.DeliveryTimedOut(words, about=f"{line.topic}-{line.partition}")
-            self._give_up(line, batch, with_reason(late, self.last_errors.of(line.topic, line.partition)))
+            self.outcomes.expire(line, batch, now_ms)
         if expired:
             self._on_room()
 
     # -- helpers
 
-    def _node_of(self, topic: str, partition: int) -> int | None:
-        cluster = self._client.cluster
-        known = cluster.topics.get(topic)
-        if known is None or partition >= len(known.partitions):
-            return None
-        leader_id = known.partitions[partition].leader_id
-        return leader_id if leader_id in cluster.nodes else None
-
     def _may_write(self, line: Line) -> bool:
         transactions = self._transactions
         assert transactions is not None, "others need not ask"
-        if transactions.state in (State.MUST_ABORT, State.DEAD) or self._suspects:
+        if transactions.state in (State.MUST_ABORT, State.DEAD) or self.outcomes.suspects:
             return False
         return transactions.may_write(line.topic, line.partition)
 
-    def _is_dead(self) -> bool:
-        return self._transactions is not None and self._transactions.state is State.DEAD
-
-    def _settle(self) -> None:
-        """Begin numbers anew where they no longer fit, and get an identity where there is none."""
-        assert self._idempotence is not None
-        for line in self._accumulator.lines:
-            numbering = line.numbering
-            if numbering is None or line.under_way:
-                continue
-            if numbering.must_restart or numbering.is_unresolved:
-                self._idempotence.settle(numbering)
-        if (
-            self._transactions is None
-            and not self._idempotence.identity.is_known
-            and (self._identifying is None or self._identifying.done())
-            and not self._accumulator.is_empty
-        ):
+    def _want_identity(self) -> None:
+        is_asking = self._identifying is not None and not self._identifying.done()
+        if not is_asking and not self._accumulator.is_empty:
             self._identifying = self._spawn(self._identify())
 
     async def _identify(self) -> None:
