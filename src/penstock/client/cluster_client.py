@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +25,7 @@ from penstock.client.bootstrap import Bootstrap
 from penstock.client.cluster import Cluster, LeaderChange, Node
 from penstock.client.connection import ClientConnection, OnAnswer, ReadAnswer
 from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.deadlines import now_ms, repeat, until
+from penstock.client.deadlines import Until, now_ms, repeat
 from penstock.client.metadata import MetadataUpdater
 from penstock.client.security import Security
 from penstock.client.transport import Transport
@@ -405,10 +404,8 @@ class ClusterClient:
             explain=partial(self._overdue, f"answer to {what}"),
         )
 
-    def _until(
-        self, deadline_ms: int | None, what: str
-    ) -> AbstractAsyncContextManager[list[errors.PenstockError]]:
-        return until(self.deadline() if deadline_ms is None else deadline_ms, partial(self._overdue, what))
+    def _until(self, deadline_ms: int | None, what: str) -> Until:
+        return Until(self.deadline() if deadline_ms is None else deadline_ms, partial(self._overdue, what))
 
     def _overdue(
         self, what: str, waited_ms: int, reason: errors.PenstockError | None

@@ -8,8 +8,8 @@ one of them, and nothing else does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Final, TypeVar, overload
 
 from penstock.client.backoff import Backoff
@@ -50,20 +50,37 @@ def now_ms() -> int:
     return round(asyncio.get_running_loop().time() * 1000)
 
 
-@asynccontextmanager
-async def until(deadline_ms: int, explain: Explain) -> AsyncIterator[list[PenstockError]]:
-    """Bound what is awaited inside. The list is for what goes wrong on the way: its last entry explains the timeout."""
-    began_ms = now_ms()
-    reasons: list[PenstockError] = []
-    limit = asyncio.timeout_at(deadline_ms / 1000)
-    try:
-        async with limit:
-            yield reasons
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        reason = reasons[-1] if reasons else None
-        raise explain(max(0, deadline_ms - began_ms), reason) from reason
+class Until:
+    """Bound what is awaited in an `async with` block, which gets a list of errors: add what goes wrong on the way. The
+    last error explains the timeout.
+
+    This is a class and not an async generator: an event loop that is ending runs no new generators, and a producer that
+    nobody closed still has to send then.
+    """
+
+    def __init__(self, deadline_ms: int, explain: Explain) -> None:
+        self._deadline_ms = deadline_ms
+        self._explain = explain
+        self._limit = asyncio.timeout_at(deadline_ms / 1000)
+        self._reasons: list[PenstockError] = []
+        self._began_ms = 0
+
+    async def __aenter__(self) -> list[PenstockError]:
+        self._began_ms = now_ms()
+        await self._limit.__aenter__()
+        return self._reasons
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        is_late = isinstance(error, TimeoutError)
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            is_late = True
+        if is_late and self._limit.expired():
+            reason = self._reasons[-1] if self._reasons else None
+            raise self._explain(max(0, self._deadline_ms - self._began_ms), reason) from reason
 
 
 async def repeat(
@@ -71,7 +88,7 @@ async def repeat(
 ) -> T:
     """Until it succeeds, fails in a way that another attempt does not cure, or the deadline passes."""
     failures = 0
-    async with until(deadline_ms, explain) as reasons:
+    async with Until(deadline_ms, explain) as reasons:
         while True:
             try:
                 return await attempt()

@@ -209,6 +209,7 @@ def test_an_async_program_that_ends_without_closing_still_sends(cluster: Broker,
     assert ended.returncode == 0, errors
     assert "Traceback" not in errors
     assert "pending" not in errors
+    assert "asynchronous generator" not in errors
     assert len(values(cluster, topic)) == 1000
 
 

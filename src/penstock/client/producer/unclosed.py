@@ -28,6 +28,7 @@ from penstock.client.producer.core import ProducerCore
 logger = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_MS = 30_000  # as long as the sync producer takes at exit
+GRACE_S = 5.0  # for a loop in another thread: it reports the records itself if it is able to
 ADVICE = "use `async with Producer(...)`, or `await producer.close()`"
 
 
@@ -89,9 +90,10 @@ class _Unclosed:
         core = self.core
         if core.refusal is not None:  # it is closed, or belongs to the parent of this process
             return
+        deadline_ms = core.client.deadline(EXIT_TIMEOUT_MS)
         try:
-            await self._flush()
-            await core.close(deadline_ms=core.client.deadline(EXIT_TIMEOUT_MS))
+            await self._flush(deadline_ms)
+            await core.close(deadline_ms=deadline_ms)
         except errors.PenstockError as error:
             logger.error("records of a producer that was not closed were not written: %s; %s", error, ADVICE)
         finally:
@@ -100,24 +102,18 @@ class _Unclosed:
                 "the producer was closed when its event loop ended; each asyncio.run() needs a producer of its own"
             )
 
-    async def _flush(self) -> None:
+    async def _flush(self, deadline_ms: int) -> None:
         """Send what is left. `asyncio.run()` cancels every task when it ends, also this one: then it begins again."""
-        deadline_ms = self.core.client.deadline(EXIT_TIMEOUT_MS)
         try:
             await self.core.drain(deadline_ms=deadline_ms)
         except asyncio.CancelledError:
             await self.core.drain(deadline_ms=deadline_ms)
 
-    def report_lost(self) -> None:
+    def report_lost(self, reason: str = "the event loop was closed before the producer") -> None:
         _UNCLOSED.pop(self.core, None)
         if count := self.core.accumulator.record_count:
             topics = ", ".join(sorted({line.topic for line in self.core.accumulator.lines}))
-            logger.error(
-                "lost %d record(s) for %s: the event loop was closed before the producer; %s",
-                count,
-                topics,
-                ADVICE,
-            )
+            logger.error("lost %d record(s) for %s: %s; %s", count, topics, reason, ADVICE)
 
 
 _UNCLOSED: dict[ProducerCore, _Unclosed] = {}
@@ -133,7 +129,10 @@ def _close_all() -> None:
         if loop.is_closed():
             unclosed.report_lost()
         elif loop.is_running():  # in another thread
-            with suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(unclosed.close(), loop).result(EXIT_TIMEOUT_MS / 1000)
+            closing = asyncio.run_coroutine_threadsafe(unclosed.close(), loop)
+            try:
+                closing.result(EXIT_TIMEOUT_MS / 1000 + GRACE_S)
+            except TimeoutError:
+                unclosed.report_lost("the event loop was busy when the program ended")
         else:
             loop.run_until_complete(unclosed.close())
