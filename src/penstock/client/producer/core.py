@@ -21,13 +21,13 @@ from penstock.client.cluster import Cluster, PartitionInfo, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.producer.accumulator import Accumulator
+from penstock.client.producer.buffer_waiters import BufferWaiters
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
 from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.partitioners import Sticky
 from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.preparing import Prepared, Preparer
-from penstock.client.producer.room import RoomQueue
 from penstock.client.producer.sender import Sender
 from penstock.client.producer.sender_state import SendRules
 from penstock.client.producer.transactions import State, Transactions
@@ -40,7 +40,7 @@ from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
 UNKNOWN_TOPIC_PATIENCE_MS = (
-    10_000  # for a topic that is being created; a wrong name is told after this, not a minute
+    10_000  # for a topic that is being created; an unknown topic is reported after this, not after a minute
 )
 UNENDED = (State.OPEN, State.SETTLING, State.MUST_ABORT)
 
@@ -130,7 +130,7 @@ class ProducerCore:
         """Called on the loop, when the producer is first used there."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failures: list[ProducerBatch] = []
-        self._room = RoomQueue(self.intake, self.buffer_bytes)
+        self._buffer_waiters = BufferWaiters(self.intake, self.buffer_bytes)
         self.refusal: errors.PenstockError | None = None
         """Why nothing can be sent any more: closed, or the process was forked."""
         self.update_gate()
@@ -269,19 +269,20 @@ class ProducerCore:
         """Return when there is room for so many bytes; BufferFull at the deadline."""
         self.check_open()
         self.start()
-        room = self._room.join(size_bytes)
-        if room is None:
+        waiter = self._buffer_waiters.add(size_bytes)
+        if waiter is None:
             return
         self.accumulator.is_urgent = True
         self.sender.pump()
         try:
             async with asyncio.timeout_at(deadline_ms / 1000):
-                await room
+                await waiter
         except TimeoutError:
             full = with_reason(errors.BufferFull(), self.sender.last_error())
             raise full from full.__cause__
         finally:
-            self._room.leave(room)
+            self._buffer_waiters.remove(waiter)
+            self.accumulator.is_urgent = bool(self._buffer_waiters)
 
     async def flush(self, *, deadline_ms: int | None) -> None:
         """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
@@ -341,7 +342,7 @@ class ProducerCore:
             if self._transactor is not None:
                 self._transactor.stop()
             await self.sender.stop()
-            self._room.close()
+            self._buffer_waiters.close()
             await self.client.close(timeout_ms=max(0, deadline_ms - self.client.now_ms()))
             self.interceptors.close()
         self.raise_failure()
@@ -460,8 +461,8 @@ class ProducerCore:
         self._failures.append(batch)
 
     def _tell_of_room(self) -> None:
-        self._room.advance()
-        self.accumulator.is_urgent = bool(self._room)
+        self._buffer_waiters.advance()
+        self.accumulator.is_urgent = bool(self._buffer_waiters)
 
     def _want(self, names: set[str]) -> None:
         self.client.want([*self.intake.topics, *names])
