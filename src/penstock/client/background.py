@@ -175,7 +175,7 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        else:  # it was never handed over, or would stand before this in the loop's queue
+        else:  # it was never handed over: otherwise it would have started already
             self.outcome.cancel()
 
     def _finish(self, task: asyncio.Task[T]) -> None:

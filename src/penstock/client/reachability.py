@@ -15,7 +15,7 @@ from collections.abc import Callable
 logger = logging.getLogger(__name__)
 
 WARN_AFTER_S = 5.0  # soon enough for a person who waits, and longer than the restart of a broker takes
-PAUSE_MAX_S = 2.0  # between two attempts of one call; after a longer pause nobody is waiting any more
+PAUSE_MAX_S = 2.0  # between two attempts of one call; after a longer pause it is a new call
 
 
 class Reachability:

@@ -49,7 +49,7 @@ def test_a_program_that_ends_without_closing_still_sends(cluster: Broker) -> Non
     assert values(cluster, topic) == [str(number) for number in range(10)]
 
 
-def test_a_producer_that_is_thrown_away_says_so_and_leaves_no_thread_and_no_record(cluster: Broker) -> None:
+def test_a_producer_that_is_garbage_collected_says_so_and_leaves_no_thread_and_no_record(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "thrown")
     program = """
         import gc, sys, threading
@@ -67,7 +67,7 @@ def test_a_producer_that_is_thrown_away_says_so_and_leaves_no_thread_and_no_reco
     output, errors = ended.communicate(timeout=WAIT_SECONDS)
 
     assert (ended.returncode, output) == (0, "1\n")
-    assert "ResourceWarning: a producer was thrown away" in errors
+    assert "ResourceWarning: a producer was garbage collected" in errors
     assert values(cluster, topic) == ["kept"]
 
 

@@ -4,7 +4,7 @@ Everything here runs where the application runs: in the loop for the async consu
 the sync one, while the loop goes on fetching in its thread. The two meet in `ready`, to which the loop appends and from
 which this takes, and in `post`, by which the loop hears what is done with.
 
-Whoever changes what is held, or moves a partition, calls `restore` on the loop while the application waits.
+Code that pauses, resumes or moves a partition calls `restore` on the loop while the application waits.
 
 Invariant: a partition's `offset` is behind the last message that was given, at every moment when somebody asks: it is
 brought up to date by `note_place`, which comes first in every call of the application.

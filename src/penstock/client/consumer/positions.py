@@ -113,7 +113,7 @@ class PartitionState:
         """For whom the place is known to be right."""
         self.is_paused = False
         self.is_parked = False
-        """A bounded read does not want it, or no more of it."""
+        """Excluded from the current bounded read, or read to its end."""
         self.stop_offset: int | None = None
         """Nothing from here on is to be fetched: a bounded read does not want it."""
         self.end_offset = UNKNOWN

@@ -8,8 +8,9 @@
     sender.py              the driver: requests out, answers in, timers
     batch_outcomes.py      a batch completed, retried, split or failed, and everything that depends on it
     transactor.py          the driver of transactions
-    transaction_consumer.py  the consumer whose offsets a transaction commits, and when it is rewound
-    produce_requests.py    requests and answers in words of the protocol
+    transaction_consumer.py
+                           the consumer whose offsets a transaction commits, and when it is rewound
+    produce_requests.py    builds Produce requests and reads responses
     accumulator.py         which batches wait, which are due, which have run out of time
     idempotence.py         numbers that let a broker tell a repetition from a new batch
     transactions.py        what may be done when, and what an error means for a transaction

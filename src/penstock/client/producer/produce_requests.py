@@ -1,4 +1,4 @@
-"""The words of Produce: a request out of batches, and what an answer says of each of them. No I/O.
+"""Builds Produce requests out of batches, and reads the response of each batch. No I/O.
 
 A request with one batch in the newest version, and the answer that it was written, have a fixed layout. They are packed
 and unpacked here in one step each, without the objects that the codec makes (bench "one record, wait for it").

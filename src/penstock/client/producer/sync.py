@@ -128,7 +128,7 @@ class _Host:
         try:
             self.close(EXIT_TIMEOUT_S)
         except errors.PenstockError as error:
-            logger.error("records of a producer that was thrown away were not written: %s", error)
+            logger.error("records of a producer that was not closed were not written: %s", error)
 
     def call(self, make: Any, until: float) -> Any:
         """Run `make(deadline_ms)` on the client's thread, until the moment that the caller's clock has named."""
@@ -326,7 +326,7 @@ class Producer(Sending):
         if not self._host.is_used:
             _OPEN.discard(self._host)
             return
-        warnings.warn("a producer was thrown away without being closed", ResourceWarning, stacklevel=1)
+        warnings.warn("a producer was garbage collected without being closed", ResourceWarning, stacklevel=1)
         threading.Thread(target=self._host.close_quietly, name="penstock-producer-closing").start()
 
     def _blocking(self, make: Any) -> Any:

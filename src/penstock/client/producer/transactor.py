@@ -76,7 +76,7 @@ class Transactor:
         self._adding: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._aborted_as: Identity | None = None
-        """Who the producer is after an abort that the coordinator has heard of, but `end` has not been called for."""
+        """Producer id and epoch from an EndTxn(abort) that `end` has not used yet."""
 
     @property
     def _id(self) -> str:
