@@ -49,7 +49,9 @@ def test_a_program_that_ends_without_closing_still_sends(cluster: Broker) -> Non
     assert values(cluster, topic) == [str(number) for number in range(10)]
 
 
-def test_a_producer_that_is_garbage_collected_says_so_and_leaves_no_thread_and_no_record(cluster: Broker) -> None:
+def test_a_producer_that_is_garbage_collected_says_so_and_leaves_no_thread_and_no_record(
+    cluster: Broker,
+) -> None:
     topic = create_topic(cluster.bootstrap, "thrown")
     program = """
         import gc, sys, threading
