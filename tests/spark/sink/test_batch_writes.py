@@ -126,6 +126,45 @@ def test_a_driver_that_dies_before_its_decision_leaves_nothing_and_the_rerun_wri
     assert not out.admin().list_transactions(states=["Ongoing"])
 
 
+@pytest.mark.penstock(settings=TWO_PHASE)
+@pytest.mark.parametrize("commits", [0, 1])
+def test_a_rerun_that_finished_a_write_does_not_say_that_it_was_committed_before(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, commits: int
+) -> None:
+    first = job(out, "load-1")
+    told = write(first, monkeypatch)
+    with monkeypatch.context() as patched:
+        die_after(commits, patched)
+        with pytest.raises(DriverDied):
+            first.commit(told)
+
+    rerun = job(out, "load-1")
+    rerun.commit(write(rerun, monkeypatch))
+    assert "had not finished batch write 'load-1'; this job has committed the rest" in caplog.text
+    assert "committed before" not in caplog.text
+
+    third = job(out, "load-1")
+    third.commit(write(third, monkeypatch))
+    assert "batch write 'load-1' was committed before; nothing was written" in caplog.text
+
+
+def test_a_refused_job_with_other_rows_does_not_say_that_its_rows_are_committed(
+    out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = job(out, "load-1")
+    first.commit(write(first, monkeypatch))
+    other = job(out, "load-1")
+    told = write(other, monkeypatch, rows=ROWS + 1)
+    with pytest.raises(SinkStopped, match="was committed before"):
+        other.commit(told)
+
+    other.abort(told)
+
+    assert committed(out) == WHOLE
+    assert "its rows are committed" not in caplog.text
+    assert "another job has committed this write, with 15 rows" in caplog.text
+
+
 def test_a_rerun_of_a_committed_write_writes_nothing_and_refuses_other_rows(
     out: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,6 +273,8 @@ class Done:
     """What was decided for this batch before."""
     wrote: TaskWrote | None
     """None where nothing had to be written."""
+    found_open: bool = False
+    """Whether a transaction of `decided` was still open, so an earlier run had not finished the batch."""
 
 
 def may_claim(ledger: Ledger, run: str, prefix: str) -> Claim:
@@ -335,6 +337,11 @@ def check_same_write(done: Sequence[Done], *, rows: int) -> None:
         raise SinkStopped(
             messages.written_with_other_rows(decided.sink, rows_before=decided.rows, rows_now=rows)
         )
+
+
+def has_finished_earlier(done: Sequence[Done]) -> bool:
+    """Whether this run committed what an earlier one had decided and left open, or wrote it again."""
+    return any(each.decided is not None and (each.found_open or each.wrote is not None) for each in done)
 
 
 def decide(done: Sequence[Done], batch: int) -> Decision:

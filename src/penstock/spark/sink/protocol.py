@@ -81,6 +81,8 @@ class Assignment:
     is_written: bool
     before: TaskWrote | None
     """What was decided and has to be written again."""
+    found_open: bool = False
+    """Whether a transaction of `decided` was still open."""
 
     def done(self, transaction: PreparedTransaction | None, rows: int) -> Done:
         """What to tell the driver, when as much was written."""
@@ -101,6 +103,7 @@ class Assignment:
             last=last,
             decided=self.decided,
             wrote=wrote,
+            found_open=self.found_open,
         )
 
 
@@ -112,10 +115,12 @@ async def assign(port: Port, ledger: Ledger | None, place: Place, *, prefix: str
     decided = decided_before(ledger, place)
     if decided is None:
         return Assignment(place, ledger, None, is_written=False, before=None)
+    open_ids = await port.open_ids(place.sink, ledger.prefixes | {prefix})
+    found_open = any(each.transactional_id in open_ids for each in decided.transactions)
     task = decided.task(place.partition)
     own = [] if task is None or task.transaction is None else [task.transaction]
     is_written = all(await port.complete(own, commit=True))
-    return Assignment(place, ledger, decided, is_written, None if is_written else task)
+    return Assignment(place, ledger, decided, is_written, None if is_written else task, found_open)
 
 
 async def _hold(port: Port, ledger: Ledger, run: str, prefix: str) -> Ledger:

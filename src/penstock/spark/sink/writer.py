@@ -31,7 +31,7 @@ from penstock.spark.errors import BadOption, SparkError
 from penstock.spark.options import Options
 from penstock.spark.sink import AT_LEAST_ONCE, PREFIX, each_batch, protocol
 from penstock.spark.sink.batch_write import BATCH, BatchWrite
-from penstock.spark.sink.decision import Done, Place, check_same_write
+from penstock.spark.sink.decision import Done, Place, check_same_write, has_finished_earlier
 from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
 from penstock.spark.sink.messages import named
 from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
@@ -204,7 +204,13 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
         with connection_of(self._rows.settings) as connection:
             connection.run(lambda admin: protocol.commit(admin, done, BATCH, prefix=prefix))
         check_same_write(done, rows=_row_count(messages))
-        if done[0].decided is not None:
+        if done[0].decided is None:
+            return
+        if has_finished_earlier(done):
+            logger.warning(
+                "an earlier job had not finished %s; this job has committed the rest", named(self._write.sink)
+            )
+        else:
             logger.warning("%s was committed before; nothing was written", named(self._write.sink))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -213,8 +219,18 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
             ledger = connection.run(
                 lambda admin: protocol.abort_write(admin, write.sink, write.run, prefix=prefix)
             )
-        if ledger.decision is not None:
+        decision = ledger.decision
+        if decision is None:
+            return
+        was_decided_before = any(each.decided is not None for each in _done(messages))
+        if decision.run == write.run and not was_decided_before:
             logger.warning("the job of %s failed, but its rows are committed", named(write.sink))
+        else:
+            logger.warning(
+                "the job of %s failed; another job has committed this write, with %d rows",
+                named(write.sink),
+                decision.rows,
+            )
 
 
 class ExactlyOnceWriter(DataSourceStreamArrowWriter):
