@@ -30,6 +30,25 @@ class Target(NamedTuple):
     """The first record then or later; the end where there is none."""
 
 
+class Deviation(NamedTuple):
+    """A partition gets another offset than the one that was asked for."""
+
+    partition: TopicPartition
+    offset: int
+    """What it gets: one of the ends of its log."""
+    asked: int | None
+    """None if a time was asked for and no record is as young."""
+    is_empty: bool
+    is_at_start: bool
+
+    def __str__(self) -> str:
+        if self.asked is not None:
+            verb = "begins" if self.is_at_start else "ends"
+            return f"{self.partition} {verb} at offset {self.offset}, which is its new offset instead of {self.asked}"
+        why = "is empty" if self.is_empty else "has no record at or after that time"
+        return f"{self.partition} {why}; its new offset is its end, {self.offset}"
+
+
 class CannotShift(BadArgument):
     """A partition has no offset that could be shifted."""
 
@@ -81,9 +100,9 @@ async def plan_reset(
     partitions: Iterable[TopicPartition],
     target: Target,
     *,
-    tell: Callable[[str], None],
+    tell: Callable[[Deviation], None],
 ) -> Plan:
-    """The new offset of each partition; never outside of what the partition has. `tell` is told what is odd."""
+    """The new offset of each partition, never outside of its log. `tell` gets each one that differs from `target`."""
     wanted = list(partitions)
     ends = {
         each: told.offset for each, told in (await admin.list_offsets(dict.fromkeys(wanted, LATEST))).items()
@@ -98,11 +117,10 @@ async def plan_reset(
         return starts
     if target.to_time_ms is not None:
         found = await admin.list_offsets(dict.fromkeys(wanted, target.to_time_ms))
-        for partition in wanted:
-            if found[partition].offset < 0:
+        for each in wanted:
+            if found[each].offset < 0:
                 tell(
-                    f"Warn: Partition {partition.partition} from topic {partition.topic} is empty. "
-                    "Falling back to latest known offset."
+                    Deviation(each, ends[each], None, is_empty=starts[each] == ends[each], is_at_start=False)
                 )
         return {each: told.offset if told.offset >= 0 else ends[each] for each, told in found.items()}
     if target.to_offset is not None:
@@ -118,4 +136,9 @@ async def plan_reset(
             asked = {each: current[each] + target.shift_by for each in wanted}
         else:
             asked = {each: current.get(each, ends[each]) for each in wanted}
-    return {each: min(max(offset, starts[each]), ends[each]) for each, offset in asked.items()}
+    plan = {each: min(max(offset, starts[each]), ends[each]) for each, offset in asked.items()}
+    for each, offset in plan.items():
+        if offset != asked[each]:
+            is_empty, is_at_start = starts[each] == ends[each], asked[each] < offset
+            tell(Deviation(each, offset, asked[each], is_empty=is_empty, is_at_start=is_at_start))
+    return plan

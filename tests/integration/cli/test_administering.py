@@ -125,7 +125,7 @@ def test_what_is_there_or_not_there_may_be_passed_over(commands: Commands, topic
         ("groups describe no-such-group", 1, "`penstock groups list` lists all groups"),
         ("groups list --state asleep", 1, "asleep is not one of PreparingRebalance"),
         ("groups reset-offsets g --to-earliest", 2, "say which topics"),
-        ("groups reset-offsets g --topic {topic}", 2, "say where to go on, in one way"),
+        ("groups reset-offsets g --topic {topic}", 2, "give exactly one of --to-earliest"),
         ("groups reset-offsets g --topic {topic} --shift-by 1 --create", 1, "no current committed offset"),
         (
             "groups reset-offsets g --topic {topic} --to-time soon",

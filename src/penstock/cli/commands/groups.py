@@ -256,7 +256,7 @@ def reset_offsets(
         if not create:
             await check_group(admin, group_id, advice="add --create for a new group")
         partitions = await partitions_meant(admin, group_id, topics, all_topics=all_topics)
-        plan = await plan_reset(admin, group_id, partitions, target, tell=say)
+        plan = await plan_reset(admin, group_id, partitions, target, tell=lambda told: say(str(told)))
         current = await current_offsets(admin, group_id, plan)
         if execute and plan:
             await admin.alter_group_offsets(group_id, plan)
@@ -311,7 +311,7 @@ def _check_one(target: Target) -> None:
     said = [name for name, value in target._asdict().items() if value is not None and value is not False]
     if len(said) != 1:
         raise Misuse(
-            "say where to go on, in one way: "
+            "give exactly one of "
             "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by or --to-time"
         )
 

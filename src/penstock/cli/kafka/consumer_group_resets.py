@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import time
 from collections.abc import Mapping
 
-from penstock.cli.group_resets import Plan, Target, partitions_meant, plan_reset
+from penstock.cli.group_resets import Deviation, Plan, Target, partitions_meant, plan_reset
 from penstock.cli.kafka.consumer_group_tables import print_reset
 from penstock.cli.kafka.flags import BadFlags, Said
 from penstock.cli.kafka.tools import ask_cluster
@@ -55,8 +56,15 @@ def reset_offsets(said: Said) -> None:
         print_reset(plans)
 
 
-def _tell(words: str) -> None:
-    print(f"\n{words}")
+def _tell(told: Deviation) -> None:
+    """In Kafka's words on stdout, which scripts read. What Kafka only logs goes to stderr."""
+    if told.asked is not None:
+        print(told, file=sys.stderr)
+        return
+    print(
+        f"\nWarn: Partition {told.partition.partition} from topic {told.partition.topic} is empty. "
+        "Falling back to latest known offset."
+    )
 
 
 async def _is_idle(admin: LagAdmin, group_id: str) -> bool:
