@@ -37,9 +37,14 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
         raise
     except BaseException:
         with suppress(PenstockError):  # what went wrong inside is what counts
-            producer.close()
+            producer.close(timeout=_time_to_deliver(producer))
         raise
-    producer.close()
+    producer.close(timeout=_time_to_deliver(producer))
+
+
+def _time_to_deliver(producer: Producer) -> float:
+    """In seconds: until every record is acknowledged, or its `delivery.timeout.ms` is over."""
+    return float(producer.settings.get("delivery.timeout.ms")) / 1000 + GRACE_SECONDS
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.cli.ending import producing
-from penstock.cli.failures import account
+from penstock.cli.failures import Refusal, account
 from penstock.cli.output import count_of
 
 if TYPE_CHECKING:
@@ -61,19 +61,26 @@ def write_records(
 ) -> Written:
     """Write all records, and return when they are acknowledged. The first that was not written is raised.
 
-    Ctrl-C ends it at once, and only what is acknowledged by then is told to be written.
+    Ctrl-C ends it at once, and only what is acknowledged by then is told to be written. A failure says the same after
+    its reason.
     """
     written = Written()
+    sent = 0
     pending: deque[tuple[Receipt, int]] = deque()
 
     def tell() -> str:
         while pending and _is_written(pending[0][0]):
             written.add(*pending.popleft())
-        rest = f"; {len(pending):,} more not acknowledged" if pending else ""
+        rest = f"; {sent - written.records:,} more not acknowledged" if sent > written.records else ""
         return f"wrote {written} to {topic}{rest}"
 
-    with account(tell), _counting_before_bad_lines(topic, written, pending), producing(settings) as producer:
-        for number, record in enumerate(records, 1):
+    with (
+        account(tell),
+        _counting_before_bad_lines(topic, written, pending),
+        _reason_first(lambda: f"; {tell()}" if sent else ""),
+        producing(settings) as producer,
+    ):
+        for record in records:
             receipt = producer.send(
                 topic,
                 record.value,
@@ -82,12 +89,13 @@ def write_records(
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
+            sent += 1
             if waits_for_each:
                 receipt.result()
             pending.append((receipt, len(record.value or b"") + len(record.key or b"")))
             while pending and pending[0][0].done():
                 written.add(*pending.popleft())
-            if number % NOTE_EVERY == 0:
+            if sent % NOTE_EVERY == 0:
                 note(written)
     for receipt, size in pending:
         written.add(receipt, size)
@@ -110,6 +118,24 @@ def _counting_before_bad_lines(
         raise BadLine(
             f"{bad}; before it, {written} went to {topic}, and nothing after it was written"
         ) from bad
+
+
+@contextmanager
+def _reason_first(tell: Callable[[], str]) -> Iterator[None]:
+    """Have a failure begin with its reason and end with what was written. The producer inside is closed by then."""
+    from penstock.cli.suggestions import sentence
+    from penstock.errors import ClientClosed, DeliveryTimedOut, PenstockError
+
+    try:
+        yield
+    except (DeliveryTimedOut, ClientClosed) as late:
+        reason = late.__cause__
+        words = sentence(reason) if isinstance(reason, PenstockError) else sentence(late)
+        raise Refusal(f"{words}{tell()}") from late
+    except PenstockError as problem:
+        if not (told := tell()):
+            raise
+        raise Refusal(f"{sentence(problem)}{told}") from problem
 
 
 def _is_written(receipt: Receipt) -> bool:
