@@ -22,11 +22,12 @@ from penstock.client.addresses import resolve
 from penstock.client.answers import first_message, first_of
 from penstock.client.backoff import Backoff
 from penstock.client.bootstrap import Bootstrap
-from penstock.client.cluster import Cluster, LeaderChange, Node
+from penstock.client.cluster import Cluster, LeaderChange, Node, TopicPartition
 from penstock.client.connection import ClientConnection, OnAnswer, ReadAnswer
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.deadlines import Until, now_ms, repeat
 from penstock.client.metadata import MetadataUpdater
+from penstock.client.reachability import LeaderWait
 from penstock.client.security import Security
 from penstock.client.transport import Transport
 from penstock.net.sockets import SocketBuffers, SocketNetwork
@@ -80,6 +81,7 @@ class ClusterClient:
             patience_s=settings.get("metadata.recovery.rebootstrap.trigger.ms") / 1000,
             backoff=self._retry,
         )
+        self._leader_wait = LeaderWait()
         self._coordinators = Coordinators()
         self._found_nodes: dict[int, Node] = {}
         """Coordinators that the picture does not show yet."""
@@ -113,6 +115,10 @@ class ClusterClient:
 
     def mark_stale(self) -> None:
         self._metadata.mark_stale()
+
+    def need_leaders(self, partitions: Collection[TopicPartition]) -> None:
+        """Warn if some of these have had no leader for long. Called by whoever waits, each time that it tries."""
+        self._leader_wait.missing(partitions, self.cluster, self.now_ms())
 
     def on_update(self, listener: Callable[[Cluster], None]) -> None:
         self._metadata.on_update(listener)

@@ -1,4 +1,5 @@
-"""The warning that every client logs when it cannot reach a broker: once, after five seconds, with the reason.
+"""The warnings that every client logs when it has to wait: once, after five seconds, with the reason. `Reachability` is
+for a broker that does not answer, `LeaderWait` for partitions that have no leader.
 
 A producer, a consumer and an admin all open connections through `transport`, which reports here. The warning depends on
 a timer and not on a failed attempt, because an address that drops packets fails no attempt for ten seconds.
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+from penstock.client.cluster import Cluster, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 WARN_AFTER_S = 5.0  # soon enough for a person who waits, and longer than the restart of a broker takes
 PAUSE_MAX_S = 2.0  # between two attempts of one call; after a longer pause it is a new call
+NAMED_MAX = 5  # partitions in one message
 
 
 class Reachability:
@@ -65,3 +69,47 @@ class Reachability:
         """Whether the last attempt failed so recently that its caller is still there to make another."""
         now = asyncio.get_running_loop().time()
         return self._last_attempt_at is not None and now - self._last_attempt_at <= PAUSE_MAX_S
+
+
+class LeaderWait:
+    """Whether the partitions that one client needs have leaders. No timer: whoever waits tries again and again, and
+    reports here each time."""
+
+    def __init__(self) -> None:
+        self._began_ms: float | None = None
+        self._last_ms = 0.0
+        self._has_warned = False
+
+    def missing(self, partitions: Collection[TopicPartition], cluster: Cluster, now_ms: float) -> None:
+        """A call needs the leaders of these partitions. Those that have one, or are unknown, do not count."""
+        why = why_no_leader(partitions, cluster)
+        if why is None:
+            return
+        if (
+            self._began_ms is None or now_ms - self._last_ms > PAUSE_MAX_S * 1000
+        ):  # a new call: it may warn again
+            self._began_ms, self._has_warned = now_ms, False
+        self._last_ms = now_ms
+        if not self._has_warned and now_ms - self._began_ms >= WARN_AFTER_S * 1000:
+            self._has_warned = True
+            logger.warning("no leader for %.0f s, still trying: %s", WARN_AFTER_S, why)
+
+
+def why_no_leader(partitions: Collection[TopicPartition], cluster: Cluster) -> str | None:
+    """Which of these partitions have no leader that could be asked, and why; None if all have one."""
+    reasons = []
+    for partition in sorted(partitions):
+        info = cluster.partition(partition)
+        if info is None or info.leader_id in cluster.nodes:
+            continue
+        if info.leader_id >= 0:
+            reasons.append(f"{partition}: its leader, node {info.leader_id}, is not in the cluster")
+        elif info.offline_replicas:
+            nodes = ", ".join(map(str, info.offline_replicas))
+            reasons.append(f"{partition} has no leader: its replicas on node {nodes} are offline")
+        else:
+            reasons.append(f"{partition} has no leader")
+    if not reasons:
+        return None
+    more = len(reasons) - NAMED_MAX
+    return "; ".join(reasons[:NAMED_MAX]) + (f"; and {more} more partitions" if more > 0 else "")

@@ -21,14 +21,13 @@ from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, P
 from penstock.client.consumer.tasks import supervised
 from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, check_partitions
 from penstock.client.group.nouns import Offset
+from penstock.client.reachability import NAMED_MAX, why_no_leader
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 FENCING_VERSION = 2  # of OffsetForLeaderEpoch: before, only brokers may ask
-
-NO_OFFSETS = "no offsets: leaders of some partitions did not answer in time"
 
 LookUpCommitted = Callable[[Collection[TopicPartition]], Awaitable[dict[TopicPartition, Offset]]]
 
@@ -174,6 +173,7 @@ async def list_once(
     client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int
 ) -> dict[TopicPartition, ListedOffset]:
     """One attempt; partitions whose leader is not known or did not answer are left out."""
+    client.need_leaders(timestamps)
     requests = lookups.list_offsets_requests(
         timestamps,
         client.cluster,
@@ -202,15 +202,27 @@ async def list_offsets(
     deadline_ms: int,
 ) -> dict[TopicPartition, ListedOffset]:
     """All of them, or the reason why not when the time is up."""
+    found: dict[TopicPartition, ListedOffset] = {}
     try:
         async with asyncio.timeout_at(deadline_ms / 1000):
-            return await _list_all(
-                client, timestamps, isolation_level=isolation_level, deadline_ms=deadline_ms
+            await _list_all(
+                client, timestamps, found, isolation_level=isolation_level, deadline_ms=deadline_ms
             )
+            return found
     except TimeoutError as error:
         if isinstance(error, errors.PenstockError):
             raise
-        raise errors.TimedOut(NO_OFFSETS) from error
+        raise _no_offsets(client, timestamps, found) from error
+
+
+def _no_offsets(
+    client: ClusterClient, wanted: Collection[TopicPartition], found: Collection[TopicPartition]
+) -> errors.TimedOut:
+    left = sorted(set(wanted) - set(found))
+    if (why := why_no_leader(left, client.cluster)) is not None:
+        return errors.TimedOut(f"no offsets: {why}")
+    named = ", ".join(map(str, left[:NAMED_MAX])) + (", ..." if len(left) > NAMED_MAX else "")
+    return errors.TimedOut(f"no offsets: the leaders of {named} did not answer in time")
 
 
 async def find_ends(
@@ -231,13 +243,14 @@ async def find_ends(
 async def _list_all(
     client: ClusterClient,
     timestamps: Mapping[TopicPartition, int],
+    found: dict[TopicPartition, ListedOffset],
     *,
     isolation_level: int,
     deadline_ms: int,
-) -> dict[TopicPartition, ListedOffset]:
+) -> None:
+    """Fill `found`."""
     settings = client.settings
     backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
-    found: dict[TopicPartition, ListedOffset] = {}
     failures = 0
     names = {partition.topic for partition in timestamps}
     await client.topics(names, deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
@@ -255,11 +268,11 @@ async def _list_all(
             else:
                 raise errors.of(told.error, about=told.partition)
         if len(found) == len(timestamps):
-            return found
+            return
         if client.now_ms() >= deadline_ms:
             if refused is not None:
                 raise errors.of(refused.error, about=refused.partition)
-            raise errors.TimedOut(NO_OFFSETS)
+            raise _no_offsets(client, timestamps, found)
         client.mark_stale()
         failures += 1
         await asyncio.sleep(min(backoff.wait_ms(failures), max(deadline_ms - client.now_ms(), 0)) / 1000)

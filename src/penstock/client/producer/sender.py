@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock.client import errors
 from penstock.client.backoff import Backoff
-from penstock.client.cluster import LeaderChange, Node
+from penstock.client.cluster import LeaderChange, Node, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.batch_outcomes import BatchOutcomes
@@ -118,6 +118,9 @@ class Sender:
                 next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
             if survey.leaderless:
                 self.on_leaderless({line.topic for line in survey.leaderless})
+                self._client.need_leaders(
+                    [TopicPartition(line.topic, line.partition) for line in survey.leaderless]
+                )
                 self._client.mark_stale()
             if self._transactions is not None and self._transactions.unadded():
                 self.on_want_partitions()
@@ -318,7 +321,7 @@ class Sender:
         hints: list[LeaderChange] = []
         for line, batch, told in produce.answers(response):
             if told is None:
-                error = errors.Disconnected("the broker's answer left the partition out")
+                error = errors.Disconnected("the broker's answer has no result for this partition")
                 self._no_answer([(line, batch)], error)
                 continue
             self._take_answer(line, batch, told)

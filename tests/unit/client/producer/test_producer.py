@@ -269,6 +269,22 @@ def test_leaders_that_an_answer_names_are_asked_at_once() -> None:
     assert len(world.nodes[2].asked_for(ProduceRequest)) == 1
 
 
+def test_a_producer_does_not_wait_in_silence_for_a_partition_without_a_leader(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.topics["orders"][0] = Led(leader=-1, epoch=1)
+
+    async def test(producer: Producer) -> None:
+        receipt = await producer.send("orders", "a", partition=0)
+        with pytest.raises(errors.DeliveryTimedOut, match="orders-0"):
+            await receipt
+
+    world.with_producer(test, delivery_timeout_ms=40_000)
+    warned = [each.getMessage() for each in caplog.records if each.name.endswith(".reachability")]
+    assert warned == ["no leader for 5 s, still trying: orders-0 has no leader"]
+
+
 def test_a_refusal_for_good_fails_the_batch_and_the_next_one_is_taken(world: World) -> None:
     def script(count: int, request: Any) -> Any:
         return world.logs.refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if count == 2 else None
