@@ -46,13 +46,24 @@ def checked(method: Method[P, R]) -> Method[P, R]:
     @functools.wraps(method)
     async def call(*given: P.args, **options: P.kwargs) -> R:
         signature, hints = _declared(method)
-        bound = signature.bind(*given, **options)
+        try:
+            bound = signature.bind(*given, **options)
+        except TypeError as problem:
+            raise TypeError(f"{method.__name__}: {problem}; it takes {_parameters(signature)}") from None
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = argument(value, hints[name], name)
         return await method(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _parameters(signature: inspect.Signature) -> str:
+    """As they are declared, without `self` and without types."""
+    bare = [
+        each.replace(annotation=each.empty) for each in signature.parameters.values() if each.name != "self"
+    ]
+    return str(inspect.Signature(bare))
 
 
 @functools.cache

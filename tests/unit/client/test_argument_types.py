@@ -92,6 +92,29 @@ def test_the_error_tells_what_to_write(call: str, arguments: tuple[Any, ...], wo
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments", "words"),
+    [
+        (
+            "create_partitions",
+            ("orders", 3),
+            "create_partitions: too many positional arguments; it takes (totals, *,",
+        ),
+        (
+            "list_topics",
+            ("xyz",),
+            "list_topics: too many positional arguments; it takes (*, include_internal=False",
+        ),
+    ],
+)
+def test_too_many_arguments_name_the_method_and_what_it_takes(
+    call: str, arguments: tuple[Any, ...], words: str
+) -> None:
+    with Admin("127.0.0.1:1") as admin, pytest.raises(TypeError) as raised:
+        getattr(admin, call)(*arguments)
+    assert words in str(raised.value)
+
+
 def test_iterables_are_read_once_and_pairs_are_partitions() -> None:
     hint = Iterable[TopicPartition]
 
