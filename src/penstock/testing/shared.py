@@ -95,6 +95,8 @@ class SharedBroker(Clients):
 
         It is created unless `create` is False, and deleted after the test in any case.
         """
+        if not name:
+            raise ValueError("a topic needs a name; without an argument it is called topic")
         if name not in self._topics:
             if create:
                 self._admin.create_topic(self.name(name), partitions, config=config)

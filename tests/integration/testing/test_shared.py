@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock import TopicPartition, errors
 from penstock.testing import SharedSession
+from penstock.testing.shared import SharedBroker
 
 pytestmark = pytest.mark.penstock_only("its own test broker")
 
@@ -148,3 +150,38 @@ def test_a_failing_test_shows_what_the_shared_broker_logged_during_it(pytester: 
     log = result.stdout.str().partition("penstock's log")[2]
     assert "an event of its own" in log
     assert "an event of before" not in log
+
+
+def test_a_topic_without_a_name_is_refused(penstock_shared: SharedBroker) -> None:
+    with pytest.raises(ValueError, match="a topic needs a name"):
+        penstock_shared.topic("")
+
+
+def test_a_partition_that_the_topic_does_not_have_does_not_advise_to_create_the_topic(
+    penstock_shared: SharedBroker,
+) -> None:
+    topic = penstock_shared.topic(partitions=3)
+
+    with (
+        penstock_shared.consumer(TopicPartition(topic, 77)) as consumer,
+        pytest.raises(
+            errors.UnknownTopicOrPartition, match="has 3 partitions; partitions are numbered from 0"
+        ) as raised,
+    ):
+        consumer.poll(timeout=30)
+    assert "create" not in str(raised.value)
+
+
+def test_deleting_topics_that_do_not_exist_does_not_advise_to_create_them(
+    penstock_shared: SharedBroker,
+) -> None:
+    admin = penstock_shared.admin()
+
+    with pytest.raises(errors.ItemsFailed) as several:
+        admin.delete_topics(["nosuch", "neither"])
+    with pytest.raises(errors.UnknownTopicOrPartition) as one:
+        admin.delete_topic("nosuch")
+
+    for error in (*several.value.exceptions, one.value):
+        assert "see that its name is spelled right" in str(error)
+        assert "create" not in str(error)

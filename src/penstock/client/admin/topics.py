@@ -151,7 +151,13 @@ class TopicsAdmin(AdminCalls):
             return wire.topics.read_deleted(await call.ask_controller(request), by_id=by_id)
 
         self._fresh_topics.discard(by_name)
-        return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
+        try:
+            return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
+        except errors.ItemsFailed as several:
+            for each in several.exceptions:
+                if isinstance(each, errors.UnknownTopicOrPartition):
+                    each.advice = "see that its name is spelled right"  # not: create it
+            raise
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None

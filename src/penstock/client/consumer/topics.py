@@ -84,4 +84,6 @@ def check_partitions(cluster: Cluster, partitions: Collection[TopicPartition]) -
         if topic is not None and topic.partitions and cluster.partition(partition) is None:
             count = len(topic.partitions)
             words = f"the topic has {count} partition{'s' if count != 1 else ''}"
-            raise errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
+            unknown = errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
+            unknown.advice = "partitions are numbered from 0"  # the topic exists
+            raise unknown
