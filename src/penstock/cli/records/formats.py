@@ -97,7 +97,7 @@ def make_writer(
     if name is None or known is None:
         return None
     if known in ("hex", "base64"):
-        return FormatWriter(known, side, bytes.fromhex if known == "hex" else _read_base64)
+        return FormatWriter(known, side, _read_hex if known == "hex" else _read_base64)
     from penstock.client.serializers.resolve import serializer_of
     from penstock.client.settings import ProducerSettings
 
@@ -123,6 +123,8 @@ def _naming_option(side: Side, name: str | None) -> Iterator[None]:
     except BadConfiguration as problem:
         is_unknown = str(problem).startswith("there is no ")
         words = f"unknown; choose one of {KNOWN}" if is_unknown else str(problem)
+        if "set schema.registry.url" in words:
+            words += " (-X schema.registry.url=http://...)"
         raise Misuse(f"--{side}-format {name}: {words}") from problem
 
 
@@ -149,6 +151,13 @@ def _reason(problem: Exception, name: str, data: bytes) -> str:
 
 def _show_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+def _read_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ValueError("it must have two hexadecimal digits for each byte, such as 00ff") from None
 
 
 def _read_base64(text: str) -> bytes:

@@ -202,7 +202,7 @@ def registry_by_settings(settings: ClientSettings | None) -> Registry:
     """The registry that a client's settings name."""
     urls = settings.get("schema.registry.url") if settings is not None else ()
     if not urls:
-        raise BadConfiguration("schemas are kept in a registry: say where by schema.registry.url")
+        raise BadConfiguration("schemas are kept in a registry: set schema.registry.url to its address")
     assert settings is not None
     login: Secret | None = settings.get("basic.auth.user.info")
     user, _, password = login.reveal().partition(":") if login else ("", "", "")

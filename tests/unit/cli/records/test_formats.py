@@ -64,3 +64,15 @@ def test_null_has_every_format() -> None:
 def test_an_unknown_format_names_its_option() -> None:
     with pytest.raises(Misuse, match="--key-format lomg: unknown"):
         make_writer("lomg", side="key", topic="orders", settings=SERVERS)
+
+
+@pytest.mark.parametrize("text", ["zz", "0"])
+def test_bad_hex_is_not_reported_in_the_words_of_python(text: str) -> None:
+    with pytest.raises(ValueError, match="two hexadecimal digits for each byte") as raised:
+        writer("hex").write_text(text)
+    assert "fromhex" not in str(raised.value)
+
+
+def test_a_format_that_needs_a_registry_says_how_to_name_it() -> None:
+    with pytest.raises(Misuse, match=r"-X schema\.registry\.url=http"):
+        make_writer("avro", side="value", topic="orders", settings=SERVERS)
