@@ -33,7 +33,7 @@ help: ## what there is to make
 install: $(VENV)/.installed ## a .venv with everything, and the kernel compiled
 
 .PHONY: run
-run: install java ## a broker, live orders, a Spark pipeline over them, until Ctrl-C (SECONDS=60: for so long)
+run: install java ## a broker, live orders, a Spark pipeline over them, until Ctrl-C (SECONDS=60: ends by itself)
 	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS))
 
 .PHONY: test
