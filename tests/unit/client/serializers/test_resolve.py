@@ -159,7 +159,7 @@ def test_anything_importable_is_found_by_its_place(place: str) -> None:
         ("json:no_such", "cannot be imported"),
         (5, "is none of them"),
         (complex, "complex is no serializer"),
-        ("avro", "say where by schema.registry.url"),
+        ("avro", "set schema.registry.url"),
         ("protobuf", "written from a message class"),
     ],
 )
