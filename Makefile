@@ -51,6 +51,12 @@ lint: install ## style, types and the layers of the house
 bench: install $(KAFKA)/.jars ## Penstock and Apache Kafka side by side, as ratios of one run
 	@$(BIN)/python -m bench $(BENCH_OPTIONS)
 
+.PHONY: dist
+dist: install ## a source distribution and a wheel, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+	@ls -l dist
+
 .PHONY: torture
 torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, again and again: nothing lost, nothing twice (ROUNDS=100, SEED=n, OF=groups; OF=spark MINUTES=5 QUERIES=counting)
 	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF)) \
@@ -95,7 +101,7 @@ java: install
 .PHONY: test-tools
 test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed \
   $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members $(PROGRAMS)/pyright/.installed
-	@.ci/need kcat:kcat java:default-jdk-headless
+	@.ci/need kcat:kcat java:default-jdk-headless systemd-analyze:systemd
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
 	@.ci/need java:default-jdk-headless mvn:maven

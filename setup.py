@@ -23,7 +23,7 @@ modules = [
     Extension(
         f"penstock.records.{name}",
         [f"src/penstock/records/{name}.pyx"],
-        extra_compile_args=["-O3"],
+        extra_compile_args=["-O3", "-g0"],  # debug information is more than half of a wheel
         optional=True,
     )
     for name in NAMES

@@ -2,7 +2,8 @@
 
     penstock topics create orders       our own words; see `commands`
     penstock topics --list              the flags of Kafka's own tool, and its output; see `kafka`
-    penstock kafka-topics --list        the same, which is what `bin/kafka-topics.sh --list` runs
+    penstock kafka-topics --list        the same
+    kafka-topics.sh --list              the same, as pip installs it; in a clone it is `bin/kafka-topics.sh`
 
 A line takes the shortest way: the command that it names is loaded and no other, and typer, which takes longer to
 load than a broker does to start, only comes in for help and for what is not in order. Whatever goes wrong on the
@@ -11,6 +12,7 @@ way is told by `failures`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -23,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     return guard(lambda: _find(words)())
+
+
+def kafka_main() -> int:
+    """Run the Kafka tool that this process was started as, such as `kafka-topics.sh`."""
+    return main([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
 def _find(words: list[str]) -> Callable[[], int]:

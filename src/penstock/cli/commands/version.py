@@ -23,7 +23,6 @@ def version(
 
 def _facts() -> dict[str, object]:
     import platform
-    from importlib import metadata
 
     from penstock.records import kernel
 
@@ -32,8 +31,17 @@ def _facts() -> dict[str, object]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "kernel": "compiled" if kernel.IS_COMPILED else "plain Python",
-        "uvloop": metadata.version("uvloop"),
+        "uvloop": _version_of_uvloop(),
     }
+
+
+def _version_of_uvloop() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("uvloop")
+    except metadata.PackageNotFoundError:  # it is required on Linux and macOS only
+        return "not installed"
 
 
 command = Command(version, examples=["penstock version", "penstock version --more --json"])
