@@ -1,7 +1,8 @@
 """The table of all APIs: key, versions, and where their messages are declared.
 
-The union of what Apache Kafka 3.9 and 4.3 define, without versions that Kafka itself calls unstable, but for that of
-two-phase commit (InitProducerId v6). The numbers are written here once more, although the declarations hold them too,
+The union of what Apache Kafka 3.9 and 4.3 define, with two exceptions. Unstable versions are left out, apart from
+InitProducerId v6, which two-phase commit needs. LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown (keys 4
+to 7) are left out, because only brokers with ZooKeeper sent them. The numbers are written here once more, although the declarations hold them too,
 because answering "which versions are there?" must not import ninety modules; a test holds the two equal. What a broker
 serves is for the broker to say.
 """
@@ -39,10 +40,6 @@ class ApiKey(enum.IntEnum):
     FETCH = 1, 0, 18, 12
     LIST_OFFSETS = 2, 0, 11, 6
     METADATA = 3, 0, 13, 9
-    LEADER_AND_ISR = 4, 0, 7, 4
-    STOP_REPLICA = 5, 0, 4, 2
-    UPDATE_METADATA = 6, 0, 8, 6
-    CONTROLLED_SHUTDOWN = 7, 0, 3, 3
     OFFSET_COMMIT = 8, 0, 10, 8
     OFFSET_FETCH = 9, 0, 10, 6
     FIND_COORDINATOR = 10, 0, 6, 3
@@ -150,10 +147,7 @@ class Api:
         return self._message_class("Response")
 
     def request_header_version(self, version: int) -> int:
-        if version >= self.flexible_version:
-            return 2
-        # The only request that Kafka ever sent without a client id.
-        return 0 if self.key is ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+        return 2 if version >= self.flexible_version else 1
 
     def response_header_version(self, version: int) -> int:
         # A client that does not know the broker yet must be able to read this one, whatever the version

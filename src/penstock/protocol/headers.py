@@ -1,9 +1,8 @@
 """What stands before a request or a response: which API and version it is, and whose answer.
 
 Which version a header has follows from the API and the version of the message (`Api.request_header_version`), so a
-header cannot be read without the table of APIs. Three rules are easy to miss: the client id has an int16 length even in
-the flexible header, a ControlledShutdown of version 0 has no client id, and the response to ApiVersions has the oldest
-header in every version.
+header cannot be read without the table of APIs. Two rules are easy to miss: the client id has an int16 length even in
+the flexible header, and the response to ApiVersions has the oldest header in every version.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ def test_every_api_that_is_advertised_has_a_handler(key: ApiKey) -> None:
 
 
 def test_an_api_that_is_not_served_has_no_versions_and_no_handler() -> None:
-    assert not handlers.versions_served(ApiKey.CONTROLLED_SHUTDOWN)
+    assert not handlers.versions_served(ApiKey.SHARE_FETCH)
     assert not handlers.versions_served(-1)
     with pytest.raises(KeyError):
-        handlers.handler_of(ApiKey.CONTROLLED_SHUTDOWN)
+        handlers.handler_of(ApiKey.SHARE_FETCH)
 
 
 # -- ApiVersions

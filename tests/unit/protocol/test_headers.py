@@ -22,8 +22,6 @@ from penstock.protocol.headers import (
 @pytest.mark.parametrize(
     ("key", "version", "header_version"),
     [
-        (ApiKey.CONTROLLED_SHUTDOWN, 0, 0),
-        (ApiKey.CONTROLLED_SHUTDOWN, 1, 1),
         (ApiKey.PRODUCE, 8, 1),
         (ApiKey.PRODUCE, 9, 2),
         (ApiKey.API_VERSIONS, 99, 2),
