@@ -10,7 +10,7 @@ NAMES = (
     "_kernel",
     "_builder",
     "_messages",
-    "_rooms",
+    "_buffers",
     "_columns",
     "_message",
     "_fetched",

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from penstock.records._record cimport RawRecord
-from penstock.records._rooms cimport Bytes, Memory, Numbers
+from penstock.records._buffers cimport BytesBuffers, GrowingBuffer, NumberBuffers
 
 
 cdef enum:
@@ -33,14 +33,14 @@ cdef class ColumnBuilder:
     cdef readonly int header_format
     cdef readonly Py_ssize_t row_count
     cdef Py_ssize_t header_count
-    cdef Numbers offset
-    cdef Numbers timestamp
-    cdef Bytes key
-    cdef Bytes value
-    cdef Bytes raw_headers
-    cdef Memory header_offsets
-    cdef Bytes header_name
-    cdef Bytes header_value
+    cdef NumberBuffers offset
+    cdef NumberBuffers timestamp
+    cdef BytesBuffers key
+    cdef BytesBuffers value
+    cdef BytesBuffers raw_headers
+    cdef GrowingBuffer header_offsets
+    cdef BytesBuffers header_name
+    cdef BytesBuffers header_value
     cdef list append_time_runs
 
     cdef int append_at(

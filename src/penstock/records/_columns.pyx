@@ -1,9 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Records into Arrow's memory layout, compiled: `column_twin` in C.
+"""Decodes record batches into Arrow's memory layout (`arrow_layout`), with no Python object per record.
 
-Room is taken once a batch, from the count of its records, which is bounded by the bytes that are there; the loop over
-records then writes without asking, and without the interpreter: a reader's other threads go on fetching meanwhile.
-Bytes of a column are never more than those of the batch they come from. A builder is for one thread at a time.
+Memory is reserved once per batch. The record count of the header is believed only as far as the payload can hold that
+many records. The loop over the records then writes without checks, and without the interpreter lock for large batches,
+so that other threads go on fetching. A column never takes more bytes than the batch it comes from.
+
+A `ColumnBuilder` belongs to one thread at a time.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,6 +13,15 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
+from penstock.records._buffers cimport (
+    BytesBuffers,
+    BytesCursor,
+    GrowingBuffer,
+    NumberBuffers,
+    NumberCursor,
+    put_bytes,
+    put_number,
+)
 from penstock.records._bytes cimport load16, load32, load64
 from penstock.records._kernel cimport header_at, whole_size
 from penstock.records._layout cimport (
@@ -23,10 +34,9 @@ from penstock.records._layout cimport (
     TIMESTAMP_TYPE_MASK,
 )
 from penstock.records._record cimport RawRecord, read_bytes, read_record
-from penstock.records._rooms cimport Bytes, BytesRoom, Memory, NumberRoom, Numbers, put_bytes, put_number
 
-from penstock.records.batch import Compression
 from penstock.records.column_twin import Columns
+from penstock.records.batch import Compression
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX, decompress
 from penstock.records.errors import InvalidBatch
 
@@ -43,11 +53,11 @@ cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
 
 # Where rows are written to.
 cdef struct Rows:
-    NumberRoom offset
-    NumberRoom timestamp
-    BytesRoom key
-    BytesRoom value
-    BytesRoom raw_headers
+    NumberCursor offset
+    NumberCursor timestamp
+    BytesCursor key
+    BytesCursor value
+    BytesCursor raw_headers
     bint has_raw_headers
     Py_ssize_t count
 
@@ -89,16 +99,22 @@ cdef void walk_plain(Walk* walk, Rows* all_rows) noexcept nogil:
 
 
 cdef class ColumnBuilder:
+    """Collects the records of batches as columns; `take` returns them and starts anew.
+
+    `allocate(size)` returns a writable buffer that has `resize`, such as `pyarrow.allocate_buffer`; the default is a
+    bytearray.
+    """
+
     def __cinit__(self, int header_format=LISTED_HEADERS, allocate=None):
         self.header_format = header_format
-        self.offset = Numbers(allocate)
-        self.timestamp = Numbers(allocate)
-        self.key = Bytes(allocate)
-        self.value = Bytes(allocate)
-        self.raw_headers = Bytes(allocate if header_format == RAW_HEADERS else None)
-        self.header_offsets = Memory(allocate)
-        self.header_name = Bytes()
-        self.header_value = Bytes()
+        self.offset = NumberBuffers(allocate)
+        self.timestamp = NumberBuffers(allocate)
+        self.key = BytesBuffers(allocate)
+        self.value = BytesBuffers(allocate)
+        self.raw_headers = BytesBuffers(allocate if header_format == RAW_HEADERS else None)
+        self.header_offsets = GrowingBuffer(allocate)
+        self.header_name = BytesBuffers()
+        self.header_value = BytesBuffers()
         self.append_time_runs = []
 
     def append(
@@ -110,6 +126,10 @@ cdef class ColumnBuilder:
         int64_t end_offset=INT64_MAX,
         limit_bytes=DECOMPRESSED_BYTES_DEFAULT,
     ):
+        """Add the records of the batch at `position` with `first_offset <= offset < end_offset`.
+
+        After an exception the builder holds part of the batch and must be dropped.
+        """
         cdef Py_buffer buffer
         PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
         try:
@@ -183,11 +203,11 @@ cdef class ColumnBuilder:
         cdef Rows rows
         cdef int32_t* header_offsets = <int32_t*>self.header_offsets.data
         cdef Py_ssize_t row
-        rows.offset = self.offset.room
-        rows.timestamp = self.timestamp.room
-        rows.key = self.key.room
-        rows.value = self.value.room
-        rows.raw_headers = self.raw_headers.room
+        rows.offset = self.offset.cursor
+        rows.timestamp = self.timestamp.cursor
+        rows.key = self.key.cursor
+        rows.value = self.value.cursor
+        rows.raw_headers = self.raw_headers.cursor
         rows.has_raw_headers = self.header_format == RAW_HEADERS
         rows.count = self.row_count
         if is_long:
@@ -195,11 +215,11 @@ cdef class ColumnBuilder:
                 walk_plain(walk, &rows)
         else:
             walk_plain(walk, &rows)
-        self.offset.room = rows.offset
-        self.timestamp.room = rows.timestamp
-        self.key.room = rows.key
-        self.value.room = rows.value
-        self.raw_headers.room = rows.raw_headers
+        self.offset.cursor = rows.offset
+        self.timestamp.cursor = rows.timestamp
+        self.key.cursor = rows.key
+        self.value.cursor = rows.value
+        self.raw_headers.cursor = rows.raw_headers
         if self.header_format == LISTED_HEADERS:
             for row in range(self.row_count, rows.count):
                 header_offsets[row + 1] = <int32_t>self.header_count
@@ -212,23 +232,23 @@ cdef class ColumnBuilder:
         if offset < walk.first_offset or offset >= walk.end_offset:
             return 0
         cdef int64_t timestamp = timestamp_of(walk, record)
-        put_number(&self.offset.room, row, offset, True)
-        put_number(&self.timestamp.room, row, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
-        put_bytes(&self.key.room, row, record.key, record.key_size)
-        put_bytes(&self.value.room, row, record.value, record.value_size)
+        put_number(&self.offset.cursor, row, offset, True)
+        put_number(&self.timestamp.cursor, row, 0 if timestamp == -1 else microseconds(timestamp), timestamp != -1)
+        put_bytes(&self.key.cursor, row, record.key, record.key_size)
+        put_bytes(&self.value.cursor, row, record.value, record.value_size)
         if self.header_format == LISTED_HEADERS:
             if record.header_count != 0:
                 self.append_headers(record, walk.at)
             (<int32_t*>self.header_offsets.data)[row + 1] = <int32_t>self.header_count
         elif self.header_format == RAW_HEADERS:
             put_bytes(
-                &self.raw_headers.room, row, record.headers if record.header_count else NULL, walk.at - record.headers
+                &self.raw_headers.cursor, row, record.headers if record.header_count else NULL, walk.at - record.headers
             )
         self.row_count += 1
         return 0
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Room for so many rows more, of so many bytes together."""
+        """Make space for `rows` more rows, which take `size` bytes together."""
         rows += self.row_count
         self.offset.reserve(rows)
         self.timestamp.reserve(rows)
@@ -257,10 +277,10 @@ cdef class ColumnBuilder:
             if at is NULL:
                 raise InvalidBatch("headers changed while they were read")
             if is_ascii(name, name_size):
-                put_bytes(&self.header_name.room, self.header_count, name, name_size)
+                put_bytes(&self.header_name.cursor, self.header_count, name, name_size)
             else:
                 self.append_text(name, name_size, record.header_count - index, end - at)
-            put_bytes(&self.header_value.room, self.header_count, content, content_size)
+            put_bytes(&self.header_value.cursor, self.header_count, content, content_size)
             self.header_count += 1
         return 0
 
@@ -269,10 +289,11 @@ cdef class ColumnBuilder:
         text = PyUnicode_AsUTF8String(PyUnicode_DecodeUTF8(<const char*>name, size, "replace"))
         name, size = <const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
         self.header_name.reserve(self.header_count + left, size + left_size)
-        put_bytes(&self.header_name.room, self.header_count, name, size)
+        put_bytes(&self.header_name.cursor, self.header_count, name, size)
         return 0
 
     def take(self):
+        """The collected `Columns`; the builder is empty afterwards."""
         cdef Py_ssize_t rows = self.row_count
         cdef bint lists_headers = self.header_format == LISTED_HEADERS
         self.reserve(0, 0)  # without rows, too, there is a first offset

@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The memory of columns: it grows while rows are counted up, and is handed over without a copy.
+"""Growing buffers for the columns that `_columns` builds, handed over to Arrow without a copy.
 
-Where large pieces come from is the caller's choice. Memory that is new to the process costs three times what decoding
-into it does, one page fault after another, so columns for Arrow are made in Arrow's own pool, which keeps pages and
-takes large ones (bench "consume into Arrow"). Memory moves when it grows: a pointer is good until the next `reserve`.
+The caller chooses the allocator of large buffers. A page fault on fresh memory costs three times as much as decoding
+into it, so columns for Arrow come from Arrow's own memory pool, which keeps its pages (bench "consume into Arrow").
+
+Invariant: growing may move a buffer, so a pointer into one is valid only until the next `reserve`.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -15,14 +16,14 @@ from penstock.records.column_twin import BytesColumn, NumberColumn
 from penstock.records.errors import TooLarge
 
 
-cdef class Memory:
-    """Bytes in a row, in what `allocate` gives (it has `resize`, and is writable), or in a bytearray."""
+cdef class GrowingBuffer:
+    """One contiguous buffer: an object of `allocate`, which is writable and has `resize`, or else a bytearray."""
 
     def __cinit__(self, allocate=None):
         self.allocate = allocate
 
     cdef int reserve(self, Py_ssize_t wanted) except -1:
-        """At least so many bytes; those that are new have any content."""
+        """Grow to at least `wanted` bytes. New bytes are not initialised."""
         if wanted > self.size:
             self.resize(max(wanted, 2 * self.size))
         return 0
@@ -44,7 +45,7 @@ cdef class Memory:
         return 0
 
     cdef object take(self, Py_ssize_t used):
-        """What was written, which is the caller's from now on; the next memory is new."""
+        """Hand the first `used` bytes over to the caller; the next `reserve` allocates anew."""
         if self.holder is None or self.size != used:
             self.resize(used)
         holder, self.holder = self.holder, None
@@ -53,11 +54,11 @@ cdef class Memory:
         return holder
 
 
-cdef class Bits:
-    """One bit for each row; set unless somebody clears it."""
+cdef class ValidityBitmap:
+    """One bit per row, lowest bit first. A bit is set unless it is cleared."""
 
     def __cinit__(self):
-        self.memory = Memory()
+        self.memory = GrowingBuffer()
 
     cdef uint8_t* reserve(self, Py_ssize_t count) except NULL:
         cdef Py_ssize_t before = self.memory.size
@@ -71,46 +72,46 @@ cdef class Bits:
         return self.memory.take((count + 7) // 8)
 
 
-cdef class Numbers:
+cdef class NumberBuffers:
     def __cinit__(self, allocate=None):
-        self.data = Memory(allocate)
-        self.bits = Bits()
+        self.data = GrowingBuffer(allocate)
+        self.bits = ValidityBitmap()
 
     cdef int reserve(self, Py_ssize_t rows) except -1:
-        """Room for so many rows, with those that are there."""
+        """Make space for `rows` rows in total."""
         self.data.reserve(rows * 8)
-        self.room.data = <int64_t*>self.data.data
-        self.room.bits = self.bits.reserve(rows)
+        self.cursor.data = <int64_t*>self.data.data
+        self.cursor.bits = self.bits.reserve(rows)
         return 0
 
     cdef object take(self, Py_ssize_t rows):
-        column = NumberColumn(self.data.take(rows * 8), self.bits.take(rows), self.room.null_count)
-        self.room.null_count = 0
+        column = NumberColumn(self.data.take(rows * 8), self.bits.take(rows), self.cursor.null_count)
+        self.cursor.null_count = 0
         return column
 
 
-cdef class Bytes:
+cdef class BytesBuffers:
     def __cinit__(self, allocate=None):
-        self.offsets = Memory(allocate)
-        self.data = Memory(allocate)
-        self.bits = Bits()
+        self.offsets = GrowingBuffer(allocate)
+        self.data = GrowingBuffer(allocate)
+        self.bits = ValidityBitmap()
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Room for so many rows, with those that are there, and for `size` bytes more."""
-        if self.room.used + size > INT32_MAX:
+        """Make space for `rows` rows in total and for `size` more bytes of data."""
+        if self.cursor.used + size > INT32_MAX:
             raise TooLarge(f"a column would pass {INT32_MAX} bytes")
         self.offsets.reserve((rows + 1) * 4)
-        self.data.reserve(self.room.used + size)
-        self.room.offsets = <int32_t*>self.offsets.data
-        self.room.offsets[0] = 0
-        self.room.data = self.data.data
-        self.room.bits = self.bits.reserve(rows)
+        self.data.reserve(self.cursor.used + size)
+        self.cursor.offsets = <int32_t*>self.offsets.data
+        self.cursor.offsets[0] = 0
+        self.cursor.data = self.data.data
+        self.cursor.bits = self.bits.reserve(rows)
         return 0
 
     cdef object take(self, Py_ssize_t rows):
-        self.reserve(rows, 0)  # a column without rows has a first offset, too
+        self.reserve(rows, 0)  # a column without rows still has a first offset
         column = BytesColumn(
-            self.offsets.take((rows + 1) * 4), self.data.take(self.room.used), self.bits.take(rows), self.room.null_count
+            self.offsets.take((rows + 1) * 4), self.data.take(self.cursor.used), self.bits.take(rows), self.cursor.null_count
         )
-        self.room.used = self.room.null_count = 0
+        self.cursor.used = self.cursor.null_count = 0
         return column
