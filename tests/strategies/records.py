@@ -31,7 +31,6 @@ FUNCTIONS = (
     "build_batch",
     "check_batch",
     "check_batches",
-    "has_record_without_key",
     "inspect_batch",
     "iterate_records",
     "read_header",

@@ -401,11 +401,3 @@ def scan_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_
     finally:
         PyBuffer_Release(&buffer)
     return make_scan(&totals)
-
-
-def has_record_without_key(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
-    cdef BatchReader reader = BatchReader(view, position, limit_bytes)
-    cdef bint is_found = False
-    while reader.step():
-        is_found = is_found or reader.record.key is NULL
-    return is_found

@@ -33,7 +33,6 @@ IS_COMPILED = _kernel.__name__.endswith("._kernel")
 build_batch = _builder.build_batch
 check_batch = _kernel.check_batch
 check_batches = _kernel.check_batches
-has_record_without_key = _kernel.has_record_without_key
 inspect_batch = _kernel.inspect_batch
 iterate_records = _kernel.iterate_records
 read_header = _kernel.read_header

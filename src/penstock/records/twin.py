@@ -127,13 +127,6 @@ def scan_records(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRE
     )
 
 
-def has_record_without_key(
-    view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX
-) -> bool:
-    """Whether a compacted topic has to refuse the batch."""
-    return scan_records(view, position, limit_bytes=limit_bytes).keyless_count > 0
-
-
 def iterate_records(
     view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Record]:

@@ -283,12 +283,6 @@ def test_a_scan_sees_gaps_in_offsets(kernels: SimpleNamespace) -> None:
     assert not kernels.scan_records(batch).has_consecutive_offsets
 
 
-def test_a_record_without_key_is_found(kernels: SimpleNamespace) -> None:
-    assert kernels.has_record_without_key(kernels.build_batch(RECORDS))
-    assert not kernels.has_record_without_key(kernels.build_batch(RECORDS[:1]))
-    assert not kernels.has_record_without_key(kernels.build_batch([(1, b"", None, ())]))
-
-
 def test_append_time_replaces_the_times_of_records(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME)
 

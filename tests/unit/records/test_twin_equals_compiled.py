@@ -38,7 +38,6 @@ READERS = (
     "inspect_batch",
     "read_header",
     "scan_records",
-    "has_record_without_key",
     "read_payload",
 )
 
