@@ -11,7 +11,7 @@ from __future__ import annotations
 import timeit
 from collections.abc import Callable
 
-from penstock.records import kernel, twin
+from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord, Record, place
 from penstock.records.columns import HeaderColumn, decode_columns
 from penstock.records.compression import compress, decompress
@@ -25,7 +25,6 @@ ROUND_SECONDS = 0.05
 
 
 def main() -> None:
-    print(f"kernel: {'compiled' if kernel.IS_COMPILED else 'plain'}\n")
     batches()
     rates()
     codecs()
@@ -73,8 +72,6 @@ def rates() -> None:
     batch = bytes(kernel.build_batch(keyed))
     print(f"{'up-convert, v1':28}{1000 / seconds(lambda: up_convert(messages)) / 1e6:9.2f}")
     print(f"{'down-convert, v1':28}{1000 / seconds(lambda: down_convert(batch, magic=1)) / 1e6:9.2f}")
-    print(f"{'twin: build':28}{1000 / seconds(lambda: twin.build_batch(keyed)) / 1e6:9.2f}")
-    print(f"{'twin: iterate':28}{1000 / seconds(lambda: list(twin.iterate_records(batch))) / 1e6:9.2f}")
 
 
 def codecs() -> None:

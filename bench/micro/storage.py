@@ -48,7 +48,6 @@ def main() -> None:
 async def measure(folder: str) -> None:
     directory = open_directory(os.path.join(folder, "data"))
     rng = random.Random(1)
-    print(f"kernel compiled: {kernel.IS_COMPILED}")
     for size in (100, 1000, 16_000):
         log = directory.create(f"plain-{size}", 0, random_uuid(rng), LogSettings())
         written, bare = time_appends(log, size, folder)

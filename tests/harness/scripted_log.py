@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracle.records import batches as reference
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.produce import (
@@ -17,7 +18,6 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from penstock.records import twin
 from penstock.records.batch import BatchHeader, Record
 
 REMEMBERED = 5
@@ -43,7 +43,7 @@ class ScriptedLog:
 
     def take(self, batch: bytes) -> tuple[ErrorCode, int]:
         """The outcome and the offset of the first record."""
-        header = twin.check_batch(batch)
+        header = reference.check_batch(batch)
         if header.size_bytes > self.batch_bytes_max:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         if header.has_producer_id:
@@ -51,7 +51,7 @@ class ScriptedLog:
             if known is not None:
                 return known
         offset = len(self.records)
-        self.records += twin.iterate_records(batch)
+        self.records += reference.iterate_records(batch)
         self.headers.append(header)
         if header.has_producer_id:
             writer = self.writers[header.producer_id]

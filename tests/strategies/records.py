@@ -1,18 +1,18 @@
-"""Records, batches and damage to them; and the two implementations of the kernel side by side."""
+"""Records, batches and damage to them; and the kernel beside the plain reference that it is compared with."""
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Callable
 from struct import Struct
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
-from penstock.records import append_twin, column_twin, intake_twin, message_twin, rows_twin, twin
+from oracle.records import batches as reference
+from oracle.records import columns, messages
+from penstock.records import kernel
 from penstock.records.batch import (
     CRC_AT,
     CRC_START,
@@ -27,20 +27,8 @@ from penstock.records.crc import crc32c
 
 INT64_MAX = 2**63 - 1
 
-FUNCTIONS = (
-    "build_batch",
-    "check_batch",
-    "check_batches",
-    "inspect_batch",
-    "iterate_records",
-    "read_header",
-    "read_headers",
-    "read_payload",
-    "scan_records",
-    "parse_messages",
-    "write_messages",
-    "ColumnBuilder",
-)
+# The names of `kernel`, from the modules of the reference.
+REFERENCE = SimpleNamespace(**{**vars(reference), **vars(messages), **vars(columns)})
 
 TIMESTAMPS = st.integers(0, 2**41) | st.sampled_from([-1, 0, 1_700_000_000_000, INT64_MAX, -INT64_MAX - 1])
 BLOBS = st.none() | st.binary(max_size=20) | st.integers(60, 300).map(bytes)
@@ -96,7 +84,7 @@ BATCH_FIELDS = st.fixed_dictionaries(
 @st.composite
 def batches(draw: st.DrawFn) -> bytearray:
     records = draw(st.lists(NEW_RECORDS, min_size=1, max_size=6) | placed_records())
-    return twin.build_batch(records, **draw(BATCH_FIELDS))
+    return reference.build_batch(records, **draw(BATCH_FIELDS))
 
 
 @st.composite
@@ -122,55 +110,8 @@ def repair(data: bytearray) -> None:
 
 
 def implementations() -> list[Any]:
-    """Parameters for tests that hold for the twin and for the compiled kernel alike."""
-    return [
-        pytest.param(collect(twin, twin, message_twin, column_twin), id="twin"),
-        pytest.param(compiled(), id="compiled"),
-    ]
-
-
-def compiled() -> SimpleNamespace:
-    """The compiled functions. Where there is no compiler they cannot be tested; in CI there is one."""
-    try:
-        modules = [
-            importlib.import_module(f"penstock.records.{name}")
-            for name in ("_kernel", "_builder", "_messages", "_columns")
-        ]
-    except ImportError:
-        if os.environ.get("CI"):
-            raise
-        modules = [twin, twin, message_twin, column_twin]
-    return collect(*modules)
-
-
-def producing_modules() -> tuple[ModuleType, ModuleType]:
-    """The compiled appender and intake, or their twins where there is no compiler."""
-    try:
-        return (
-            importlib.import_module("penstock.records._appender"),
-            importlib.import_module("penstock.records._intake"),
-        )
-    except ImportError:
-        if os.environ.get("CI"):
-            raise
-        return append_twin, intake_twin
-
-
-def rows_modules() -> tuple[ModuleType, ModuleType]:
-    """The compiled intake and appender of rows, or their twins where there is no compiler."""
-    intake = producing_modules()[1]
-    if intake is intake_twin:
-        return intake_twin, rows_twin
-    return intake, importlib.import_module("penstock.records._rows")
-
-
-def collect(*modules: ModuleType) -> SimpleNamespace:
-    return SimpleNamespace(
-        **{
-            name: next(getattr(module, name) for module in modules if hasattr(module, name))
-            for name in FUNCTIONS
-        }
-    )
+    """Parameters for tests that hold for the kernel and for the reference, so that the reference is tested too."""
+    return [pytest.param(REFERENCE, id="reference"), pytest.param(kernel, id="kernel")]
 
 
 def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

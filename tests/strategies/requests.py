@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from oracle.records import batches as reference
 from penstock.protocol.plan import Array, Blob, Fixed, Nested, Plan, Shape, Text
 from penstock.protocol.types import WireType
-from penstock.records import twin
 from penstock.records.batch import Compression
 from penstock.records.message_set import write_message_set
 from strategies.messages import NUMBERS, TEXTS
@@ -133,7 +133,7 @@ def spoilt_bytes(draw: st.DrawFn, source: st.SearchStrategy[bytes]) -> bytes:
 def produced_batches(draw: st.DrawFn) -> bytes:
     """Batches as a client sends them, of every codec."""
     return bytes(
-        twin.build_batch(
+        reference.build_batch(
             draw(st.lists(NEW_RECORDS, min_size=1, max_size=4)),
             compression=draw(st.sampled_from(Compression)),
         )

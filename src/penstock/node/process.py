@@ -17,7 +17,6 @@ from penstock.config.broker import BrokerSettings
 from penstock.net.connection import Server
 from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.node.node import CannotStart, Node, Ready
-from penstock.records import kernel
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.disk import RealDisk
@@ -45,10 +44,6 @@ def run(
     the node from starting. `wrap_server` may put something between the connections and the dispatcher."""
     files_max = _allow_many_files()
     _log_start(settings)
-    if not kernel.IS_COMPILED:
-        logger.warning(
-            "the compiled kernel is missing, so this node is many times slower: run `make install` again"
-        )
     return run_loop(_serve(settings, on_ready, files_max, wrap_server))
 
 

@@ -50,6 +50,7 @@ cdef class ProducerBatch:
         self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
         Py_ssize_t value_size, list headers, Py_ssize_t limit
     ) except -1
+    cdef int finish(self) except -1
     cdef object take_buffer(self)
     cdef int open_gate(self) except -1
 

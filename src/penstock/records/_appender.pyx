@@ -1,9 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Batches to which a producer appends record by record, and the receipts of their records: `append_twin`, in C.
+"""Batches to which a producer appends record by record, and the receipts of their records.
 
-Records are written in wire form as they come, behind the room for a header, so sealing a batch that is not compressed
-copies nothing. No function here lets another thread run between looking and writing, which is what makes an append
-atomic; what calls Python code (callbacks, waits) says so.
+A `ProducerBatch` lives from its first record until the fate of all of them is known. It is sealed (compressed, stamped
+with the producer id, epoch, sequence and CRC), perhaps several times because a retry may need another epoch, perhaps
+split because the broker finds it too large, and is completed or failed exactly once. A `Receipt` is a batch and an
+index. Batches do not know their receipts, except those with a callback, so a receipt that nobody keeps is free.
+
+Records are written in wire form behind the space for the header, so sealing an uncompressed batch copies nothing.
+
+Invariant: no function lets another thread run between a check and the write that relies on it, which makes an append
+atomic. Functions that call Python code (callbacks, waits) say so.
 """
 
 cimport cython
@@ -242,13 +248,14 @@ cdef class ProducerBatch:
         self.record_errors = record_errors
         self.finish()
 
-    def finish(self):
+    cdef int finish(self) except -1:
         self.is_done = True
         self.open_gate()
         callbacks, self.callbacks = self.callbacks, None
         if callbacks is not None:
             for receipt, callback in callbacks:
                 tell(callback, receipt)
+        return 0
 
     def add_callback(self, receipt, callback):
         """False where it comes too late: the batch is done, or was split."""

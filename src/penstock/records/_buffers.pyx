@@ -12,7 +12,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_CheckExact, Py
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from penstock.records.column_twin import BytesColumn, NumberColumn
+from penstock.records.arrow_layout import BytesColumn, NumberColumn
 from penstock.records.errors import TooLarge
 
 

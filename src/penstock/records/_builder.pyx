@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Building batches, compiled: what `twin.build_batch` says, in C.
+"""Builds record batches.
 
-Sizes are added up before anything is written, so that each record is written once, into room that is there.
+The size of a record is computed before it is written, so that each record is written once, into reserved memory.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
@@ -216,6 +216,12 @@ def build_batch(
     bint is_control=False,
     int32_t leader_epoch=-1,
 ):
+    """A batch of `records`, at least one.
+
+    A tuple `(timestamp, key, value, headers)` gets the next offset, a `Record` keeps its own, and `RecordRows` are many
+    records at once. The base offset defaults to that of the first record, or 0. The result is writable, so that a log
+    can `place` it.
+    """
     cdef BatchWriter writer = BatchWriter()
     cdef int64_t base = 0 if base_offset is None else base_offset
     cdef bint is_base_known = base_offset is not None

@@ -35,7 +35,7 @@ from penstock.records._layout cimport (
 )
 from penstock.records._record cimport RawRecord, read_bytes, read_record
 
-from penstock.records.column_twin import Columns
+from penstock.records.arrow_layout import Columns
 from penstock.records.batch import Compression
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX, decompress
 from penstock.records.errors import InvalidBatch

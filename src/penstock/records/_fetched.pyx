@@ -1,7 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a fetch brought of one partition, as messages, compiled: `fetched_twin` in C.
+"""The records of one partition in a fetch response, as messages or as columns.
 
-The rules of `_kernel.pyx` hold here too: nothing is read before it is known to lie inside the buffer.
+`FetchedRecords` makes a `Message` only when one is asked for. It leaves out control records, records before the
+requested position, and, if `aborted` is given, the records of aborted transactions.
+
+Invariant: a reader that has consumed everything so far continues at `next_offset`. A record that cannot be returned
+(damaged bytes, a deserializer that raises) is never skipped: asking again raises again.
+
+As in `_kernel.pyx`, nothing is read before it is known to lie inside the buffer.
 """
 
 cimport cython
@@ -31,7 +37,7 @@ from penstock.records._message cimport NO_LEADER_EPOCH, Message
 
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.errors import CorruptBatch, RecordsError, UnsupportedMagic
-from penstock.records.fetched_twin import old_message_as_batch, read_old_message
+from penstock.records.old_messages import old_message_as_batch, read_old_message
 
 
 cdef extern from "Python.h":
@@ -69,7 +75,15 @@ cdef class Held:
 
 @cython.final
 cdef class FetchedRecords:
-    """The bytes of one partition in a fetch answer; an iterator of messages."""
+    """The bytes of one partition in a fetch response; an iterator of messages.
+
+    `aborted` holds pairs of producer id and first offset, as the response has them; None reads uncommitted records too.
+    `decode_key` and `decode_value` deserialize. `explain(error, offset, data, is_key)` makes the exception to raise when
+    a record cannot be returned; `data` is None where the batch is damaged.
+
+    `end_offset` and `end_epoch` say where the next fetch begins and which leader epoch precedes it. `leader_epoch` is
+    that of the batch before `next_offset`, -1 before the first.
+    """
 
     cdef readonly object topic
     cdef readonly int32_t partition
@@ -166,6 +180,7 @@ cdef class FetchedRecords:
         return message
 
     def take(self, Py_ssize_t count_max):
+        """Up to `count_max` messages; fewer only at the end, or before one that cannot be returned."""
         cdef list messages = []
         cdef Py_ssize_t count = 0
         try:
@@ -181,6 +196,7 @@ cdef class FetchedRecords:
         return messages
 
     def fill(self, ColumnBuilder builder not None, *, int64_t end_offset=INT64_MAX, Py_ssize_t rows_max):
+        """Append whole batches to `builder` until it has `rows_max` rows; False if nothing is left below `end_offset`."""
         if self.failure is not None:
             raise self.failure
         if self.reader is not None:  # half of a batch was given as messages
@@ -207,6 +223,7 @@ cdef class FetchedRecords:
         return True
 
     def drop(self):
+        """Return nothing more: the reader continues elsewhere."""
         self.reader = None
         self.failure = None
         self.pending.clear()
@@ -404,7 +421,11 @@ cdef class FetchedRecords:
 
 @cython.final
 cdef class MessageStream:
-    """Messages one after another without end; `refill` is asked for a source and how many of it to give at most."""
+    """An endless iterator of messages. `refill` returns the next source and how many messages to take from it at most.
+
+    It is called only when the next message is wanted, so that a rebalance or a commit happens between two messages. None
+    ends the stream.
+    """
 
     cdef object refill
     cdef FetchedRecords source

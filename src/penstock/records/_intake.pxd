@@ -5,6 +5,11 @@ from libc.stdint cimport int32_t, int64_t
 from penstock.records._appender cimport ProducerBatch, Receipt
 
 
+cdef Py_ssize_t largest_record(
+    Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
+) noexcept
+
+
 cdef class Span:
     cdef readonly ProducerBatch batch
     cdef readonly int32_t first
@@ -57,8 +62,5 @@ cdef class Intake:
         const char* value, Py_ssize_t value_size, list headers
     )
     cdef int open_batch(self, PartitionQueue queue) except -1
-    cdef Py_ssize_t largest_size(
-        self, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
-    ) noexcept
     cdef int64_t wall(self) except? -1
     cdef object serialized(self, TopicQueues topic, object serialize, object value, bint is_key)

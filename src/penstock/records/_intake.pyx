@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Where an application's records come in: `intake_twin`, in C, so that a record costs one compiled call.
+"""Where an application's records enter the producer: partition queues, buffer accounting, and `send` itself.
 
-A `send` finds the topic, takes bytes and text as they are, chooses the partition by key or stays with the current one,
-appends to the open batch and makes a receipt, all without another thread in between. Whatever is out of the ordinary (an
-unknown topic, a full buffer, a record too large, interceptors, a partitioner of the user's own, a wrong type) is left
-to `host.send_otherwise`. Python code runs only before a record is looked at (serializers, `host.choose`) and after it
-was appended (`host.opened`, `host.filled`).
+A `send` finds the topic, takes bytes and text as they are, chooses the partition by key or stays with the sticky one,
+appends to the open batch and returns a receipt, all in one compiled call with no other thread in between. Unusual cases
+(unknown topic, full buffer, record too large, interceptors, custom partitioner, wrong type) go to
+`host.send_otherwise`. Python code runs only before a record is looked at (serializers, `host.choose`) and after it was
+appended (`host.opened`, `host.filled`). `delivery.Host` declares what the host must offer.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -101,6 +101,12 @@ cdef class TopicQueues:
 
 
 cdef class Intake:
+    """All topics that a producer knows, and how much of `buffer.memory` is free (`room_bytes`).
+
+    `is_plain` is False when every record must go through `host.send_otherwise`. `is_open` is False once the producer
+    closes; a `send` that began before then is refused too.
+    """
+
     def __init__(
         self, host, *, batch_bytes_max, buffer_bytes, record_bytes_max, now_ms=None, wall_ms=None, ignores_keys=False
     ):
@@ -232,7 +238,7 @@ cdef class Intake:
         if headers is not None:
             header_count = len(headers)
             headers_bytes = headers_size(headers)
-        size = self.largest_size(key_size, value_size, header_count, headers_bytes)
+        size = largest_record(key_size, value_size, header_count, headers_bytes)
         if is_sticky:
             queue = topic.sticky
             if queue is None or topic.sticky_bytes + HEADER_BYTES + size > self.batch_bytes_max:
@@ -293,12 +299,6 @@ cdef class Intake:
             queue.open = batch
         return 0
 
-    cdef Py_ssize_t largest_size(
-        self, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
-    ) noexcept:
-        """What a record takes at most, wherever in a batch it stands."""
-        return RECORD_OVERHEAD + key_size + value_size + headers_bytes + varint_size(header_count)
-
     cdef int64_t wall(self) except? -1:
         return clock_ms(CLOCK_REALTIME) if self.wall_ms is None else self.wall_ms()
 
@@ -350,3 +350,16 @@ cdef class Sending:
         if self.intake is None:
             raise TypeError("Producer.__init__ was not called: a class derived from it calls super().__init__()")
         return self.intake.put(topic, value, key, headers, partition, timestamp_ms)
+
+
+def largest_size(bytes key, bytes value, list headers not None):
+    """The most bytes that a record can take, wherever it stands in a batch. `headers` are plain pairs."""
+    return largest_record(
+        0 if key is None else len(key), 0 if value is None else len(value), len(headers), headers_size(headers)
+    )
+
+
+cdef Py_ssize_t largest_record(
+    Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t header_count, Py_ssize_t headers_bytes
+) noexcept:
+    return RECORD_OVERHEAD + key_size + value_size + headers_bytes + varint_size(header_count)

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The kernel, compiled: what `twin` says of reading and checking batches, in C, function by function.
+"""Reads and checks record batches.
 
-It reads what strangers sent, so nothing is read before it is known to lie inside the buffer, and memory is taken only
-for what is there. A buffer is held while it is read, so that its owner cannot resize it underneath.
+The bytes come from peers and disks, so nothing is read before it is known to lie inside the buffer, and no memory is
+allocated for a count that the bytes cannot hold. A buffer is held while it is read, so that its owner cannot resize
+it. Tests compare every function with a plain-Python reference, on good, damaged and random input.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -96,6 +97,7 @@ cdef int64_t whole_size(const uint8_t* at, Py_buffer* buffer, Py_ssize_t positio
 
 
 def read_header(view, Py_ssize_t position=0):
+    """The header at `position`. Checks only that the header lies inside the buffer, not the records or the CRC."""
     cdef Py_buffer buffer
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
@@ -105,6 +107,7 @@ def read_header(view, Py_ssize_t position=0):
 
 
 def read_headers(view):
+    """The headers of all whole batches, with no other checks; an incomplete batch at the end is left out."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef const uint8_t* at
@@ -137,6 +140,10 @@ cdef struct Totals:
 
 
 def check_batch(view, Py_ssize_t position=0):
+    """The header at `position`, after checking that the whole batch is there, undamaged and consistent.
+
+    Uncompressed records are checked one by one; compressed records are not looked at.
+    """
     cdef Py_buffer buffer
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
@@ -146,6 +153,7 @@ def check_batch(view, Py_ssize_t position=0):
 
 
 def inspect_batch(view, Py_ssize_t position=0):
+    """`check_batch` and `scan_records` in one pass; the scan is None where records are compressed."""
     cdef Py_buffer buffer
     cdef Totals totals
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
@@ -159,6 +167,7 @@ def inspect_batch(view, Py_ssize_t position=0):
 
 
 def check_batches(view):
+    """`check_batch` for a buffer that must hold whole batches and nothing else."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef list headers = []
@@ -370,10 +379,12 @@ cdef object make_headers(RawRecord* record, const uint8_t* end):
 
 
 def iterate_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
+    """The records of the batch at `position`, decompressed where needed. Does not check the CRC."""
     return BatchReader(view, position, limit_bytes)
 
 
 def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
+    """The bytes of the batch's records, decompressed where needed."""
     cdef Py_buffer buffer
     cdef const uint8_t* at
     cdef int64_t size
@@ -392,6 +403,7 @@ def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_
 
 
 def scan_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
+    """Look at every record of the batch, decompressed where needed. Does not check the CRC."""
     cdef BatchReader reader = BatchReader(view, position, limit_bytes)
     cdef Py_buffer buffer
     cdef Totals totals

@@ -1,15 +1,16 @@
 # cython: language_level=3
-"""One record as a consumer is given it, compiled: `Message` of `fetched_twin` in C.
+"""`Message`: one record as a consumer receives it.
 
-Millions of them may be made and kept, so one costs an object from a free list and its key and value:
-bench/micro/records.py.
+A program may keep millions of them, so a message costs one object from a free list, its key and its value
+(bench/micro/records.py).
 """
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+import datetime
+
 from penstock.records.batch import TimestampType
-from penstock.records.fetched_twin import message_time, rebuild_message
 
 
 cdef enum:
@@ -19,12 +20,17 @@ cdef enum:
 cdef object CREATE_TIME = TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object EMPTY = ()
+cdef object EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @cython.final
 @cython.freelist(1024)
 cdef class Message:
-    """One record of a topic, as a consumer is given it; never changes."""
+    """One record of a topic, as a consumer receives it. Immutable.
+
+    `timestamp_ms` counts from 1970 and is -1 for a record without a timestamp. `timestamp_type` says whether the
+    producer or the broker set it.
+    """
 
     def __init__(
         self,
@@ -58,7 +64,13 @@ cdef class Message:
 
     @property
     def time(self):
-        return message_time(self.timestamp_ms)
+        """`timestamp_ms` as a datetime in UTC; None without a timestamp, or for one beyond Python's calendar."""
+        if self.timestamp_ms == NO_TIMESTAMP:
+            return None
+        try:
+            return EPOCH + datetime.timedelta(milliseconds=self.timestamp_ms)
+        except OverflowError:
+            return None
 
     cdef tuple fields(self):
         return (
@@ -89,4 +101,4 @@ cdef class Message:
         )
 
     def __reduce__(self):
-        return rebuild_message, self.fields()
+        return Message, self.fields()

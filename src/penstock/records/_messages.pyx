@@ -1,7 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Messages of formats v0 and v1, compiled: `message_twin` in C, function by function.
+"""Parses and writes messages of the formats before record batches (v0 and v1).
 
-The rules of `_kernel.pyx` hold here too: nothing is read before it is known to lie inside the buffer.
+    offset i64 | size i32 | crc u32 | magic i8 | attributes i8 | timestamp i64, in v1 only |
+    key: i32 and bytes | value: i32 and bytes
+
+A size of -1 is a null. The CRC is CRC-32 (zlib's) and covers everything after itself. `message_set` defines what a
+wrapper message means. As in `_kernel.pyx`, nothing is read before it is known to lie inside the buffer.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +20,7 @@ from zlib import crc32
 
 from penstock.records.batch import TimestampType
 from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedMagic
-from penstock.records.message_twin import Message
+from penstock.records.old_messages import OldMessage
 
 
 cdef extern from "Python.h":
@@ -31,6 +35,7 @@ cdef enum:
 
 
 def parse_messages(view):
+    """All messages of a buffer that must hold whole messages and nothing else; every CRC is checked."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef Py_ssize_t size
@@ -66,7 +71,7 @@ cdef object parse_message(const uint8_t* head, Py_ssize_t size, Py_ssize_t posit
         raise CorruptBatch(f"the message at {position} has checksum {crc:#x}, it says {stored_crc:#x}")
     if magic > 1:
         raise UnsupportedMagic(f"format {magic} at {position} is no message of format 0 or 1")
-    message = new_tuple(Message, 6)
+    message = new_tuple(OldMessage, 6)
     put(message, 0, <int64_t>load64(head))
     put(message, 1, magic)
     put(message, 2, <int>at[5])
@@ -106,6 +111,7 @@ cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0:
 def write_messages(
     records, *, int magic, int64_t base_offset=0, int codec=0, timestamp_type=TimestampType.CREATE_TIME
 ):
+    """`records` as messages whose offsets count from `base_offset`. These formats have no headers."""
     cdef object out = bytearray()
     cdef uint8_t* at
     cdef Py_ssize_t used = 0

@@ -1,7 +1,7 @@
 """One record in C: variable-length integers and the walk over a record's fields.
 
 Every function takes the end of what may be read and returns NULL rather than look at or past it, so that no input,
-however hostile, leads outside the buffer. No Python object is touched; `twin` and `varint` say the same in Python.
+however hostile, leads outside the buffer. No Python object is touched.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -1,9 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Rows of a table into a producer's batches: `rows_twin`, in C, so that no row costs a Python object.
+"""Appends the rows of a table to a producer's batches, with no Python object per row.
 
-A row goes the way of a `send` (`_intake.Intake.add`), with its bytes taken from Arrow's buffers and a note in `spans`
-in place of a receipt. Python code runs only where a batch begins or ends (`host.choose`, `host.opened`, `host.filled`);
-between two of them no other thread does, which is what makes each append atomic.
+A row is appended as a `send` would (`_intake.Intake.add`), but its bytes come from Arrow buffers (`table_rows.Rows`),
+and it gets an entry in `spans` instead of a receipt. A span is a run of rows that stand one after another in a batch;
+`span_of_row` has the index of each row's span, so that a failed batch can name its rows.
+
+Python code runs only where a batch begins or ends (`host.choose`, `host.opened`, `host.filled`). No other thread runs
+between two of those calls, which makes each append atomic.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,13 +14,13 @@ from cpython.list cimport PyList_GET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from penstock.records._appender cimport ProducerBatch, murmur2_of
-from penstock.records._intake cimport Intake, PartitionQueue, Span, TopicQueues
+from penstock.records._intake cimport Intake, PartitionQueue, Span, TopicQueues, largest_record
 from penstock.records._layout cimport HEADER_BYTES
 from penstock.records._writing cimport varint_size, write_field, write_varint
 
 from array import array
 
-from penstock.records.rows_twin import Fault
+from penstock.records.table_rows import Fault
 
 
 cdef class Held:
@@ -102,6 +105,8 @@ cdef Column number_column(rows):
 
 
 cdef class RowAppender:
+    """Appends the rows of one record batch. `wanted_bytes` is what the next row needs when there was no room for it."""
+
     cdef readonly list spans
     cdef readonly object span_of_row
     cdef readonly Py_ssize_t next_row
@@ -180,7 +185,7 @@ cdef class RowAppender:
             key = self.key.read(row, &key_size)
             value = self.value.read(row, &value_size)
             headers_bytes = self.headers_of(row, &header_start, &header_end) if self.headers.is_there else 0
-            size = intake.largest_size(key_size, value_size, header_end - header_start, headers_bytes)
+            size = largest_record(key_size, value_size, header_end - header_start, headers_bytes)
             is_filled = is_opened = False
             if self.partition.has(row):
                 is_sticky = False
@@ -321,7 +326,7 @@ cdef class RowAppender:
         self.value.read(row, &value_size)
         if self.headers.is_there:
             headers_bytes = self.headers_of(row, &header_start, &header_end)
-        return self.intake.largest_size(key_size, value_size, header_end - header_start, headers_bytes)
+        return largest_record(key_size, value_size, header_end - header_start, headers_bytes)
 
     cdef Py_ssize_t headers_of(self, Py_ssize_t row, Py_ssize_t* start, Py_ssize_t* end) noexcept:
         """Which pairs a row has, and what they take."""

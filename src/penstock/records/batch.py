@@ -44,6 +44,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 SEQUENCE_MAX = 2**31 - 1  # sequences wrap to 0 after this
+BATCH_BYTES_MAX = 2**31 - 1  # the length field is a signed 32-bit number
 
 HEADER = Struct(">qiibIhiqqqhii")
 _INT16 = Struct(">h")
@@ -197,6 +198,19 @@ class RecordScan(NamedTuple):
 def read_magic(view: Buffer, position: int = 0) -> int:
     """The format of the batch or message at `position`; the one byte that means the same in every format."""
     return view[position + MAGIC_AT]
+
+
+def join_batch(header: BatchHeader, payload: Buffer) -> bytearray:
+    """A batch of `header` and of records as they are sent; the length and the CRC are computed."""
+    size_bytes = HEADER_BYTES + len(payload)
+    if size_bytes > BATCH_BYTES_MAX:
+        raise ValueError(f"a batch of {size_bytes} bytes is too large")
+    batch = bytearray(HEADER.pack(*header._replace(size_bytes=size_bytes - LENGTH_BYTES)))
+    batch += payload
+    with memoryview(batch) as view:
+        crc = crc32c(view[CRC_START:])
+    _UINT32.pack_into(batch, CRC_AT, crc)
+    return batch
 
 
 def place(view: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:

@@ -12,8 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.records import kernel
-from penstock.records.batch import BatchHeader, Buffer, TimestampType
-from penstock.records.column_twin import (
+from penstock.records.arrow_layout import (
     LISTED_HEADERS,
     NO_HEADERS,
     OFFSET_MAX,
@@ -22,6 +21,7 @@ from penstock.records.column_twin import (
     Columns,
     NumberColumn,
 )
+from penstock.records.batch import BatchHeader, Buffer, TimestampType
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -11,16 +11,15 @@ from itertools import islice
 from penstock.records import kernel
 from penstock.records.batch import (
     COMPRESSION_MASK,
-    HEADER_BYTES,
     NO_TIMESTAMP,
     Buffer,
     Compression,
     TimestampType,
+    join_batch,
 )
-from penstock.records.compression import DECOMPRESSED_BYTES_MAX
+from penstock.records.compression import DECOMPRESSED_BYTES_MAX, compress
 from penstock.records.errors import InvalidBatch, InvalidTimestamp, UnsupportedCompression
 from penstock.records.message_set import read_message_set, write_message_set
-from penstock.records.twin import finish_batch
 
 RECORDS_AT_ONCE = 10_000  # as objects they take a few megabytes, and a batch may hold millions
 
@@ -84,11 +83,11 @@ def recompress(
     Records that were compressed are looked at now, as those that are not were on arrival.
     """
     header = kernel.read_header(view, position)
-    out = bytearray(HEADER_BYTES)
-    out += kernel.read_payload(view, position, limit_bytes=limit_bytes)
+    payload = kernel.read_payload(view, position, limit_bytes=limit_bytes)
     plain = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
-    out = finish_batch(out, plain, None)
+    out = join_batch(plain, payload)
     kernel.check_batch(out)
     if compression is Compression.NONE:
         return out
-    return finish_batch(out, plain._replace(attributes=plain.attributes | compression), level)
+    compressed = header._replace(attributes=plain.attributes | compression)
+    return join_batch(compressed, compress(compression, payload, level))

@@ -1,4 +1,8 @@
-"""What became of a record that was sent, and who is told: plain things that the appender and its twin share."""
+"""The plain types of the compiled producer classes: what became of a record, and what the classes call back.
+
+`Waiting` and `Host` are implemented by the producers of `penstock.client` and called from `_appender.pyx`,
+`_intake.pyx` and `_rows.pyx`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,11 @@ import asyncio
 import logging
 from asyncio import _get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from penstock.records._appender import Receipt
+    from penstock.records._intake import PartitionQueue, TopicQueues
 
 logger = logging.getLogger("penstock.producer")
 
@@ -33,6 +41,32 @@ class Waiting(Protocol):
 
     def wait_for(self, batch: Any, timeout: float | None) -> None:
         """Return when the batch is done, or raise."""
+        ...
+
+
+class Host(Waiting, Protocol):
+    """The producer around an `Intake`. The intake calls these methods in the thread that sends."""
+
+    def send_otherwise(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> Receipt:
+        """Send a record that `Intake.send` cannot take: look the topic up, wait for buffer memory, or raise."""
+        ...
+
+    def choose(self, topic: TopicQueues) -> PartitionQueue:
+        """The next sticky partition, for records without a key."""
+        ...
+
+    def opened(self) -> None:
+        """A batch was opened, and is due after `linger.ms`."""
+        ...
+
+    def filled(self) -> None:
+        """A batch is full and can be sent."""
+        ...
+
+    def serialization_failed(self, error: Exception, topic: str, value: object, is_key: bool) -> Exception:
+        """The exception to raise when a serializer raised `error`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with records. Each refusal knows the protocol's error that a broker answers with."""
+"""What can be wrong with records, each with the protocol's error that a broker answers; and a missing kernel."""
 
 from __future__ import annotations
 
@@ -46,3 +46,15 @@ class TooLarge(RecordsError):
     """Decompressed bytes would pass the limit that the caller set: a bomb, or a limit that is too small."""
 
     error_name = "MESSAGE_TOO_LARGE"
+
+
+class KernelMissing(ImportError):
+    """The compiled modules of `penstock.records` cannot be loaded, and nothing works without them."""
+
+    def __init__(self, reason: ImportError) -> None:
+        super().__init__(
+            f"Penstock's compiled kernel cannot be loaded: {reason}."
+            " In a checkout run `make install`; otherwise run `pip install --force-reinstall penstock`.",
+            name=reason.name,
+            path=reason.path,
+        )

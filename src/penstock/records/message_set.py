@@ -24,7 +24,7 @@ from penstock.records.batch import (
 )
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedCompression
-from penstock.records.message_twin import Message
+from penstock.records.old_messages import OldMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def write_message_set(
     return kernel.write_messages([wrapper], magic=magic, codec=codec, timestamp_type=timestamp_type)
 
 
-def _read_codec(message: Message) -> Compression:
+def _read_codec(message: OldMessage) -> Compression:
     number = message.attributes & COMPRESSION_MASK
     if number > Compression.ZSTD:
         raise UnsupportedCompression(f"there is no codec {number}")
@@ -105,7 +105,7 @@ def _read_codec(message: Message) -> Compression:
     return codec
 
 
-def _unwrap(wrapper: Message, codec: Compression, limit_bytes: int) -> list[Record]:
+def _unwrap(wrapper: OldMessage, codec: Compression, limit_bytes: int) -> list[Record]:
     value: Buffer | None = wrapper.value
     if value is None:
         raise InvalidBatch("a compressed message has no value")
@@ -126,7 +126,7 @@ def _unwrap(wrapper: Message, codec: Compression, limit_bytes: int) -> list[Reco
     return [Record(base_offset + m.offset, m.timestamp, m.key, m.value, ()) for m in inner]
 
 
-def _first_offset(wrapper: Message, inner: list[Message]) -> int:
+def _first_offset(wrapper: OldMessage, inner: list[OldMessage]) -> int:
     """What to add to the offsets inside: nothing in v0, where they are absolute."""
     if wrapper.magic == 0 or wrapper.offset == 0:  # librdkafka sent wrappers with 0, whatever was inside
         return 0

@@ -1,42 +1,28 @@
-"""What producers need of the kernel: compiled where possible, the plain twins otherwise.
+"""The compiled classes that only producers need: batches, receipts, partition queues and the intake of records.
 
-Apart from `kernel`, which brokers load as well: they take no records in one by one, and start sooner without this.
+They are apart from `kernel` because brokers do not append record by record, and start faster without them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from penstock.records.errors import KernelMissing
 
-from penstock.records import intake_twin, rows_twin
-from penstock.records.kernel import IS_COMPILED
+try:
+    from penstock.records._appender import ProducerBatch, Receipt, murmur2, place_of
+    from penstock.records._intake import Intake, PartitionQueue, Sending, TopicQueues, largest_size
+    from penstock.records._rows import RowAppender
+except ImportError as error:
+    raise KernelMissing(error) from error
 
-if TYPE_CHECKING:
-    from penstock.records import append_twin as _appender
-
-    _intake = intake_twin
-    _rows = rows_twin
-else:
-    try:
-        if not IS_COMPILED:
-            raise ImportError("the plain twins were chosen")
-        from penstock.records import _appender, _intake, _rows
-    except ImportError:
-        from penstock.records import append_twin as _appender
-
-        _intake = intake_twin
-        _rows = rows_twin
-
-ProducerBatch = _appender.ProducerBatch
-Receipt = _appender.Receipt
-murmur2 = _appender.murmur2
-place_of = _appender.place_of
-
-# What the compiled intake reckons too; asked only for records that go the long way.
-largest_size = intake_twin.largest_size
-
-Intake = _intake.Intake
-PartitionQueue = _intake.PartitionQueue
-Sending = _intake.Sending
-TopicQueues = _intake.TopicQueues
-
-RowAppender = _rows.RowAppender
+__all__ = [
+    "Intake",
+    "PartitionQueue",
+    "ProducerBatch",
+    "Receipt",
+    "RowAppender",
+    "Sending",
+    "TopicQueues",
+    "largest_size",
+    "murmur2",
+    "place_of",
+]

@@ -1,9 +1,9 @@
 """This package, as an archive that Spark unpacks beside its executors.
 
-`spark.submit.pyFiles` would do for Python alone: what it carries is imported from the zip as it is, and Python does not
-load compiled modules out of one, so the kernel would stay behind and its slow twin decode. `spark.archives` unpacks.
-A worker prefers what travelled with the query over what is installed there, so that both ends are of one version; what
-the package depends on (pyarrow, uvloop, ...) has to be installed on workers, as pyspark's own needs have to be.
+`spark.submit.pyFiles` cannot carry it: Python imports from that zip without unpacking it, and cannot load compiled
+modules out of a zip, so the kernel would be missing. `spark.archives` unpacks. A worker prefers what travelled with
+the query over what is installed there, so that both ends have the same version. The dependencies of the package
+(pyarrow, uvloop, ...) must be installed on the workers, like those of pyspark.
 """
 
 from __future__ import annotations

@@ -20,6 +20,6 @@ def test_the_version_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> No
 def test_more_tells_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--more"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["version", "python", "system", "kernel", "uvloop"]
+    assert names == ["version", "python", "system", "uvloop"]
     assert main(["version", "--more", "--json"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == set(names)

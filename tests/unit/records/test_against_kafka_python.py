@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord
 from penstock.records.convert import down_convert, up_convert
+from penstock.records.producing import murmur2
 from strategies.records import HEADERS
 
 with warnings.catch_warnings():  # theirs: they read their own files in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.partitioner.default import murmur2 as kafka_murmur2
     from kafka.record.default_records import DefaultRecordBatchBuilder
     from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
@@ -93,3 +95,9 @@ def test_we_convert_their_message_sets_and_they_ours(
         for i, record in enumerate(records)
     ]
     assert read_theirs(down_convert(batch, magic=magic)) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=40))
+def test_we_hash_keys_as_they_do(key: bytes) -> None:
+    assert murmur2(key) & 0xFFFF_FFFF == kafka_murmur2(key)

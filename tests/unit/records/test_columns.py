@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.records.columns import microseconds
 from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType
-from penstock.records.column_twin import microseconds
 from penstock.records.columns import (
     HeaderColumn,
     column_builder,

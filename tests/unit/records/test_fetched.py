@@ -1,55 +1,27 @@
-"""What a fetch brought, as messages: the same from the plain twin and from the compiled module."""
+"""The records of one partition in a fetch response, as messages and as columns."""
 
 from __future__ import annotations
 
 import datetime
 import gc
-import os
 import pickle
-from collections.abc import Callable
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from penstock.records import fetched_twin, kernel
+from penstock.records import kernel
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.columns import HeaderColumn
 from penstock.records.control import end_transaction_batch
-from penstock.records.errors import CorruptBatch, InvalidBatch, RecordsError, UnsupportedMagic
-from penstock.records.fetched_twin import FetchedRecords
+from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedMagic
+from penstock.records.kernel import FetchedRecords, Message, MessageStream
 from penstock.records.message_set import write_message_set
-from strategies.records import NEW_RECORDS, damaged_batches
 
 RECORDS = [
     NewRecord(1_700_000_000_123, b"k0", b"v0", (("name", b"content"), ("none", None))),
     NewRecord(-1, None, b"v1", ()),
     NewRecord(1_700_000_000_125, b"k2", None, (("größe", b""),)),
 ]
-
-
-def compiled_module() -> Any:
-    """What is compiled; where there is no compiler the twin stands in, except in CI."""
-    try:
-        fetched, message = (import_module(f"penstock.records.{name}") for name in ("_fetched", "_message"))
-    except ImportError:
-        if os.environ.get("CI"):
-            raise
-        return fetched_twin
-    return SimpleNamespace(
-        FetchedRecords=fetched.FetchedRecords, Message=message.Message, MessageStream=fetched.MessageStream
-    )
-
-
-MODULES = [pytest.param(fetched_twin, id="twin"), pytest.param(compiled_module(), id="compiled")]
-
-
-@pytest.fixture(params=MODULES)
-def fetched(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 def batch(base_offset: int, values: str, **fields: Any) -> bytes:
@@ -81,16 +53,13 @@ def text(messages: Any) -> str:
     return "".join(message.value.decode() for message in messages)
 
 
-# Messages ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_has_what_the_record_has(fetched: Any) -> None:
+def test_a_message_has_what_the_record_has() -> None:
     data = kernel.build_batch(RECORDS, base_offset=40, leader_epoch=7)
 
-    messages = list(fetched.FetchedRecords("orders", 3, data, 40))
+    messages = list(FetchedRecords("orders", 3, data, 40))
 
     assert messages == [
-        fetched.Message(
+        Message(
             "orders",
             3,
             40,
@@ -101,10 +70,8 @@ def test_a_message_has_what_the_record_has(fetched: Any) -> None:
             (("name", b"content"), ("none", None)),
             7,
         ),
-        fetched.Message("orders", 3, 41, -1, key=None, value=b"v1", leader_epoch=7),
-        fetched.Message(
-            "orders", 3, 42, 1_700_000_000_125, key=b"k2", headers=(("größe", b""),), leader_epoch=7
-        ),
+        Message("orders", 3, 41, -1, key=None, value=b"v1", leader_epoch=7),
+        Message("orders", 3, 42, 1_700_000_000_125, key=b"k2", headers=(("größe", b""),), leader_epoch=7),
     ]
     assert [message.time for message in messages] == [
         datetime.datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=datetime.UTC),
@@ -113,22 +80,22 @@ def test_a_message_has_what_the_record_has(fetched: Any) -> None:
     ]
 
 
-def test_the_brokers_time_is_told_as_such(fetched: Any) -> None:
+def test_the_brokers_time_is_told_as_such() -> None:
     data = batch(0, "ab", timestamp_type=TimestampType.LOG_APPEND_TIME)
 
-    messages = fetched.FetchedRecords("orders", 0, data, 0).take(10)
+    messages = FetchedRecords("orders", 0, data, 0).take(10)
 
     assert [(message.timestamp_ms, message.timestamp_type) for message in messages] == [
         (1_001, TimestampType.LOG_APPEND_TIME)
     ] * 2
 
 
-def test_a_message_is_a_value(fetched: Any) -> None:
-    message = fetched.Message("orders", 0, 5, 1, value={"unhashable": []})
+def test_a_message_is_a_value() -> None:
+    message = Message("orders", 0, 5, 1, value={"unhashable": []})
 
-    assert message == fetched.Message("orders", 0, 5, 1, value={"unhashable": []})
-    assert hash(message) == hash(fetched.Message("orders", 0, 5))
-    assert message != fetched.Message("orders", 0, 6, 1, value={"unhashable": []})
+    assert message == Message("orders", 0, 5, 1, value={"unhashable": []})
+    assert hash(message) == hash(Message("orders", 0, 5))
+    assert message != Message("orders", 0, 6, 1, value={"unhashable": []})
     assert message != ("orders", 0, 5)
     assert repr(message) == (
         "Message(topic='orders', partition=0, offset=5, timestamp_ms=1,"
@@ -136,11 +103,11 @@ def test_a_message_is_a_value(fetched: Any) -> None:
         " leader_epoch=None)"
     )
     with pytest.raises(AttributeError):
-        message.offset = 6
+        message.offset = 6  # type: ignore[misc]
 
 
-def test_a_message_survives_pickling(fetched: Any) -> None:
-    message = next(iter(fetched.FetchedRecords("orders", 3, kernel.build_batch(RECORDS), 0)))
+def test_a_message_survives_pickling() -> None:
+    message = next(iter(FetchedRecords("orders", 3, kernel.build_batch(RECORDS), 0)))
 
     copy = pickle.loads(pickle.dumps(message))
 
@@ -148,16 +115,16 @@ def test_a_message_survives_pickling(fetched: Any) -> None:
     assert type(copy) is kernel.Message
 
 
-def test_a_time_beyond_the_calendar_is_none(fetched: Any) -> None:
-    assert fetched.Message("orders", 0, 0, 2**62).time is None
+def test_a_time_beyond_the_calendar_is_none() -> None:
+    assert Message("orders", 0, 0, 2**62).time is None
 
 
-def test_a_message_whose_value_leads_back_to_it_can_be_collected(fetched: Any) -> None:
+def test_a_message_whose_value_leads_back_to_it_can_be_collected() -> None:
     class Value:
         message: Any = None
 
     data = batch(0, "a")
-    (message,) = fetched.FetchedRecords("orders", 0, data, 0, decode_value=lambda _: Value()).take(1)
+    (message,) = FetchedRecords("orders", 0, data, 0, decode_value=lambda _: Value()).take(1)
     assert gc.is_tracked(message)
     message.value.message = message
 
@@ -165,28 +132,28 @@ def test_a_message_whose_value_leads_back_to_it_can_be_collected(fetched: Any) -
 # Steps through a partition -------------------------------------------------------------------------------------------
 
 
-def test_reading_begins_at_the_position_within_a_batch(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, batch(10, "abcd") + batch(14, "ef"), 12)
+def test_reading_begins_at_the_position_within_a_batch() -> None:
+    records = FetchedRecords("orders", 0, batch(10, "abcd") + batch(14, "ef"), 12)
 
     assert text(records.take(100)) == "cdef"
     assert records.next_offset == 16
     assert records.is_exhausted
 
 
-def test_as_many_are_taken_as_asked_for(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
+def test_as_many_are_taken_as_asked_for() -> None:
+    records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
 
     taken = [(text(records.take(2)), records.next_offset) for _ in range(4)]
 
     assert taken == [("ab", 2), ("cd", 4), ("ef", 6), ("", 6)]
 
 
-def test_the_place_of_the_next_fetch_is_known_before_anything_is_read(fetched: Any) -> None:
+def test_the_place_of_the_next_fetch_is_known_before_anything_is_read() -> None:
     data = (
         batch(0, "abc", leader_epoch=3) + batch(3, "de", leader_epoch=4) + batch(5, "f", leader_epoch=5)[:-1]
     )
 
-    records = fetched.FetchedRecords("orders", 0, data, 1)
+    records = FetchedRecords("orders", 0, data, 1)
 
     assert (records.end_offset, records.end_epoch, records.size_bytes) == (5, 4, len(data))
     assert (records.next_offset, records.leader_epoch) == (1, -1)
@@ -195,39 +162,39 @@ def test_the_place_of_the_next_fetch_is_known_before_anything_is_read(fetched: A
     assert text(records) == "de"
 
 
-def test_nothing_leads_nowhere(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, b"", 9)
+def test_nothing_leads_nowhere() -> None:
+    records = FetchedRecords("orders", 0, b"", 9)
 
     assert (records.end_offset, records.take(5), records.next_offset) == (9, [], 9)
 
 
-def test_offsets_that_compaction_took_are_passed(fetched: Any) -> None:
+def test_offsets_that_compaction_took_are_passed() -> None:
     data = bytearray(kernel.build_batch([Record(0, 1, None, b"a", ()), Record(5, 1, None, b"b", ())]))
-    records = fetched.FetchedRecords("orders", 0, data, 1)
+    records = FetchedRecords("orders", 0, data, 1)
 
     assert text(records) == "b"
     assert records.next_offset == 6
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_every_codec_is_read(fetched: Any, codec: Compression) -> None:
+def test_every_codec_is_read(codec: Compression) -> None:
     data = batch(0, "abc" * 50, compression=codec)
 
-    assert text(fetched.FetchedRecords("orders", 0, data, 100)) == ("abc" * 50)[100:]
+    assert text(FetchedRecords("orders", 0, data, 100)) == ("abc" * 50)[100:]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.ZSTD])
-def test_old_formats_are_read(fetched: Any, magic: int, codec: Compression) -> None:
+def test_old_formats_are_read(magic: int, codec: Compression) -> None:
     old = [Record(offset, 1_000, b"k", letter.encode(), ()) for offset, letter in enumerate("abcd")]
     data = bytes(write_message_set(old, magic=magic, codec=codec)) + batch(4, "ef")
 
-    records = fetched.FetchedRecords("orders", 0, data, 1)
+    records = FetchedRecords("orders", 0, data, 1)
     assert records.end_offset == 6
     messages = records.take(100)
 
     assert text(messages) == "bcdef"
-    assert messages[0] == fetched.Message(
+    assert messages[0] == Message(
         "orders", 0, 1, 1_000 if magic else -1, key=b"k", value=b"b", leader_epoch=None
     )
     assert messages[-1].leader_epoch is None  # built without one
@@ -236,22 +203,22 @@ def test_old_formats_are_read(fetched: Any, magic: int, codec: Compression) -> N
 # Transactions --------------------------------------------------------------------------------------------------------
 
 
-def test_control_records_are_never_shown(fetched: Any) -> None:
+def test_control_records_are_never_shown() -> None:
     data = transaction(0, "ab", 1) + marker(2, 1, is_commit=False) + batch(3, "c")
 
-    records = fetched.FetchedRecords("orders", 0, data, 0)
+    records = FetchedRecords("orders", 0, data, 0)
 
     assert text(records) == "abc"
 
 
-def test_the_offset_of_a_marker_at_the_end_is_passed(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, transaction(0, "ab", 1) + marker(2, 1, is_commit=True), 0)
+def test_the_offset_of_a_marker_at_the_end_is_passed() -> None:
+    records = FetchedRecords("orders", 0, transaction(0, "ab", 1) + marker(2, 1, is_commit=True), 0)
 
     assert text(records.take(10)) == "ab"
     assert records.next_offset == 3
 
 
-def test_aborted_transactions_are_left_out_for_a_reader_of_committed_records(fetched: Any) -> None:
+def test_aborted_transactions_are_left_out_for_a_reader_of_committed_records() -> None:
     data = b"".join(
         (
             transaction(0, "ab", 1),
@@ -266,25 +233,25 @@ def test_aborted_transactions_are_left_out_for_a_reader_of_committed_records(fet
         )
     )
 
-    records = fetched.FetchedRecords("orders", 0, data, 0, aborted=[(2, 9), (1, 0)])
+    records = FetchedRecords("orders", 0, data, 0, aborted=[(2, 9), (1, 0)])
 
     assert text(records) == "cdef"
     assert records.next_offset == 11
 
 
-def test_a_transaction_that_was_compacted_away_does_not_hide_the_next_of_its_producer(fetched: Any) -> None:
+def test_a_transaction_that_was_compacted_away_does_not_hide_the_next_of_its_producer() -> None:
     data = marker(5, 1, is_commit=False) + transaction(6, "a", 1) + marker(7, 1, is_commit=True)
 
-    assert text(fetched.FetchedRecords("orders", 0, data, 5, aborted=[(1, 3)])) == "a"
+    assert text(FetchedRecords("orders", 0, data, 5, aborted=[(1, 3)])) == "a"
 
 
 # What is wrong -------------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_batch_is_told_when_its_turn_comes_and_never_passed(fetched: Any) -> None:
+def test_a_damaged_batch_is_told_when_its_turn_comes_and_never_passed() -> None:
     damaged = bytearray(batch(2, "cd"))
     damaged[-1] ^= 1
-    records = fetched.FetchedRecords("orders", 0, batch(0, "ab") + damaged + batch(4, "e"), 0)
+    records = FetchedRecords("orders", 0, batch(0, "ab") + damaged + batch(4, "e"), 0)
 
     assert text(records.take(100)) == "ab"
     for _ in range(2):
@@ -294,17 +261,17 @@ def test_a_damaged_batch_is_told_when_its_turn_comes_and_never_passed(fetched: A
     assert not records.is_exhausted
 
 
-def test_checksums_may_be_left_unchecked(fetched: Any) -> None:
+def test_checksums_may_be_left_unchecked() -> None:
     damaged = bytearray(batch(0, "ab"))
     damaged[-2] ^= 1
 
-    assert text(fetched.FetchedRecords("orders", 0, damaged, 0, checks_crcs=False)) == "ac"
+    assert text(FetchedRecords("orders", 0, damaged, 0, checks_crcs=False)) == "ac"
 
 
-def test_a_length_that_cannot_be_is_told_after_what_stands_before(fetched: Any) -> None:
+def test_a_length_that_cannot_be_is_told_after_what_stands_before() -> None:
     liar = bytearray(batch(2, "c"))
     liar[8:12] = (20).to_bytes(4, "big")
-    records = fetched.FetchedRecords("orders", 0, batch(0, "ab") + liar, 0)
+    records = FetchedRecords("orders", 0, batch(0, "ab") + liar, 0)
 
     assert records.end_offset == 2
     assert text(records.take(100)) == "ab"
@@ -312,18 +279,18 @@ def test_a_length_that_cannot_be_is_told_after_what_stands_before(fetched: Any) 
         records.take(100)
 
 
-def test_an_unknown_format_is_refused(fetched: Any) -> None:
+def test_an_unknown_format_is_refused() -> None:
     strange = bytearray(batch(0, "a"))
     strange[16] = 3
 
     with pytest.raises(UnsupportedMagic):
-        fetched.FetchedRecords("orders", 0, strange, 0).take(1)
+        FetchedRecords("orders", 0, strange, 0).take(1)
 
 
-def test_a_malformed_record_ends_reading_before_it(fetched: Any) -> None:
+def test_a_malformed_record_ends_reading_before_it() -> None:
     liar = bytearray(batch(0, "ab"))
     liar[60] = 3  # one record more than there is
-    records = fetched.FetchedRecords("orders", 0, liar, 0, checks_crcs=False)
+    records = FetchedRecords("orders", 0, liar, 0, checks_crcs=False)
 
     assert text(records.take(100)) == "ab"
     for _ in range(2):
@@ -331,7 +298,7 @@ def test_a_malformed_record_ends_reading_before_it(fetched: Any) -> None:
             next(records)
 
 
-def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again(fetched: Any) -> None:
+def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again() -> None:
     faults = [ValueError("no number")]
 
     def decode(data: bytes) -> int:
@@ -339,7 +306,7 @@ def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again(fetched: Any)
             raise faults.pop()
         return int(data)
 
-    records = fetched.FetchedRecords("orders", 0, batch(0, "123"), 0, decode_value=decode)
+    records = FetchedRecords("orders", 0, batch(0, "123"), 0, decode_value=decode)
 
     assert next(records).value == 1
     with pytest.raises(ValueError, match="no number"):
@@ -348,10 +315,8 @@ def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again(fetched: Any)
     assert [message.value for message in records.take(10)] == [2, 3]
 
 
-def test_nothing_is_not_decoded(fetched: Any) -> None:
-    records = fetched.FetchedRecords(
-        "orders", 0, kernel.build_batch(RECORDS), 0, decode_key=str, decode_value=len
-    )
+def test_nothing_is_not_decoded() -> None:
+    records = FetchedRecords("orders", 0, kernel.build_batch(RECORDS), 0, decode_key=str, decode_value=len)
 
     assert [(message.key, message.value) for message in records] == [
         ("b'k0'", 2),
@@ -360,12 +325,12 @@ def test_nothing_is_not_decoded(fetched: Any) -> None:
     ]
 
 
-def test_what_went_wrong_is_explained(fetched: Any) -> None:
+def test_what_went_wrong_is_explained() -> None:
     def explain(error: Exception, offset: int, data: bytes | None, is_key: bool) -> BaseException:
         return LookupError(type(error).__name__, offset, data, is_key)
 
     def explained(data: bytes, **options: Any) -> Any:
-        records = fetched.FetchedRecords("orders", 0, data, 7, explain=explain, **options)
+        records = FetchedRecords("orders", 0, data, 7, explain=explain, **options)
         with pytest.raises(LookupError) as raised:
             next(records)
         with pytest.raises(LookupError, match=str(raised.value.args[1])):
@@ -387,9 +352,9 @@ def columns_of(records: Any, **options: Any) -> tuple[list[int], bool]:
     return memoryview(builder.take().offset.data).cast("q").tolist(), is_more
 
 
-def test_columns_are_filled_batch_by_batch(fetched: Any) -> None:
+def test_columns_are_filled_batch_by_batch() -> None:
     data = batch(0, "abc") + marker(3, 1, is_commit=True) + batch(4, "def") + batch(7, "gh")
-    records = fetched.FetchedRecords("orders", 0, data, 1)
+    records = FetchedRecords("orders", 0, data, 1)
 
     assert columns_of(records, rows_max=4) == ([1, 2, 4, 5, 6], True)
     assert records.next_offset == 7
@@ -420,19 +385,19 @@ def test_room_for_all_batches_of_an_answer_is_made_at_once() -> None:
     data = b"".join(batch(at, "abcdef" * 10) for at in range(0, 300, 60))
     builder = kernel.ColumnBuilder(HeaderColumn.NONE, allocate)
 
-    assert not kernel.FetchedRecords("orders", 0, data, 0).fill(builder, rows_max=1000)
+    assert not FetchedRecords("orders", 0, data, 0).fill(builder, rows_max=1000)
 
     columns = builder.take()
     assert columns.row_count == 300
     assert bytes(columns.value.data) == b"abcdef" * 50
-    assert len(made) == (6 if kernel.IS_COMPILED else 0)
+    assert len(made) == 6
     assert not any(memory.growth_count for memory in made)
 
 
 def test_memory_that_was_not_foreseen_grows() -> None:
     """How much compressed batches hold is not known before."""
     data = b"".join(batch(at, "abcdef" * 10, compression=Compression.GZIP) for at in range(0, 300, 60))
-    records = kernel.FetchedRecords("orders", 0, data, 0)
+    records = FetchedRecords("orders", 0, data, 0)
     builder = kernel.ColumnBuilder(HeaderColumn.LIST, Growing)
 
     assert not records.fill(builder, rows_max=1000)
@@ -445,8 +410,8 @@ def test_memory_that_was_not_foreseen_grows() -> None:
     assert not any(columns.key.validity)
 
 
-def test_columns_end_before_the_offset_that_was_named(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
+def test_columns_end_before_the_offset_that_was_named() -> None:
+    records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
 
     assert columns_of(records, rows_max=100, end_offset=2) == ([0, 1], False)
     assert records.next_offset == 2
@@ -454,25 +419,25 @@ def test_columns_end_before_the_offset_that_was_named(fetched: Any) -> None:
     assert columns_of(records, rows_max=100, end_offset=4) == ([3], False)
 
 
-def test_columns_go_on_in_the_midst_of_a_batch(fetched: Any) -> None:
-    records = fetched.FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
+def test_columns_go_on_in_the_midst_of_a_batch() -> None:
+    records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
     next(records)
 
     assert columns_of(records, rows_max=100) == ([1, 2, 3, 4, 5], False)
 
 
-def test_columns_leave_out_what_was_aborted_and_take_old_formats(fetched: Any) -> None:
+def test_columns_leave_out_what_was_aborted_and_take_old_formats() -> None:
     old = bytes(write_message_set([Record(0, 5, None, b"a", ()), Record(1, 6, None, b"b", ())], magic=1))
     data = old + transaction(2, "c", 1) + marker(3, 1, is_commit=False) + batch(4, "d")
-    records = fetched.FetchedRecords("orders", 0, data, 1, aborted=[(1, 2)])
+    records = FetchedRecords("orders", 0, data, 1, aborted=[(1, 2)])
 
     assert columns_of(records, rows_max=100) == ([1, 4], False)
 
 
-def test_damage_ends_columns(fetched: Any) -> None:
+def test_damage_ends_columns() -> None:
     damaged = bytearray(batch(0, "ab"))
     damaged[-1] ^= 1
-    records = fetched.FetchedRecords("orders", 0, damaged, 0)
+    records = FetchedRecords("orders", 0, damaged, 0)
 
     for _ in range(2):
         with pytest.raises(CorruptBatch):
@@ -482,9 +447,9 @@ def test_damage_ends_columns(fetched: Any) -> None:
 # Streams -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted(fetched: Any) -> None:
-    first = fetched.FetchedRecords("orders", 0, batch(0, "abcd"), 0)
-    second = fetched.FetchedRecords("orders", 1, batch(0, "ef"), 0)
+def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted() -> None:
+    first = FetchedRecords("orders", 0, batch(0, "abcd"), 0)
+    second = FetchedRecords("orders", 1, batch(0, "ef"), 0)
     asked: list[int] = []
     answers = iter([(first, 3), (second, 5), (first, 5), None])
 
@@ -493,17 +458,17 @@ def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted(fetched: An
         return next(answers)
 
     seen: list[str] = []
-    for message in fetched.MessageStream(refill):
+    for message in MessageStream(refill):
         seen += message.value.decode()
 
     assert "".join(seen) == "abcefd"
     assert asked == [0, 3, 5, 6]
 
 
-def test_a_stream_goes_on_behind_a_source_that_was_dropped(fetched: Any) -> None:
-    first = fetched.FetchedRecords("orders", 0, batch(0, "abcd") + batch(4, "e"), 0)
-    answers = iter([(first, 100), (fetched.FetchedRecords("orders", 0, batch(9, "z"), 9), 1), None])
-    stream = fetched.MessageStream(lambda: next(answers))
+def test_a_stream_goes_on_behind_a_source_that_was_dropped() -> None:
+    first = FetchedRecords("orders", 0, batch(0, "abcd") + batch(4, "e"), 0)
+    answers = iter([(first, 100), (FetchedRecords("orders", 0, batch(9, "z"), 9), 1), None])
+    stream = MessageStream(lambda: next(answers))
 
     next(stream)
     first.drop()
@@ -513,7 +478,7 @@ def test_a_stream_goes_on_behind_a_source_that_was_dropped(fetched: Any) -> None
     assert first.is_exhausted
 
 
-def test_a_decoder_may_take_from_the_stream_that_it_decodes_for(fetched: Any) -> None:
+def test_a_decoder_may_take_from_the_stream_that_it_decodes_for() -> None:
     """The source was let go while it was at work, and its memory with it."""
     sources = iter([batch(0, "a"), batch(1, "b"), batch(2, "c"), None])
     seen: list[str] = []
@@ -525,92 +490,9 @@ def test_a_decoder_may_take_from_the_stream_that_it_decodes_for(fetched: Any) ->
 
     def refill() -> Any:
         data = next(sources)
-        return data and (fetched.FetchedRecords("orders", 0, data, 0, decode_value=decode), 10)
+        return data and (FetchedRecords("orders", 0, data, 0, decode_value=decode), 10)
 
-    stream = fetched.MessageStream(refill)
+    stream = MessageStream(refill)
 
     assert next(stream).value == b"a"
     assert seen == ["b", "c"]
-
-
-# Twin and compiled ---------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def partitions(draw: st.DrawFn) -> bytes:
-    """Batches of many kinds in a row, whole or cut off."""
-    parts = []
-    offset = draw(st.integers(0, 2**40))
-    for _ in range(draw(st.integers(1, 4))):
-        records = draw(st.lists(NEW_RECORDS, min_size=1, max_size=4))
-        kind = draw(st.sampled_from(["batch", "old", "transaction", "marker"]))
-        if kind == "marker":
-            parts.append(marker(offset, draw(st.integers(0, 2)), is_commit=draw(st.booleans())))
-            offset += 1
-            continue
-        if kind == "old":
-            placed = [Record(offset + index, *record) for index, record in enumerate(records)]
-            old_codecs = st.sampled_from([Compression.NONE, Compression.GZIP, Compression.LZ4])
-            magic, codec = draw(st.integers(0, 1)), draw(old_codecs)
-            parts.append(bytes(write_message_set(placed, magic=magic, codec=codec)))
-        else:
-            is_transactional = kind == "transaction"
-            fields = {"producer_id": draw(st.integers(0, 2)), "is_transactional": True}
-            parts.append(
-                bytes(
-                    kernel.build_batch(
-                        records,
-                        base_offset=offset,
-                        compression=draw(st.sampled_from(Compression)),
-                        leader_epoch=draw(st.integers(-1, 5)),
-                        **(fields if is_transactional else {}),
-                    )
-                )
-            )
-        offset += len(records)
-    data = b"".join(parts)
-    return data[: len(data) - draw(st.sampled_from([0, 0, 0, 1, 30]))]
-
-
-@settings(max_examples=int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200")), deadline=None)
-@given(
-    partitions() | damaged_batches() | st.binary(max_size=100),
-    st.integers(0, 2**41),
-    st.none() | st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2**40)), max_size=3),
-    st.booleans(),
-    st.integers(1, 5),
-)
-def test_the_same_messages_are_taken(
-    data: bytes,
-    position: int,
-    aborted: list[tuple[int, int]] | None,
-    checks_crcs: bool,
-    count_max: int,
-) -> None:
-    def walk(module: Any, step: Callable[[Any], Any]) -> list[Any]:
-        records = module.FetchedRecords(
-            "orders", 1, data, position, aborted=aborted, checks_crcs=checks_crcs, limit_bytes=100_000
-        )
-        seen: list[Any] = [(records.end_offset, records.end_epoch, records.size_bytes)]
-        while True:
-            try:
-                taken, is_last = step(records)
-            except (RecordsError, OverflowError) as error:
-                seen.append((type(error), str(error)))
-                break
-            seen.append((taken, records.next_offset, records.leader_epoch, records.is_exhausted))
-            if is_last:
-                break
-        return seen
-
-    def take(records: Any) -> tuple[Any, bool]:
-        messages = records.take(count_max)
-        return list(map(repr, messages)), not messages
-
-    def fill(records: Any) -> tuple[Any, bool]:
-        builder = kernel.ColumnBuilder(HeaderColumn.RAW)
-        is_more = records.fill(builder, rows_max=count_max)
-        return builder.take(), not is_more
-
-    for step in (take, fill):
-        assert walk(compiled_module(), step) == walk(fetched_twin, step)

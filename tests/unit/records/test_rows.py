@@ -1,8 +1,7 @@
-"""Rows of a table into batches: the compiled way does what the plain one does, and both what so many sends would do."""
+"""The rows of a table in batches: what as many sends would have made of them."""
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -10,17 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.records import batches as reference
 from penstock.client.producer.arrow_rows import TopicRows, rows_of
-from penstock.records import intake_twin, rows_twin, twin
-from penstock.records.rows_twin import Fault
-from strategies.records import rows_modules
+from penstock.records.producing import Intake, RowAppender, TopicQueues, murmur2
+from penstock.records.table_rows import Fault
 
-MODULES = [pytest.param((intake_twin, rows_twin), id="twin"), pytest.param(rows_modules(), id="compiled")]
 PAIRS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-TOPICS = ("orders", "parts")
+TOPICS = {"orders": 4, "parts": 3}  # with their partition counts
 NOW_MS = 1000
 
-Modules = tuple[ModuleType, ModuleType]
 Row = dict[str, Any]
 
 
@@ -42,18 +39,18 @@ class Host:
         self.calls.append("filled")
 
 
-def intake_of(module: ModuleType, **changed: Any) -> Any:
+def intake_of(**changed: Any) -> Any:
     options = {"batch_bytes_max": 300, "buffer_bytes": 100_000, "record_bytes_max": 1_000}
     host = Host()
-    made = module.Intake(host, now_ms=lambda: 5, wall_ms=lambda: NOW_MS, **{**options, **changed})
-    for topic, count in zip(TOPICS, (4, 3), strict=True):
-        made.topics[topic] = module.TopicQueues(topic, count)
+    made = Intake(host, now_ms=lambda: 5, wall_ms=lambda: NOW_MS, **{**options, **changed})  # type: ignore[arg-type]
+    for topic, count in TOPICS.items():
+        made.topics[topic] = TopicQueues(topic, count)
     return made, host
 
 
-def appender_of(modules: Modules, intake: Any, taken: TopicRows, **options: Any) -> Any:
+def appender_of(intake: Any, taken: TopicRows, **options: Any) -> RowAppender:
     topics = [intake.topics[name] for name in taken.topics]
-    return modules[1].RowAppender(intake, topics, taken.rows, **{"record_bytes_max": 1_000, **options})
+    return RowAppender(intake, topics, taken.rows, **{"record_bytes_max": 1_000, **options})
 
 
 def written(intake: Any) -> dict[tuple[str, int], list[list[Any]]]:
@@ -62,7 +59,9 @@ def written(intake: Any) -> dict[tuple[str, int], list[list[Any]]]:
     for topic in intake.topics.values():
         for queue in topic.queues:
             queue.close_open()
-            batches = [list(map(tuple, twin.iterate_records(bytes(each.seal())))) for each in queue.closed]
+            batches = [
+                list(map(tuple, reference.iterate_records(bytes(each.seal())))) for each in queue.closed
+            ]
             if batches:
                 found[topic.name, queue.partition] = batches
     return found
@@ -93,7 +92,7 @@ def table_of(rows: list[Row], *, kind: pa.DataType | None = None, unit: str = "u
 
 ROWS = st.fixed_dictionaries(
     {
-        "topic": st.sampled_from(TOPICS),
+        "topic": st.sampled_from(list(TOPICS)),
         "key": st.none() | st.binary(max_size=12),
         "value": st.none() | st.binary(max_size=120),
         "headers": st.none()
@@ -116,7 +115,7 @@ def test_a_table_is_so_many_sends(
     rows: list[Row], skipped: int, kind: pa.DataType, unit: str, ignores_keys: bool
 ) -> None:
     sent = rows[skipped:]
-    expected, host = intake_of(intake_twin, ignores_keys=ignores_keys)
+    expected, host = intake_of(ignores_keys=ignores_keys)
     for row in sent:
         expected.send(
             row["topic"],
@@ -126,38 +125,36 @@ def test_a_table_is_so_many_sends(
             partition=row["partition"],
             timestamp_ms=row["timestamp"],
         )
-    batches = written(expected)
-    news = [queue.partition for queue in expected.take_news()]
-    for modules in ((intake_twin, rows_twin), rows_modules()):
-        intake, told = intake_of(modules[0], ignores_keys=ignores_keys)
-        appender = appender_of(modules, intake, rows_of(table_of(rows, kind=kind, unit=unit)[skipped:], None))
+    intake, told = intake_of(ignores_keys=ignores_keys)
+    appender = appender_of(intake, rows_of(table_of(rows, kind=kind, unit=unit)[skipped:], None))
 
-        assert appender.fault() is None
-        assert appender.append()
-        assert (appender.next_row, told.calls) == (len(sent), host.calls)
-        assert intake.room_bytes == expected.room_bytes
-        assert [queue.partition for queue in intake.take_news()] == news
-        check_places(appender, sent)
-        assert written(intake) == batches
+    assert appender.fault() is None
+    assert appender.append()
+    assert (appender.next_row, told.calls) == (len(sent), host.calls)
+    assert intake.room_bytes == expected.room_bytes
+    news, expected_news = ([queue.partition for queue in each.take_news()] for each in (intake, expected))
+    assert news == expected_news
+    check_places(appender, sent, ignores_keys)
+    assert written(intake) == written(expected)
 
 
-def check_places(appender: Any, rows: list[Row]) -> None:
-    """Every row stands where its span says."""
+def check_places(appender: RowAppender, rows: list[Row], ignores_keys: bool) -> None:
+    """Every row is the record that its span names, in the partition that the row or its key chooses."""
     ranks = [0] * len(appender.spans)
     for row, number in zip(rows, appender.span_of_row, strict=True):
         span = appender.spans[number]
-        records = list(twin.iterate_records(bytes(span.batch.seal())))
+        records = list(reference.iterate_records(bytes(span.batch.seal())))
         record = records[span.first + ranks[number]]
         ranks[number] += 1
-        assert (record.key, record.value) == (row["key"], row["value"])
+        timestamp = NOW_MS if row["timestamp"] is None else row["timestamp"]
+        assert record[1:] == (timestamp, row["key"], row["value"], tuple(row["headers"] or ()))
+        assert span.batch.topic == row["topic"]
+        if row["partition"] is not None:
+            assert span.batch.partition == row["partition"]
+        elif row["key"] is not None and not ignores_keys:
+            assert span.batch.partition == (murmur2(row["key"]) & 0x7FFF_FFFF) % TOPICS[row["topic"]]
         assert span.number == number
     assert ranks == [span.count for span in appender.spans]
-
-
-@pytest.fixture(params=MODULES)
-def modules(request: pytest.FixtureRequest) -> Modules:
-    found: Modules = request.param
-    return found
 
 
 def plain(*values: bytes | None, **columns: Any) -> TopicRows:
@@ -165,11 +162,9 @@ def plain(*values: bytes | None, **columns: Any) -> TopicRows:
     return rows_of(pa.RecordBatch.from_pydict(made | columns), "orders")
 
 
-def test_rows_wait_for_room_and_go_on(modules: Modules) -> None:
-    intake, _ = intake_of(modules[0], buffer_bytes=400)
-    appender = appender_of(
-        modules, intake, plain(*[b"v" * 60] * 10, partition=pa.array([1] * 10, pa.int32()))
-    )
+def test_rows_wait_for_room_and_go_on() -> None:
+    intake, _ = intake_of(buffer_bytes=400)
+    appender = appender_of(intake, plain(*[b"v" * 60] * 10, partition=pa.array([1] * 10, pa.int32())))
     appended = []
     while not appender.append():
         appended.append(appender.next_row)
@@ -184,18 +179,18 @@ def test_rows_wait_for_room_and_go_on(modules: Modules) -> None:
     assert list(appender.span_of_row) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def test_no_row_comes_in_when_the_intake_is_closed(modules: Modules) -> None:
-    intake, _ = intake_of(modules[0])
-    appender = appender_of(modules, intake, plain(b"a", b"b"))
+def test_no_row_comes_in_when_the_intake_is_closed() -> None:
+    intake, _ = intake_of()
+    appender = appender_of(intake, plain(b"a", b"b"))
     intake.is_open = False
 
     assert not appender.append()
     assert appender.next_row == 0
 
 
-def test_one_that_gives_others_a_turn_stops_where_a_batch_is_full(modules: Modules) -> None:
-    intake, host = intake_of(modules[0])
-    appender = appender_of(modules, intake, plain(*[b"v" * 60] * 8), stops_when_filled=True)
+def test_one_that_gives_others_a_turn_stops_where_a_batch_is_full() -> None:
+    intake, host = intake_of()
+    appender = appender_of(intake, plain(*[b"v" * 60] * 8), stops_when_filled=True)
     stops = []
     while not appender.append():
         stops.append((appender.next_row, appender.wanted_bytes))
@@ -204,11 +199,11 @@ def test_one_that_gives_others_a_turn_stops_where_a_batch_is_full(modules: Modul
     assert host.calls == ["opened", "filled", "filled"]
 
 
-def test_records_of_others_between_the_rows_begin_another_span(modules: Modules) -> None:
-    intake, host = intake_of(modules[0], batch_bytes_max=10_000)
+def test_records_of_others_between_the_rows_begin_another_span() -> None:
+    intake, host = intake_of(batch_bytes_max=10_000)
     host.opened = lambda: intake.append(intake.topics["orders"], 2, 1, b"", b"other", None)
     taken = plain(b"a", b"b", b"c", partition=pa.array([2, 2, 2], pa.int32()))
-    appender = appender_of(modules, intake, taken)
+    appender = appender_of(intake, taken)
 
     assert appender.append()
     assert [(span.first, span.count) for span in appender.spans] == [(0, 1), (2, 2)]
@@ -226,24 +221,22 @@ def test_records_of_others_between_the_rows_begin_another_span(modules: Modules)
         ({"headers": pa.array([[], [None]], PAIRS)}, Fault.NAMELESS_HEADER),
     ],
 )
-def test_the_first_row_that_cannot_be_sent_is_found(
-    modules: Modules, columns: dict[str, Any], fault: Fault
-) -> None:
-    intake, _ = intake_of(modules[0])
+def test_the_first_row_that_cannot_be_sent_is_found(columns: dict[str, Any], fault: Fault) -> None:
+    intake, _ = intake_of()
     good = plain(b"a", b"b")
-    assert appender_of(modules, intake, good).fault() is None
-    assert appender_of(modules, intake, plain(b"a", b"b", **columns)).fault() == (1, fault)
+    assert appender_of(intake, good).fault() is None
+    assert appender_of(intake, plain(b"a", b"b", **columns)).fault() == (1, fault)
 
 
-def test_a_null_topic_is_found(modules: Modules) -> None:
-    intake, _ = intake_of(modules[0])
+def test_a_null_topic_is_found() -> None:
+    intake, _ = intake_of()
     table = pa.RecordBatch.from_pydict({"topic": ["orders", None], "value": [b"a", b"b"]})
-    assert appender_of(modules, intake, rows_of(table, None)).fault() == (1, Fault.NO_TOPIC)
+    assert appender_of(intake, rows_of(table, None)).fault() == (1, Fault.NO_TOPIC)
 
 
-def test_a_table_without_rows_is_done_at_once(modules: Modules) -> None:
-    intake, host = intake_of(modules[0])
-    appender = appender_of(modules, intake, plain())
+def test_a_table_without_rows_is_done_at_once() -> None:
+    intake, host = intake_of()
+    appender = appender_of(intake, plain())
 
     assert appender.fault() is None
     assert appender.append()

@@ -1,4 +1,4 @@
-"""Numbers of variable length, at the edges of their ranges."""
+"""The reference's variable-length integers, at the edges of their ranges: those of the kernel are compared with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracle.records.varint import append_varint, read_varint, read_varlong, wrap_int64
 from penstock.records.errors import InvalidBatch
-from penstock.records.varint import append_varint, read_varint, read_varlong, wrap_int64
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))

@@ -24,13 +24,10 @@ def version(
 def _facts() -> dict[str, object]:
     import platform
 
-    from penstock.records import kernel
-
     return {
         "version": penstock.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "kernel": "compiled" if kernel.IS_COMPILED else "plain Python",
         "uvloop": _version_of_uvloop(),
     }
 

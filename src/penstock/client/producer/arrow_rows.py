@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client import errors
-from penstock.records.rows_twin import BytesRows, HeaderRows, NumberRows, Rows
+from penstock.records.table_rows import BytesRows, HeaderRows, NumberRows, Rows
 
 if TYPE_CHECKING:
     import pyarrow

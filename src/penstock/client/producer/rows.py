@@ -24,7 +24,7 @@ from penstock.client.producer.arrow_rows import TopicRows, batches_of, rows_of
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.records.delivery import resolve
 from penstock.records.producing import ProducerBatch, RowAppender, place_of
-from penstock.records.rows_twin import Fault, iterate_rows
+from penstock.records.table_rows import Fault, iterate_rows
 
 if TYPE_CHECKING:
     from penstock.client.producer.core import ProducerCore

@@ -19,7 +19,7 @@ from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import BatchIndexAndErrorMessage, ProduceRequest
-from penstock.records.rows_twin import iterate_rows
+from penstock.records.table_rows import iterate_rows
 
 PAIRS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 

@@ -1,68 +1,38 @@
-"""Records into Arrow's memory layout, in plain Python: reference and fallback for `_columns.pyx`.
-
-A `ColumnBuilder` takes batches and gives buffers; what Arrow calls the columns is the business of `columns`, so that no
-one needs Arrow who does not ask for it. Layout: numbers are little-endian, a column of bytes is its data
-and one offset more than there are rows, and a bit for each row says whether there is a value (lowest bit first).
-"""
+"""Records in Arrow's memory layout, in plain Python: the reference for `_columns.pyx`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
+from oracle.records.batches import parse_records, read_header, read_payload
+from oracle.records.varint import wrap_int64
+from penstock.records.arrow_layout import (
+    LISTED_HEADERS,
+    OFFSET_MAX,
+    RAW_HEADERS,
+    BytesColumn,
+    Columns,
+    NumberColumn,
+)
 from penstock.records.batch import NO_TIMESTAMP, Buffer, TimestampType
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX
 from penstock.records.errors import TooLarge
-from penstock.records.twin import parse_records, read_header, read_payload
-from penstock.records.varint import wrap_int64
 
 COLUMN_BYTES_MAX = 2**31 - 1  # offsets into a column's data are signed 32-bit numbers
 INT64_MAX = 2**63 - 1
-OFFSET_MAX = INT64_MAX
-
-# How headers are kept: not at all, as lists of names and values, or as the bytes that the record has.
-NO_HEADERS, LISTED_HEADERS, RAW_HEADERS = 0, 1, 2
-
 _INT32 = Struct("<i")
 _INT64 = Struct("<q")
 
 
-class NumberColumn(NamedTuple):
-    data: Buffer
-    validity: Buffer
-    null_count: int
-
-
-class BytesColumn(NamedTuple):
-    offsets: Buffer
-    data: Buffer
-    validity: Buffer
-    null_count: int
-
-
-class Columns(NamedTuple):
-    row_count: int
-    offset: NumberColumn
-    timestamp: NumberColumn
-    key: BytesColumn
-    value: BytesColumn
-    raw_headers: BytesColumn
-    header_count: int
-    header_offsets: Buffer
-    header_name: BytesColumn
-    header_value: BytesColumn
-    append_time_runs: tuple[tuple[int, int], ...] = ()
-    """Rows, from the first to before the second, whose time is the broker's; the others have their producers'."""
-
-
 class ColumnBuilder:
-    """Collects the records of batches, row by row; `take` hands them over and starts anew."""
+    """Collects the records of batches, row by row; `take` returns them and starts anew."""
 
     def __init__(
         self, header_format: int = LISTED_HEADERS, allocate: Callable[[int], Any] | None = None
     ) -> None:
-        """`allocate` makes memory that can be resized for what the compiled builder hands over; here none is wanted."""
+        """`allocate` is ignored: the reference always fills bytearrays."""
         self.header_format = header_format
         self._start()
 

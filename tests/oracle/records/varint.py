@@ -1,4 +1,4 @@
-"""Variable-length integers as records use them: zig-zag, seven bits a byte, low bits first."""
+"""Variable-length integers of records: zig-zag, seven bits a byte, low bits first."""
 
 from __future__ import annotations
 

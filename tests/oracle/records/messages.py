@@ -1,17 +1,15 @@
-"""Messages of the formats before batches (v0 and v1) in plain Python: reference and fallback for `_messages.pyx`.
+"""Messages of the formats before record batches (v0 and v1) in plain Python: the reference for `_messages.pyx`.
 
     offset i64 | size i32 | crc u32 | magic i8 | attributes i8 | timestamp i64, in v1 only |
     key: i32 and bytes | value: i32 and bytes
 
-A size of -1 is no bytes at all. The CRC is the one of zip and covers everything after itself. What a message that
-carries other messages means is for `message_set` to say; here they are only taken apart and put together.
+A size of -1 is a null. The CRC is CRC-32 (zlib's) and covers everything after itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct, error
-from typing import NamedTuple
 from zlib import crc32
 
 from penstock.records.batch import (
@@ -23,6 +21,7 @@ from penstock.records.batch import (
     TimestampType,
 )
 from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedMagic
+from penstock.records.old_messages import OldMessage
 
 MESSAGE_BYTES_MIN = 14  # CRC, magic, attributes and two sizes: no message of either format is shorter
 CRC_COVERS_AT = 4  # within the message, after offset and size
@@ -33,18 +32,7 @@ _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
 
-class Message(NamedTuple):
-    """One message as its bytes have it; a compressed one holds others in its value."""
-
-    offset: int
-    magic: int
-    attributes: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-
-
-def parse_messages(view: Buffer) -> list[Message]:
+def parse_messages(view: Buffer) -> list[OldMessage]:
     """All messages of a buffer that must hold whole messages and nothing else; every CRC is checked."""
     messages = []
     position = 0
@@ -71,7 +59,7 @@ def parse_messages(view: Buffer) -> list[Message]:
     return messages
 
 
-def _parse_body(offset: int, magic: int, attributes: int, body: memoryview) -> Message:
+def _parse_body(offset: int, magic: int, attributes: int, body: memoryview) -> OldMessage:
     timestamp = NO_TIMESTAMP
     at = 6
     if magic == 1:
@@ -81,7 +69,7 @@ def _parse_body(offset: int, magic: int, attributes: int, body: memoryview) -> M
     value, at = _read_bytes(body, at)
     if at != len(body):
         raise InvalidBatch("it is longer than its fields")
-    return Message(offset, magic, attributes, timestamp, key, value)
+    return OldMessage(offset, magic, attributes, timestamp, key, value)
 
 
 def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:

@@ -1,7 +1,7 @@
-"""The compiled kernel says what the plain one says, about good input, damaged input and noise.
+"""The kernel answers what the plain reference answers: on good input, on damaged input and on noise.
 
-Memory safety rests on the same checks: whatever is thrown at it, the compiled kernel answers as the twin does, which
-cannot read out of bounds.
+Memory safety rests on this too. The reference cannot read out of bounds, so a kernel that refuses whatever the
+reference refuses, in the same words, has made the same checks.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.records import column_twin, message_twin, twin
+from oracle.records import messages as old_messages
+from penstock.records import kernel
+from penstock.records.arrow_layout import LISTED_HEADERS, NO_HEADERS, OFFSET_MAX, RAW_HEADERS
 from penstock.records.batch import Record
 from strategies.records import (
     BATCH_FIELDS,
     BLOBS,
     NEW_RECORDS,
+    REFERENCE,
     TIMESTAMPS,
     batches,
-    collect,
-    compiled,
     damaged_batches,
     outcome,
     placed_records,
     record_rows,
 )
 
-PLAIN = collect(twin, message_twin, column_twin)
-COMPILED = compiled()
 LIMIT_BYTES = 100_000
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
 
@@ -51,8 +50,8 @@ READERS = (
 def test_the_same_batches_are_built(
     records: list[Any], fields: dict[str, Any], base_offset: int | None
 ) -> None:
-    assert outcome(COMPILED.build_batch, records, base_offset=base_offset, **fields) == outcome(
-        PLAIN.build_batch, records, base_offset=base_offset, **fields
+    assert outcome(kernel.build_batch, records, base_offset=base_offset, **fields) == outcome(
+        REFERENCE.build_batch, records, base_offset=base_offset, **fields
     )
 
 
@@ -66,15 +65,15 @@ def test_the_same_is_read(data: bytes, elsewhere: int) -> None:
                 if name in ("check_batch", "inspect_batch", "read_header")
                 else {"limit_bytes": LIMIT_BYTES}
             )
-            assert outcome(getattr(COMPILED, name), data, position, **named) == outcome(
-                getattr(PLAIN, name), data, position, **named
+            assert outcome(getattr(kernel, name), data, position, **named) == outcome(
+                getattr(REFERENCE, name), data, position, **named
             )
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(batches() | damaged_batches())
 def test_the_same_records_are_iterated(data: bytes) -> None:
-    assert outcome(collect_records, COMPILED, data) == outcome(collect_records, PLAIN, data)
+    assert outcome(collect_records, kernel, data) == outcome(collect_records, REFERENCE, data)
 
 
 def collect_records(implementation: Any, data: bytes) -> list[Any]:
@@ -91,23 +90,23 @@ def collect_records(implementation: Any, data: bytes) -> list[Any]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(batches() | damaged_batches(), max_size=3).map(b"".join))
 def test_the_same_row_of_batches_is_read(data: bytes) -> None:
-    assert outcome(COMPILED.check_batches, data) == outcome(PLAIN.check_batches, data)
-    assert outcome(COMPILED.read_headers, data) == outcome(PLAIN.read_headers, data)
+    assert outcome(kernel.check_batches, data) == outcome(REFERENCE.check_batches, data)
+    assert outcome(kernel.read_headers, data) == outcome(REFERENCE.read_headers, data)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     st.lists(batches() | damaged_batches(), max_size=3),
-    st.sampled_from([column_twin.NO_HEADERS, column_twin.LISTED_HEADERS, column_twin.RAW_HEADERS]),
+    st.sampled_from([NO_HEADERS, LISTED_HEADERS, RAW_HEADERS]),
     st.integers(0, 2**61),
     st.integers(0, 2**62),
 )
 def test_the_same_columns_are_decoded(
     data: list[bytes], header_format: int, first_offset: int, end_offset: int
 ) -> None:
-    for first, end in ((0, column_twin.OFFSET_MAX), (first_offset, end_offset)):
-        assert outcome(decode, COMPILED, data, header_format, first, end) == outcome(
-            decode, PLAIN, data, header_format, first, end
+    for first, end in ((0, OFFSET_MAX), (first_offset, end_offset)):
+        assert outcome(decode, kernel, data, header_format, first, end) == outcome(
+            decode, REFERENCE, data, header_format, first, end
         )
 
 
@@ -137,22 +136,22 @@ def test_the_same_messages_are_written_and_parsed(
         "timestamp_type": timestamp_type,
     }
 
-    written = PLAIN.write_messages(records, **fields)
+    written = REFERENCE.write_messages(records, **fields)
 
-    assert COMPILED.write_messages(records, **fields) == written
-    assert COMPILED.parse_messages(written) == PLAIN.parse_messages(written)
+    assert kernel.write_messages(records, **fields) == written
+    assert kernel.parse_messages(written) == REFERENCE.parse_messages(written)
 
 
 @st.composite
 def damaged_messages(draw: st.DrawFn) -> bytes:
-    data = bytearray(message_twin.write_messages(draw(MESSAGES), magic=draw(st.integers(0, 1))))
+    data = bytearray(old_messages.write_messages(draw(MESSAGES), magic=draw(st.integers(0, 1))))
     for _ in range(draw(st.integers(0, 2))):
         if data:
             data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
     data = data[: len(data) - draw(st.integers(0, 3))]
     if len(data) > 16:
         message_size = min(max(int.from_bytes(data[8:12], "big", signed=True), 4), len(data) - 12)
-        crc = message_twin.crc32(data[16 : 12 + message_size])
+        crc = old_messages.crc32(data[16 : 12 + message_size])
         data[12:16] = crc.to_bytes(4, "big")
     return bytes(data)
 
@@ -160,4 +159,4 @@ def damaged_messages(draw: st.DrawFn) -> bytes:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_messages() | st.binary(max_size=100))
 def test_damaged_messages_meet_the_same_refusal(data: bytes) -> None:
-    assert outcome(COMPILED.parse_messages, data) == outcome(PLAIN.parse_messages, data)
+    assert outcome(kernel.parse_messages, data) == outcome(REFERENCE.parse_messages, data)

@@ -1,7 +1,7 @@
-"""The kernel in plain Python: the reference for the compiled one, and the fallback without a compiler.
+"""Record batches (format v2) in plain Python: the reference that the compiled kernel is tested against.
 
-Every function here has the same name, arguments, results and exceptions in `_kernel.pyx`, and tests hold them
-equal. This one is written to be read; where it is slow, the compiled one is not.
+Every function has the name, arguments, results and exceptions of the compiled one. It is written to be read, and it
+cannot read out of bounds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from oracle.records.varint import append_varint, read_varint, read_varlong, wrap_int64
 from penstock.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
@@ -36,7 +37,6 @@ from penstock.records.batch import (
 from penstock.records.compression import DECOMPRESSED_BYTES_MAX, compress, decompress
 from penstock.records.crc import crc32c
 from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedCompression, UnsupportedMagic
-from penstock.records.varint import append_varint, read_varint, read_varlong, wrap_int64
 
 BATCH_BYTES_MAX = 2**31 - 1  # the length field is a signed 32-bit number
 

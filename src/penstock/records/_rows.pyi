@@ -1,0 +1,26 @@
+from array import array
+
+from penstock.records._intake import Intake, Span, TopicQueues
+from penstock.records.table_rows import Fault, Rows
+
+class RowAppender:
+    def __init__(
+        self,
+        intake: Intake,
+        topics: list[TopicQueues],
+        rows: Rows,
+        *,
+        record_bytes_max: int,
+        stops_when_filled: bool = False,
+    ) -> None: ...
+    @property
+    def spans(self) -> list[Span]: ...
+    @property
+    def span_of_row(self) -> array[int]: ...
+    @property
+    def next_row(self) -> int: ...
+    @property
+    def wanted_bytes(self) -> int: ...
+    def fault(self) -> tuple[int, Fault] | None: ...
+    def size_of(self, row: int) -> int: ...
+    def append(self) -> bool: ...
