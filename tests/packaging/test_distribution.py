@@ -36,6 +36,13 @@ with Consumer("orders", bootstrap_servers=sys.argv[1], auto_offset_reset="earlie
     print(next(iter(consumer)).value.decode())
 """
 
+KERNEL = """
+from pathlib import Path
+from penstock.records import kernel, producing
+
+print(Path(kernel.__file__).parent)
+"""
+
 FIXTURE_TEST = """
 def test_orders(penstock):
     assert penstock.producer().send("orders", b"one").result(timeout=60).offset == 0
@@ -43,9 +50,14 @@ def test_orders(penstock):
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    sources = tmp_path_factory.mktemp("sources") / "penstock"
-    shutil.copytree(ROOT, sources, ignore=NOT_SOURCES)
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sources") / "penstock"
+    shutil.copytree(ROOT, folder, ignore=NOT_SOURCES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def artifacts(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     target = tmp_path_factory.mktemp("dist")
     _run([sys.executable, "-m", "build", "--outdir", str(target), str(sources)])
     (sdist,) = target.glob("*.tar.gz")
@@ -81,13 +93,17 @@ def broker(environment: Path, tmp_path: Path) -> Iterator[str]:
     assert status == 0
 
 
-def test_an_installed_artifact_has_a_compiled_kernel_and_no_optional_packages(
+def test_an_installed_artifact_has_types_and_a_kernel_and_no_optional_packages(
     environment: Path, tmp_path: Path
 ) -> None:
-    facts = json.loads(_run([environment / "penstock", "version", "--more", "--json"], cwd=tmp_path))
+    folder = Path(_run([environment / "python", "-c", KERNEL], cwd=tmp_path).strip())
     packages = json.loads(_run([environment / "pip", "list", "--format", "json"], cwd=tmp_path))
 
-    assert facts["kernel"] == "compiled"
+    stubs = {stub.name for stub in (ROOT / "src" / "penstock" / "records").glob("*.pyi")}
+    assert stubs
+    assert {stub.name for stub in folder.glob("*.pyi")} == stubs
+    assert (folder.parent / "py.typed").exists()
+    assert list(folder.glob("*.p[yx][xd]")) == []
     assert not OPTIONAL_PACKAGES & {package["name"].lower() for package in packages}
 
 
@@ -103,6 +119,21 @@ def test_the_pytest_fixture_works_where_penstock_is_installed(environment: Path,
     (tmp_path / "test_orders.py").write_text(FIXTURE_TEST)
     report = _run([environment / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path)
     assert "1 passed" in report
+
+
+def test_a_build_without_a_compiler_fails_and_says_what_to_install(sources: Path, tmp_path: Path) -> None:
+    """It used to go through, and left a broker that was many times slower."""
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(sources)],
+        env={**_clean(), "CC": str(tmp_path / "no-compiler")},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode != 0
+    assert "no-compiler" in done.stdout + done.stderr
+    assert "apt-get install gcc" in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_kafka_tool_has_a_script(environment: Path) -> None:
