@@ -20,7 +20,7 @@ from oracle.records import columns as reference_columns
 from oracle.records.varint import wrap_int64
 from penstock.records import kernel
 from penstock.records.arrow_layout import BytesColumn, Columns
-from penstock.records.batch import Compression, Record, TimestampType
+from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.columns import HeaderColumn
 from penstock.records.control import end_transaction_batch
 from penstock.records.crc import crc32c
@@ -30,61 +30,97 @@ from penstock.records.message_set import write_message_set
 from penstock.records.old_messages import old_message_as_batch, read_old_message
 from strategies.records import NEW_RECORDS, damaged_batches
 
-OFFSETS = st.integers(0, 20) | st.integers(0, 2**40)  # small ones meet each other
+EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
+LIMIT_BYTES = 100_000
+PRODUCERS = st.integers(0, 1)
+KINDS = st.sampled_from(["batch", "old", "transaction", "transaction", "marker", "marker"])
+OLD_CODECS = st.sampled_from([Compression.NONE, Compression.GZIP, Compression.LZ4])
+
+
+class Response(NamedTuple):
+    data: bytes
+    position: int
+    aborted: list[tuple[int, int]] | None
+    checks_crcs: bool
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> bytes:
-    """Batches of many kinds in a row, whole or cut off."""
-    parts = []
-    offset = draw(OFFSETS)
-    for _ in range(draw(st.integers(1, 4))):
-        records = draw(st.lists(NEW_RECORDS, min_size=1, max_size=4))
-        kind = draw(st.sampled_from(["batch", "old", "transaction", "marker"]))
-        if kind == "marker":
-            parts.append(
-                bytes(
-                    end_transaction_batch(
-                        is_commit=draw(st.booleans()),
-                        producer_id=draw(st.integers(0, 2)),
-                        producer_epoch=0,
-                        coordinator_epoch=0,
-                        timestamp_ms=5_000,
-                        base_offset=offset,
-                    )
-                )
-            )
-            offset += 1
-            continue
-        if kind == "old":
-            placed = [Record(offset + index, *record) for index, record in enumerate(records)]
-            old_codecs = st.sampled_from([Compression.NONE, Compression.GZIP, Compression.LZ4])
-            magic, codec = draw(st.integers(0, 1)), draw(old_codecs)
-            parts.append(bytes(write_message_set(placed, magic=magic, codec=codec)))
-        else:
-            is_transactional = kind == "transaction"
-            fields = {"producer_id": draw(st.integers(0, 2)), "is_transactional": True}
-            parts.append(
-                bytes(
-                    kernel.build_batch(
-                        records,
-                        base_offset=offset,
-                        compression=draw(st.sampled_from(Compression)),
-                        leader_epoch=draw(st.integers(-1, 5)),
-                        **(fields if is_transactional else {}),
-                    )
-                )
-            )
-        offset += len(records)
-    data = b"".join(parts)
-    return data[: len(data) - draw(st.sampled_from([0, 0, 0, 1, 30]))]
+def responses(draw: st.DrawFn) -> Response:
+    """What a reader might get: a log of some kind, damage or noise, read from the middle of it."""
+    noise = st.tuples(damaged_batches() | st.binary(max_size=100), st.just([0]))
+    data, offsets = draw(logs() | transaction_logs() | noise)
+    starts = st.sampled_from(offsets)
+    return Response(
+        data,
+        draw(starts) + draw(st.integers(0, 3)),
+        draw(st.lists(st.tuples(PRODUCERS, starts), min_size=1, max_size=4) | st.none() | st.just([])),
+        draw(st.booleans()),
+    )
 
 
-EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
-LIMIT_BYTES = 100_000
-RESPONSES = partitions() | damaged_batches() | st.binary(max_size=100)
-POSITIONS = st.integers(0, 30) | OFFSETS
-ABORTED = st.none() | st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30) | OFFSETS), max_size=3)
+@st.composite
+def transaction_logs(draw: st.DrawFn) -> tuple[bytes, list[int]]:
+    """Short transactions of two producers, and the markers that end them: every entry has one record."""
+    steps = draw(st.lists(st.tuples(st.sampled_from(["record", "abort", "commit"]), PRODUCERS), min_size=4))
+    parts = [
+        kernel.build_batch(
+            [(1, None, b"%d" % offset, ())],
+            base_offset=offset,
+            producer_id=producer_id,
+            is_transactional=True,
+        )
+        if step == "record"
+        else marker(offset, producer_id, is_commit=step == "commit")
+        for offset, (step, producer_id) in enumerate(steps)
+    ]
+    return b"".join(parts), list(range(len(parts) + 1))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[bytes, list[int]]:
+    """Batches and old messages one after another, the last one perhaps cut off, and the offsets where they begin."""
+    parts: list[bytes] = []
+    offsets = [draw(st.sampled_from([0, 5, 2**40]))]
+    for _ in range(draw(st.integers(1, 8))):
+        records = draw(st.lists(NEW_RECORDS, min_size=1, max_size=3))
+        data, count = draw(entry_at(offsets[-1], records))
+        parts.append(bytes(data))
+        offsets.append(offsets[-1] + count)
+    whole = b"".join(parts)
+    return whole[: len(whole) - draw(st.sampled_from([0, 0, 0, 1, 30]))], offsets
+
+
+@st.composite
+def entry_at(draw: st.DrawFn, offset: int, records: list[NewRecord]) -> tuple[bytearray, int]:
+    """Something that begins at that offset, and how many offsets it takes."""
+    kind = draw(KINDS)
+    if kind == "marker":
+        return marker(offset, draw(PRODUCERS), is_commit=draw(st.booleans())), 1
+    if kind == "old":
+        placed = [Record(offset + index, *record) for index, record in enumerate(records)]
+        magic, codec = draw(st.integers(0, 1)), draw(OLD_CODECS)
+        return write_message_set(placed, magic=magic, codec=codec), len(records)
+    is_transactional = kind == "transaction"
+    batch = kernel.build_batch(
+        records,
+        base_offset=offset,
+        compression=draw(st.sampled_from(Compression)),
+        leader_epoch=draw(st.integers(-1, 5)),
+        producer_id=draw(PRODUCERS) if is_transactional else -1,
+        is_transactional=is_transactional,
+    )
+    return batch, len(records)
+
+
+def marker(offset: int, producer_id: int, *, is_commit: bool) -> bytearray:
+    return end_transaction_batch(
+        is_commit=is_commit,
+        producer_id=producer_id,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=5_000,
+        base_offset=offset,
+    )
 
 
 class Entry(NamedTuple):
@@ -98,8 +134,9 @@ class Entry(NamedTuple):
     leader_epoch: int
 
 
-def entries(data: bytes, aborted: list[tuple[int, int]] | None, checks_crcs: bool) -> Iterator[Entry]:
+def entries(response: Response) -> Iterator[Entry]:
     """What a response holds, up to an incomplete entry; raises at the first one that is damaged."""
+    data, _, aborted, checks_crcs = response
     open_aborts: list[tuple[int, int]] = list(aborted or [])
     aborting: set[int] = set()
     while len(data) >= 17:
@@ -142,10 +179,11 @@ class Reading(NamedTuple):
     error: type[Exception] | None
 
 
-def expected_messages(position: int, found: Iterator[Entry]) -> Reading:
+def expected_messages(response: Response) -> Reading:
+    position = response.position
     messages: list[Message] = []
     try:
-        for entry in found:
+        for entry in entries(response):
             if entry.is_shown:
                 for record, timestamp_type in records_of(entry):
                     if record.offset >= position:
@@ -180,10 +218,11 @@ def records_of(entry: Entry) -> Iterator[tuple[Record, TimestampType]]:
             yield record, timestamp_type
 
 
-def expected_rows(position: int, found: Iterator[Entry]) -> Reading:
+def expected_rows(response: Response) -> Reading:
+    position = response.position
     rows: list[Any] = []
     try:
-        for entry in found:
+        for entry in entries(response):
             if entry.is_shown:
                 batch = old_message_as_batch(entry.data, LIMIT_BYTES) if entry.is_old else entry.data
                 builder = reference_columns.ColumnBuilder(HeaderColumn.RAW)
@@ -211,12 +250,10 @@ def cells_of(column: BytesColumn) -> list[bytes | None]:
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(RESPONSES, POSITIONS, ABORTED, st.booleans(), st.integers(1, 5))
-def test_the_messages_of_a_response_are_those_of_its_batches(
-    data: bytes, position: int, aborted: list[tuple[int, int]] | None, checks_crcs: bool, count_max: int
-) -> None:
-    expected = expected_messages(position, entries(data, aborted, checks_crcs))
-    records = fetched(data, position, aborted, checks_crcs)
+@given(responses(), st.integers(1, 5))
+def test_the_messages_of_a_response_are_those_of_its_batches(response: Response, count_max: int) -> None:
+    expected = expected_messages(response)
+    records = fetched(response)
     taken: list[Message] = []
     error: type[Exception] | None = None
     try:
@@ -237,12 +274,10 @@ def test_the_messages_of_a_response_are_those_of_its_batches(
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(RESPONSES, POSITIONS, ABORTED, st.booleans(), st.integers(1, 5))
-def test_the_columns_of_a_response_are_those_of_its_batches(
-    data: bytes, position: int, aborted: list[tuple[int, int]] | None, checks_crcs: bool, rows_max: int
-) -> None:
-    expected = expected_rows(position, entries(data, aborted, checks_crcs))
-    records = fetched(data, position, aborted, checks_crcs)
+@given(responses(), st.integers(1, 5))
+def test_the_columns_of_a_response_are_those_of_its_batches(response: Response, rows_max: int) -> None:
+    expected = expected_rows(response)
+    records = fetched(response)
     rows: list[Any] = []
     error: type[Exception] | None = None
     is_more = True
@@ -261,24 +296,29 @@ def test_the_columns_of_a_response_are_those_of_its_batches(
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(RESPONSES, POSITIONS)
-def test_the_next_fetch_begins_behind_the_last_whole_batch(data: bytes, position: int) -> None:
-    end_offset, end_epoch = position, -1
+@given(responses())
+def test_the_next_fetch_begins_behind_the_last_whole_batch(response: Response) -> None:
+    end_offset, end_epoch = response.position, -1
     try:
-        for entry in entries(data, None, checks_crcs=False):
+        for entry in entries(response._replace(aborted=None, checks_crcs=False)):
             if entry.end_offset > end_offset:
                 end_offset, end_epoch = entry.end_offset, entry.leader_epoch
     except RecordsError:
         pass
 
-    records = fetched(data, position, None, checks_crcs=True)
+    records = fetched(response)
 
-    assert (records.end_offset, records.end_epoch, records.size_bytes) == (end_offset, end_epoch, len(data))
+    assert (records.end_offset, records.end_epoch) == (end_offset, end_epoch)
+    assert records.size_bytes == len(response.data)
 
 
-def fetched(
-    data: bytes, position: int, aborted: list[tuple[int, int]] | None, checks_crcs: bool
-) -> FetchedRecords:
+def fetched(response: Response) -> FetchedRecords:
     return FetchedRecords(
-        "orders", 1, data, position, aborted=aborted, checks_crcs=checks_crcs, limit_bytes=LIMIT_BYTES
+        "orders",
+        1,
+        response.data,
+        response.position,
+        aborted=response.aborted,
+        checks_crcs=response.checks_crcs,
+        limit_bytes=LIMIT_BYTES,
     )
