@@ -57,12 +57,15 @@ def test_a_sealed_batch_is_what_the_builder_builds(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, st.integers(0, 500))
+@given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, st.integers(1, 8), st.sampled_from([-1, 0, 50]))
 def test_a_split_puts_as_many_records_into_each_part_as_fit(
-    records: list[Any], codec: Compression, limit: int
+    records: list[Any], codec: Compression, fitting: int, spare_bytes: int
 ) -> None:
     batch = filled(records)
     batch.seal(codec)
+    *before, last = records[:fitting]
+    limit = len(reference.build_batch(before)) if before else 0
+    limit += len(last.key or b"") + len(last.value or b"") + spare_bytes
     groups: list[list[Any]] = []
     for record in records:
         size = len(record.key or b"") + len(record.value or b"")
