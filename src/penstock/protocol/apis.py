@@ -1,10 +1,11 @@
 """The table of all APIs: key, versions, and where their messages are declared.
 
 The union of what Apache Kafka 3.9 and 4.3 define, with two exceptions. Unstable versions are left out, apart from
-InitProducerId v6, which two-phase commit needs. LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown (keys 4
-to 7) are left out, because only brokers with ZooKeeper sent them. The numbers are written here once more, although the declarations hold them too,
-because answering "which versions are there?" must not import ninety modules; a test holds the two equal. What a broker
-serves is for the broker to say.
+InitProducerId v6, which two-phase commit needs. LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown
+(keys 4 to 7) are left out, because only brokers with ZooKeeper sent them.
+
+The numbers are written here once more, although the declarations hold them too, because answering "which versions are
+there?" must not import ninety modules; a test holds the two equal. What a broker serves is for the broker to say.
 """
 
 from __future__ import annotations
