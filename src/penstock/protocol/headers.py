@@ -51,8 +51,6 @@ def read_request_header(data: memoryview, position: int = 0) -> tuple[int, int, 
     try:
         key, version, correlation_id, client_id_bytes = _unpack_request_start(data, position)
         header_version = api(key).request_header_version(version)
-        if header_version == 0:
-            return key, version, correlation_id, None, position + 8
         position += 10
         client_id = None
         if client_id_bytes >= 0:
@@ -84,13 +82,8 @@ def encode_request_header(key: ApiKey, version: int, correlation_id: int, client
     """The head for `Codec.encode_parts` of a request."""
     encoded = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(encoded)
-    match api(key).request_header_version(version):
-        case 0:
-            return struct.pack(">hhi", key, version, correlation_id)
-        case 1:
-            return struct.pack(">hhih", key, version, correlation_id, length) + encoded
-        case _:
-            return struct.pack(">hhih", key, version, correlation_id, length) + encoded + b"\x00"
+    head = struct.pack(">hhih", key, version, correlation_id, length) + encoded
+    return head + b"\x00" if api(key).request_header_version(version) == 2 else head
 
 
 def encode_response_header(key: ApiKey, version: int, correlation_id: int) -> bytes:
