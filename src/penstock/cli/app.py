@@ -45,7 +45,7 @@ def understand(words: Sequence[str]) -> Call | int:
 
 
 def _without_aliases(words: Sequence[str]) -> list[str]:
-    """Older names of options by their present ones, which are the only ones that typer is told of."""
+    """Hidden aliases of options, by the name that help shows. Typer knows only the latter."""
     if not words or words[0] not in NAMES:
         return list(words)
     command = load(words[0])

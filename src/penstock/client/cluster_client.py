@@ -117,7 +117,7 @@ class ClusterClient:
         self._metadata.mark_stale()
 
     def need_leaders(self, partitions: Collection[TopicPartition]) -> None:
-        """Warn if some of these have had no leader for long. Called by whoever waits, each time that it tries."""
+        """Warn if some of these have had no leader for long. Call it before each retry."""
         self._leader_wait.missing(partitions, self.cluster, self.now_ms())
 
     def on_update(self, listener: Callable[[Cluster], None]) -> None:

@@ -401,7 +401,7 @@ class ClientConnection:
 
 def _settle(answer: asyncio.Future[Any], response: Any, error: PenstockError | None) -> None:
     if answer.done():
-        return  # whoever waited was cancelled
+        return  # the request was cancelled
     if error is None:
         answer.set_result(response)
     else:

@@ -72,8 +72,8 @@ class Reachability:
 
 
 class LeaderWait:
-    """Whether the partitions that one client needs have leaders. No timer: whoever waits tries again and again, and
-    reports here each time."""
+    """Whether the partitions that one client needs have leaders. It has no timer: callers report here before each
+    retry."""
 
     def __init__(self) -> None:
         self._began_ms: float | None = None

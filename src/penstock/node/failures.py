@@ -137,7 +137,7 @@ class DirectoryFailures:
             except Refused as refusal:
                 self._end(
                     NodeFailed(
-                        f"The controller could not be told of a failed log directory within "
+                        f"A failed log directory could not be reported to the controller within "
                         f"log.dir.failure.timeout.ms={self._report_timeout_ms}: {refusal}. {REMEDY}"
                     )
                 )
@@ -148,4 +148,4 @@ class DirectoryFailures:
     def _end(self, reason: NodeFailed) -> None:
         if not self.ended.done():
             self.ended.set_exception(reason)
-            self.ended.exception()  # whoever runs the node asks for it; a test may not
+            self.ended.exception()  # the process that runs the node reads it; a test may not

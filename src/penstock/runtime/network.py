@@ -29,7 +29,7 @@ class FileSlice:
     position: int
     size: int
     owner: SliceOwner | None = None
-    """Whoever must know when the file cannot be read."""
+    """Is told when the file cannot be read."""
 
     def __len__(self) -> int:
         return self.size

@@ -1,8 +1,8 @@
 """Background tasks of a node: none of them ends unnoticed.
 
 A supervised task that raises is logged with its traceback, counted, and started again after a backoff. The backoff
-doubles with each failure in a row, so a task that always fails neither spins nor floods the log. Whoever starts a task
-keeps the handle and cancels it; the supervisor only keeps it running until then.
+doubles with each failure in a row, so a task that always fails neither spins nor floods the log. The owner
+of a task keeps the handle and cancels it; the supervisor only keeps it running until then.
 
 Work with an end, for which somebody waits, does not belong here: its owner looks at the result.
 """

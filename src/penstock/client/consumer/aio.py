@@ -335,7 +335,7 @@ class Consumer:
     async def beginning_offsets(
         self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset that there is, of these or of all that are assigned."""
+        """The first offset of each of these partitions, or of all that are assigned."""
         return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
 
     async def end_offsets(

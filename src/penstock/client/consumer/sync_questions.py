@@ -40,7 +40,7 @@ class SyncQuestions(ABC):
     def beginning_offsets(
         self, *partitions: TopicPartition | Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset that there is, of these or of all that are assigned."""
+        """The first offset of each of these partitions, or of all that are assigned."""
         return self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
 
     def end_offsets(

@@ -4,7 +4,7 @@
     finish_query(options, query_id)             # a stream that nobody starts again
 
 To terminate such transactions one by one would be wrong: if their batch was decided, a part of it may be committed
-already, and the rest must be committed too. Whoever is still alive can decide nothing afterwards.
+already, and the rest must be committed too. A driver that is still alive can decide nothing afterwards.
 """
 
 from __future__ import annotations

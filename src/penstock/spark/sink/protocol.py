@@ -11,7 +11,7 @@ A batch write takes the same steps as a micro-batch: it is batch 0 of a sink of 
 `abort_write`, which commits what was decided, because no later run may come.
 
 A crash between any two steps leaves one of two things: no decision that counts, and then nothing of the batch is ever
-seen; or one, and then whoever runs the query or the write next, or finishes it, commits exactly that. The simulation in
+seen; or one, and then the next run of the query or the write, or `finish`, commits exactly that. The simulation in
 `tests/harness/sink_simulation.py` crashes everywhere, delays and repeats requests, and lets old runs go on.
 """
 
@@ -223,8 +223,9 @@ async def abort_write(port: Port, sink: str, run: str, *, prefix: str) -> Ledger
 
 
 async def finish(port: Port, sink: str, *, prefix: str) -> Ledger:
-    """End a sink for good, whoever holds it: commit what is decided, abort all else. For an operator who knows that the
-    driver is dead. A driver that lives after all can decide nothing any more. Returns what the log says in the end."""
+    """End a sink for good, no matter which run holds it: commit what is decided, abort all else. For an operator who
+    knows that the driver is dead. A driver that lives after all can decide nothing any more. Returns what the log says
+    in the end."""
     ledger = await port.read(Ledger(sink))
     while is_held(ledger):
         ledger = await _give_up(port, ledger, ledger.holder, prefix)

@@ -70,7 +70,7 @@ class State:
             yield Record(key, Change(new, old), timestamp_ms, headers)
 
     def forget(self, is_expired: Callable[[Any], bool]) -> None:
-        """Drop the rows of expired keys. Unlike a deletion, this is no change that anybody is told of."""
+        """Drop the rows of expired keys. Unlike a deletion, this is not passed on as a change."""
         self._rows = {place: row for place, row in self._rows.items() if not is_expired(row[0])}
 
     def kept(self) -> Any:
