@@ -145,7 +145,7 @@ def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
     with pytest.raises(Superseded, match="new"):
         old.commit(late, 0)
     old.abort(late, 0)
-    with pytest.raises(Superseded, match="checkpoint"):
+    with pytest.raises(SinkStopped, match="given up"):
         old.write(1, ["b"])
     new.commit(done, 0)
 

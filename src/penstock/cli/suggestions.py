@@ -7,7 +7,6 @@ them on the errors. `sentence` then puts the note in place of the advice.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
@@ -105,6 +104,8 @@ def note(error: BrokerError, names: list[str], *, noun: str, command: str) -> No
     if noun == "topic" and name in names:  # the topic exists, without this partition
         error.add_note(f"`penstock topics describe {name}` lists its partitions")
         return
+    import difflib  # only a failing command has to pay for it
+
     near = difflib.get_close_matches(name, names, n=1, cutoff=CLOSENESS)
     listing = f"`{command}` lists all {noun}s"
     error.add_note(f"did you mean {near[0]}? {listing}" if near else listing)

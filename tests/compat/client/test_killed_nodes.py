@@ -16,6 +16,7 @@ from harness.admin import new_name
 from harness.kafka_cluster import KafkaCluster
 from harness.own_load import OwnLoad, check_each_once_and_in_order
 from harness.requests import ask
+from harness.waiting import wait_until
 from harness.wire import WireConnection
 from penstock import Admin, Consumer, Producer
 from penstock.protocol.errors import ErrorCode
@@ -94,8 +95,13 @@ def test_a_transaction_outlives_the_node_that_coordinates_it(kafka_cluster: Kafk
                 (found,) = ask(connection, request, 4).coordinators
             kafka_cluster.kill(int(found.node_id))
             producer.send(topic, b"11", partition=0)
-    with Consumer(
-        topic, bootstrap_servers=kafka_cluster.bootstrap, isolation_level="read_committed"
-    ) as consumer:
-        values = [int(message.value) for message in consumer.read(until="end").to_messages()]
-    assert values == list(range(12))
+
+    def committed() -> list[int]:
+        with Consumer(
+            topic, bootstrap_servers=kafka_cluster.bootstrap, isolation_level="read_committed"
+        ) as consumer:
+            return [int(message.value) for message in consumer.read(until="end").to_messages()]
+
+    # The commit is decided when `transaction()` returns; the new coordinator writes its markers after that.
+    wait_until(lambda: len(committed()) >= 12, "the records of both transactions can be read")
+    assert committed() == list(range(12))
