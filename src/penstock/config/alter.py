@@ -1,7 +1,7 @@
-"""A change of settings at run time: what IncrementalAlterConfigs asks for, checked before it is recorded.
+"""Changes of settings at run time (IncrementalAlterConfigs, AlterConfigs), checked before they are recorded.
 
-Each function returns the overrides that the resource would have after the change, or raises `BadSetting`; nothing is
-changed here. An old-style AlterConfigs, which replaces all overrides, is a call with `current={}` and SET alone.
+Each function returns the overrides of the resource after the change, or raises `BadSetting`. It changes nothing.
+AlterConfigs replaces all overrides: that is a call with `current={}` and SET operations only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.config.values import SettingType
 
 
 class Operation(IntEnum):
-    """The numbers are those of the protocol."""
+    """The numbers are those of the wire protocol."""
 
     SET = 0
     DELETE = 1
@@ -44,13 +44,20 @@ def alter_topic(
 
 
 def alter_broker(settings: BrokerSettings, changes: Iterable[Change]) -> dict[str, str]:
-    """This broker's own dynamic settings after the changes."""
+    """The dynamic settings of this broker after the changes."""
     changes = list(changes)
     altered = _apply(
         settings.dynamic_broker, changes, {change.name: find_setting(change.name) for change in changes}
     )
     settings.with_dynamic(cluster=settings.dynamic_cluster, broker=altered)
     return altered
+
+
+def alter_other_broker(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The dynamic settings of another broker after the changes. That broker has checked the values, because only it
+    knows its file."""
+    changes = list(changes)
+    return _apply(current, changes, {change.name: find_setting(change.name) for change in changes})
 
 
 def alter_cluster(settings: BrokerSettings, changes: Iterable[Change]) -> dict[str, str]:
@@ -85,13 +92,13 @@ def alter_client_metrics(current: Mapping[str, str], changes: Iterable[Change]) 
 def _apply(
     current: Mapping[str, str], changes: Iterable[Change], table: Mapping[str, Setting | None]
 ) -> dict[str, str]:
-    """The overrides after the changes, unchecked but for what the operations themselves need."""
+    """The overrides after the changes. Only the operations are checked, not the resulting values."""
     altered = dict(current)
     for change in changes:
         if change.operation is Operation.DELETE:
             altered.pop(change.name, None)
         elif change.value is None:
-            raise BadSetting(change.name, None, f"needs a value for {change.operation.name}")
+            raise BadSetting(change.name, None, f"{change.operation.name} needs a value")
         elif change.operation is Operation.SET:
             altered[change.name] = change.value
         else:
@@ -100,9 +107,9 @@ def _apply(
 
 
 def _alter_list(change: Change, current: str | None, setting: Setting | None) -> str:
-    """Add items to a list, or take them away.
+    """Add items to a list, or remove them.
 
-    A list that was not set begins as the declared default, and not as what the broker says: such is Kafka's rule.
+    A list that is not set starts from the declared default, not from the broker's value, as in Kafka.
     """
     if setting is None or setting.type is not SettingType.LIST:
         raise BadSetting(change.name, None, f"is not a list, so {change.operation.name} is not possible")

@@ -1,9 +1,9 @@
-"""What one node was told: in its file, and while it runs.
+"""The settings of one node: static ones from its file, and dynamic ones.
 
-`BrokerSettings` never changes. A dynamic change makes a new one (`with_dynamic`), which the node puts in the place
-of the old. Three layers speak, the later over the earlier: the file (static), what holds for the whole cluster, and
-what was said of this broker; under all three lies the declared default. Every name is declared in `tables`, save the
-few that only their prefix makes known (`listener.name.internal.ssl.keystore.location`).
+`BrokerSettings` is immutable. A dynamic change makes a new object (`with_dynamic`), which replaces the old one in the
+node. There are three layers over the declared defaults, each overriding the previous one: the file (static), the
+dynamic defaults of the cluster, and the dynamic settings of this broker. Every name is declared in `tables`, except
+names with a prefix (`listener.name.internal.ssl.keystore.location`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from penstock.config.tables.topic import BROKER_SYNONYMS
 
 LISTENER_PREFIX = "listener.name."
 
-_NOT_SAID: Any = object()
+_NOT_SET: Any = object()
 
-# Settings of a listener that may also name a SASL mechanism: listener.name.<listener>.<mechanism>.<setting>.
+# Settings that can be set per listener and SASL mechanism: listener.name.<listener>.<mechanism>.<setting>.
 MECHANISM_SETTINGS = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -33,26 +33,26 @@ MECHANISM_SETTINGS = (
     "connections.max.reauth.ms",
 )
 
-# Settings of Java plug-ins, which no table can know: accepted, and without meaning here.
+# Settings of Java plug-ins, which no table can list. They are accepted and ignored.
 PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
-# What older files still say. A bare refusal would leave the reader to search for what became of it.
+# Removed settings that older files still contain, and what to do about them.
 REMOVED = {
-    "zookeeper.connect": "Kafka 4 and Penstock keep their metadata themselves; remove this line",
+    "zookeeper.connect": "Kafka 4 and Penstock do not use ZooKeeper; remove this line",
     "inter.broker.protocol.version": "features are upgraded with `kafka-features.sh upgrade`; remove this line",
     "log.message.format.version": "records are stored in format 2 and converted for old clients; remove this line",
     "log.message.downconversion.enable": "old clients are always served; remove this line",
-    "log.message.timestamp.difference.max.ms": "say log.message.timestamp.before.max.ms and .after.max.ms instead",
-    "control.plane.listener.name": "say controller.listener.names instead",
+    "log.message.timestamp.difference.max.ms": "use log.message.timestamp.before.max.ms and .after.max.ms instead",
+    "control.plane.listener.name": "use controller.listener.names instead",
     "broker.id.generation.enable": "say node.id instead",
     "reserved.broker.max.id": "say node.id instead",
-    "offsets.commit.required.acks": "offsets are committed by all replicas in sync; remove this line",
-    "delegation.token.master.key": "say delegation.token.secret.key instead",
+    "offsets.commit.required.acks": "offset commits wait for all in-sync replicas; remove this line",
+    "delegation.token.master.key": "use delegation.token.secret.key instead",
 }
 
 
 class Source(IntEnum):
-    """Where a value came from. The numbers are those that DescribeConfigs puts on the wire."""
+    """The source of a value. The numbers are those of the wire protocol (DescribeConfigs)."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -73,19 +73,19 @@ class BrokerSettings:
         broker: Mapping[str, str],
         data_directory: str,
     ) -> None:
-        """Not to be called from outside: `load` and `with_dynamic` check what they are given."""
+        """Use `load` or `with_dynamic`, which validate their arguments."""
         self.static = static
-        """What the file said, as text."""
+        """The settings of the file, as text."""
         self.dynamic_cluster = cluster
-        """What was said of all brokers at run time, as text."""
+        """The dynamic defaults of all brokers, as text."""
         self.dynamic_broker = broker
-        """What was said of this broker at run time, as text."""
+        """The dynamic settings of this broker, as text."""
         self._data_directory = data_directory
         self._values = {name: _parse(name, text) for name, text in self._texts().items()}
 
     @classmethod
     def load(cls, properties: Mapping[str, str], *, environment: Mapping[str, str] = os.environ) -> Self:
-        """Take the properties of a file, or refuse them with `BadSetting`."""
+        """Validate the properties of a file; raise `BadSetting` if one is invalid."""
         for name in properties:
             _require_known(name, BROKER)
         settings = cls(_with_aliases(properties), {}, {}, default_data_directory(environment))
@@ -93,7 +93,7 @@ class BrokerSettings:
         return settings
 
     def with_dynamic(self, *, cluster: Mapping[str, str] = {}, broker: Mapping[str, str] = {}) -> Self:
-        """The same node with these dynamic settings instead of the ones it had, or `BadSetting`."""
+        """A copy with these dynamic settings instead; raise `BadSetting` if one is invalid."""
         check_dynamic(cluster, is_for_one_broker=False)
         check_dynamic(broker, is_for_one_broker=True)
         settings = type(self)(self.static, dict(cluster), dict(broker), self._data_directory)
@@ -101,29 +101,29 @@ class BrokerSettings:
         return settings
 
     def check(self) -> None:
-        """Refuse settings that contradict each other."""
-        from penstock.config.checks import check_broker  # it reads settings, so it stands above this module
+        """Raise `BadSetting` if settings contradict each other."""
+        from penstock.config.checks import check_broker  # here, because it imports this module
 
         check_broker(self)
 
     def get(self, name: str, /, *, listener: str | None = None) -> Any:
-        """The value of a declared setting, of its declared type; a list is a tuple.
+        """The value, in the declared type of the setting. A list is a tuple.
 
-        With `listener`, what was said of that listener, or else of all.
+        With `listener`, the value for that listener if it has its own.
         """
         if listener is not None:
             prefixed = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
             if prefixed in self._values:
                 return self._values[prefixed]
-        value = self._values.get(name, _NOT_SAID)
-        return self.default(name) if value is _NOT_SAID else value
+        value = self._values.get(name, _NOT_SET)
+        return self.default(name) if value is _NOT_SET else value
 
     def is_set(self, name: str) -> bool:
-        """Whether the file or a dynamic change gives it a value."""
+        """Whether the file or a dynamic setting sets it."""
         return name in self._values
 
     def overridden(self) -> dict[str, str]:
-        """The settings that differ from their defaults, as text for people to read; secrets are hidden."""
+        """The settings that differ from their defaults, as text for people. Secrets are hidden."""
         differing: dict[str, str] = {}
         for name, text in sorted(self._texts().items()):
             setting = find_setting(name)
@@ -135,7 +135,7 @@ class BrokerSettings:
 
     @cached_property
     def ignored(self) -> tuple[str, ...]:
-        """The names that were set without an effect: not in force yet, or without meaning here."""
+        """The names that are set but have no effect: not implemented yet, or only for Apache Kafka."""
         return tuple(name for name in self._texts() if not _applies(name))
 
     @property
@@ -158,7 +158,7 @@ class BrokerSettings:
 
     @cached_property
     def listeners(self) -> tuple[Listener, ...]:
-        """Where the node listens, for brokers' clients and for controllers."""
+        """The listeners for clients and for controllers."""
         return parse_listeners("listeners", self.get("listeners"), self.security_protocols)
 
     @cached_property
@@ -171,8 +171,8 @@ class BrokerSettings:
 
     @cached_property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients and other nodes are told. An empty host stands for the name of the machine, port 0 for the
-        port that the operating system chose: whoever opens the sockets fills both in."""
+        """The addresses that clients and other nodes connect to. The node replaces an empty host by its host name, and
+        port 0 by the port that the operating system chose."""
         advertised = self.get("advertised.listeners")
         if advertised is None:
             return self.listeners
@@ -189,7 +189,7 @@ class BrokerSettings:
 
     @cached_property
     def security_protocols(self) -> dict[str, str]:
-        """Security protocol by listener name. Controllers' listeners need no entry while nothing is encrypted."""
+        """Security protocol by listener name. Listeners of controllers need no entry if nothing is encrypted."""
         protocols = parse_protocol_map(self.get("listener.security.protocol.map"))
         if not self.is_set("listener.security.protocol.map"):
             used = {entry.partition(":")[0].upper() for entry in self.get("listeners")}
@@ -199,7 +199,7 @@ class BrokerSettings:
         return protocols
 
     def layers(self) -> tuple[tuple[Source, Mapping[str, str]], ...]:
-        """The texts that were given, the strongest layer first."""
+        """The texts of the layers, highest precedence first."""
         return (
             (Source.DYNAMIC_BROKER, self.dynamic_broker),
             (Source.DYNAMIC_DEFAULT_BROKER, self.dynamic_cluster),
@@ -207,10 +207,10 @@ class BrokerSettings:
         )
 
     def _texts(self) -> dict[str, str]:
-        """What was said, with the layers laid over each other.
+        """The merged texts of all layers.
 
-        A name that is set in a stronger layer silences its synonyms in a weaker one: `log.roll.ms` said at run time
-        counts, though the file says `log.roll.hours`.
+        A name in a higher layer also overrides its synonyms in a lower one: a dynamic `log.roll.ms` overrides
+        `log.roll.hours` in the file.
         """
         texts = dict(self.static)
         for layer in (self.dynamic_cluster, self.dynamic_broker):
@@ -221,22 +221,22 @@ class BrokerSettings:
         return texts
 
     def default(self, name: str) -> Any:
-        """The value where nothing was said."""
+        """The value if the setting is not set."""
         if name == "log.dir":
             return (self._data_directory,)
         return BROKER_DYNAMIC[name].default
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Where data goes when nothing was said: the user's state directory, as the XDG specification defines it."""
+    """The default log directory: the state directory of the user, as the XDG specification defines it."""
     home = environment.get("HOME") or os.path.expanduser("~")
     state = environment.get("XDG_STATE_HOME", "")
-    # The specification has a relative path ignored.
+    # The specification says to ignore a relative path.
     return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "penstock")
 
 
 def find_setting(name: str) -> Setting | None:
-    """The declaration behind a name, also behind one that speaks of a listener."""
+    """The declaration of a name, with or without the prefix of a listener."""
     return BROKER_DYNAMIC.get(_base_name(name))
 
 
@@ -245,7 +245,7 @@ def is_listener_setting(name: str) -> bool:
 
 
 def check_dynamic(overrides: Mapping[str, str], *, is_for_one_broker: bool) -> None:
-    """Refuse what may not be said of a broker at run time, or not of all brokers at once."""
+    """Raise `BadSetting` for a setting that cannot be dynamic, or not as a default of all brokers."""
     for name, text in overrides.items():
         _require_known(name, BROKER_DYNAMIC)
         setting = find_setting(name)
@@ -266,7 +266,7 @@ def check_dynamic(overrides: Mapping[str, str], *, is_for_one_broker: bool) -> N
         setting.parse(text)
 
 
-# A listener's own values of these hold for all brokers, as the values for all listeners do.
+# For one listener, too, these are settings of all brokers.
 CLUSTER_WIDE_FOR_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
 
@@ -291,7 +291,7 @@ def _parse(name: str, text: str) -> Any:
 
 
 def _base_name(name: str) -> str:
-    """The declared setting that a listener's own setting is about."""
+    """The name without the prefix of a listener and SASL mechanism."""
     if not is_listener_setting(name):
         return name
     base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
@@ -306,11 +306,11 @@ def _require_known(name: str, table: Mapping[str, Setting]) -> None:
         return
     if name in REMOVED:
         raise BadSetting(name, None, f"removed from Kafka: {REMOVED[name]}")
-    raise unknown_setting(name, list(table), where="a Penstock or Kafka 4.3 broker")
+    raise unknown_setting(name, list(table), where="Penstock or a Kafka 4.3 broker")
 
 
 def _with_aliases(properties: Mapping[str, str]) -> dict[str, str]:
-    """`broker.id` and `node.id` are one: who says the one has said the other."""
+    """`broker.id` and `node.id` are the same setting: setting one sets the other."""
     texts = dict(properties)
     for name, alias in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in properties and alias not in properties:
@@ -319,10 +319,10 @@ def _with_aliases(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _synonyms() -> dict[str, tuple[str, ...]]:
-    """For each of the names that say the same thing in different units, all of them in order of precedence."""
+    """Names of the same setting in different units, for each of them, in order of precedence."""
     groups = [tuple(s.name for s in synonyms) for synonyms in BROKER_SYNONYMS.values() if len(synonyms) > 1]
     by_name = {name: group for group in groups for name in group}
-    del by_name["log.flush.scheduler.interval.ms"]  # the default of the other, with a meaning of its own
+    del by_name["log.flush.scheduler.interval.ms"]  # it is also a setting of its own
     return by_name
 
 

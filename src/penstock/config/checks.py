@@ -1,9 +1,9 @@
-"""What settings must say together: each is fine alone, and the whole would not work.
+"""Checks of settings that are valid alone but not together.
 
-The rules are Kafka's, with three left out, because Penstock does without: a node with both roles needs no listener
-for its controller, no quorum has to be named for a cluster of one, and nothing asks what a Java class inherits from.
-One is ours: what protects data is never ignored. A setting that asks for encryption, passwords or access rules is
-refused until it can be obeyed.
+The rules are Kafka's, except three that Penstock does not need: a node with both roles needs no listener for its
+controller, a cluster of one node needs no quorum setting, and Java classes are not checked. One rule is our own:
+settings that protect data are never ignored. If encryption, authentication or ACLs are configured, the broker does not
+start until they are implemented.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.config.values import INT_MAX
 if TYPE_CHECKING:
     from penstock.config.broker import BrokerSettings
 
-# Of each of these, for consumer, share and streams groups: min <= the value itself <= max.
+# For each of these: group.<kind>.min.<name> <= group.<kind>.<name> <= group.<kind>.max.<name>.
 GROUP_BOUNDS = {
     "consumer": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
     "share": (
@@ -36,7 +36,7 @@ GROUP_BOUNDS = {
 
 
 def check_broker(settings: BrokerSettings) -> None:
-    """Refuse the settings with `BadSetting` if they contradict each other."""
+    """Raise `BadSetting` if the settings contradict each other."""
     for check in (
         _check_identity,
         _check_roles,
@@ -60,7 +60,7 @@ def check_compaction_lag(topic: Mapping[str, Any]) -> None:
 
 
 def check_local_retention(topic: Mapping[str, Any]) -> None:
-    """What stays here of a topic in a remote store is part of the whole."""
+    """Local retention cannot exceed the retention of the topic."""
     for unit in ("bytes", "ms"):
         whole, local = topic[f"retention.{unit}"], topic[f"local.retention.{unit}"]
         is_limited = whole > -1 if unit == "bytes" else whole != -1
@@ -74,7 +74,7 @@ def _check_identity(settings: BrokerSettings) -> None:
     node_id, broker_id = settings.get("node.id"), settings.get("broker.id")
     if node_id != broker_id:
         raise BadSetting(
-            "broker.id", str(broker_id), f"must be the same as node.id={node_id}; one of the two is enough"
+            "broker.id", str(broker_id), f"must be equal to node.id={node_id}; set only one of the two"
         )
 
 
@@ -83,30 +83,32 @@ def _check_roles(settings: BrokerSettings) -> None:
     is_voter = settings.node_id in voters
     if "controller" in settings.roles and voters and not is_voter:
         raise BadSetting(
-            "controller.quorum.voters", None, f"must name the controller node.id={settings.node_id} too"
+            "controller.quorum.voters", None, f"must include this controller, node.id={settings.node_id}"
         )
     if settings.roles == {"broker"}:
         if is_voter:
             raise BadSetting(
                 "controller.quorum.voters",
                 None,
-                f"must not name node.id={settings.node_id}, which does not have the controller role",
+                f"must not include node.id={settings.node_id}, which does not have the controller role",
             )
         if not voters and not settings.get("controller.quorum.bootstrap.servers"):
             raise BadSetting(
                 "controller.quorum.bootstrap.servers",
                 None,
-                "must name a controller where process.roles=broker",
+                "must name a controller if process.roles=broker",
             )
         if not settings.controller_listener_names:
             raise BadSetting(
                 "controller.listener.names",
                 None,
-                "must name the controllers' listener where process.roles=broker",
+                "must name the listener of the controllers if process.roles=broker",
             )
     if settings.get("controller.quorum.auto.join.enable") and "controller" not in settings.roles:
         raise BadSetting(
-            "controller.quorum.auto.join.enable", "true", "is for nodes whose process.roles has controller"
+            "controller.quorum.auto.join.enable",
+            "true",
+            "is only allowed if process.roles includes controller",
         )
 
 
@@ -116,13 +118,13 @@ def _check_protection(settings: BrokerSettings) -> None:
         if protocol not in SERVED_PROTOCOLS:
             served = " or ".join(SERVED_PROTOCOLS)
             raise BadSetting(
-                "listeners", str(listener), f"must speak {served}: {protocol} is not served in this version"
+                "listeners", str(listener), f"must use {served}: {protocol} is not implemented yet"
             )
     if settings.get("authorizer.class.name"):
         raise BadSetting(
             "authorizer.class.name",
             settings.get("authorizer.class.name"),
-            "must be empty: access rules are not in force in this version, and who relies on them would be let down",
+            "must be empty: ACLs are not implemented yet, and the broker does not ignore them silently",
         )
 
 
@@ -135,7 +137,7 @@ def _check_listeners(settings: BrokerSettings) -> None:
             raise BadSetting(
                 "listener.security.protocol.map",
                 None,
-                f"must give a protocol to the controllers' listener {name}",
+                f"must give a protocol to the controller listener {name}",
             )
     if "controller" in settings.roles:
         missing = [name for name in controllers if name not in names]
@@ -147,13 +149,13 @@ def _check_listeners(settings: BrokerSettings) -> None:
         raise BadSetting(
             "controller.listener.names",
             ",".join(controllers),
-            "must not be served by a node that is no controller",
+            "must not be in listeners of a node without the controller role",
         )
     if settings.roles == {"controller"} and controllers and settings.broker_listeners:
         raise BadSetting(
             "listeners",
             ",".join(map(str, settings.broker_listeners)),
-            "must be listeners of controllers only where process.roles=controller",
+            "must contain only controller listeners if process.roles=controller",
         )
     early = settings.get("early.start.listeners") or ()
     for name in early:
@@ -172,22 +174,24 @@ def _check_advertised(settings: BrokerSettings) -> None:
             raise BadSetting(
                 "advertised.listeners",
                 str(listener),
-                f"must be an address that others can reach, and nobody reaches {UNROUTABLE}; name it, or leave the "
-                "host of listeners empty",
+                f"clients cannot connect to {UNROUTABLE}; set a host name or IP address, or leave the host of "
+                "listeners empty",
             )
     if "broker" not in settings.roles:
         return
     advertised = _of_brokers(settings, settings.advertised_listeners)
     if not advertised:
         raise BadSetting(
-            "listeners", ",".join(map(str, settings.listeners)), "must hold one that is not for controllers"
+            "listeners",
+            ",".join(map(str, settings.listeners)),
+            "must contain a listener that is not for controllers",
         )
     for listener in advertised:
         if listener.name not in names:
             raise BadSetting(
                 "advertised.listeners",
                 str(listener),
-                f"must have the name of one of listeners: {_list(names)}",
+                f"must use the name of one of listeners: {_list(names)}",
             )
 
 
@@ -196,18 +200,18 @@ def _check_inter_broker(settings: BrokerSettings) -> None:
         raise BadSetting(
             "inter.broker.listener.name",
             None,
-            "must not be given together with security.inter.broker.protocol",
+            "must not be set together with security.inter.broker.protocol",
         )
     name = settings.inter_broker_listener_name
     if name not in settings.security_protocols:
         raise BadSetting(
             "inter.broker.listener.name", name, "must have a protocol in listener.security.protocol.map"
         )
-    # A node that names no listener for its brokers and has only one has said enough.
-    says_so = settings.is_set("inter.broker.listener.name") or settings.is_set(
+    # If no listener for brokers is named, the default need not be advertised.
+    is_named = settings.is_set("inter.broker.listener.name") or settings.is_set(
         "security.inter.broker.protocol"
     )
-    if "broker" in settings.roles and says_so:
+    if "broker" in settings.roles and is_named:
         advertised = {each.name for each in _of_brokers(settings, settings.advertised_listeners)}
         if name not in advertised:
             raise BadSetting(
@@ -227,7 +231,9 @@ def _check_connections(settings: BrokerSettings) -> None:
     overrides = connection_limits(settings.get("max.connections.per.ip.overrides"))
     if settings.get("max.connections.per.ip") == 0 and not overrides:
         raise BadSetting(
-            "max.connections.per.ip", "0", "must be over 0 unless max.connections.per.ip.overrides is set"
+            "max.connections.per.ip",
+            "0",
+            "must be greater than 0 unless max.connections.per.ip.overrides is set",
         )
     queued, largest = settings.get("queued.max.request.bytes"), settings.get("socket.request.max.bytes")
     if 0 < queued < largest:
@@ -245,7 +251,7 @@ def _check_connections(settings: BrokerSettings) -> None:
 
 
 def connection_limits(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: how many connections each of these addresses may have."""
+    """Parse `max.connections.per.ip.overrides`: the connection limit of each address."""
     limits: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         address, _, limit = entry.rpartition(":")
@@ -271,7 +277,7 @@ def _check_directories(settings: BrokerSettings) -> None:
 
 
 def _check_log(settings: BrokerSettings) -> None:
-    from penstock.config.topic import broker_defaults  # it reads settings, so it stands above this module
+    from penstock.config.topic import broker_defaults  # here, because it imports this module
 
     defaults = broker_defaults(settings)
     if defaults["segment.ms"] < 1:
@@ -279,7 +285,7 @@ def _check_log(settings: BrokerSettings) -> None:
     if defaults["segment.jitter.ms"] < 0:
         raise BadSetting("log.roll.jitter.ms", str(defaults["segment.jitter.ms"]), "must be at least 0")
     if defaults["retention.ms"] == 0:
-        raise BadSetting("log.retention.ms", "0", "must be at least 1, or -1 to keep data for ever")
+        raise BadSetting("log.retention.ms", "0", "must be at least 1, or -1 to keep data forever")
     check_compaction_lag(defaults)
     if settings.get("remote.log.storage.system.enable"):
         check_local_retention(defaults)
@@ -288,7 +294,7 @@ def _check_log(settings: BrokerSettings) -> None:
         raise BadSetting(
             "log.cleaner.dedupe.buffer.size",
             str(memory),
-            f"must be over {MIB} for each of log.cleaner.threads={threads}",
+            f"must be greater than {MIB} bytes for each of log.cleaner.threads={threads}",
         )
 
 
@@ -303,7 +309,7 @@ def _check_replication(settings: BrokerSettings) -> None:
 
 def _check_groups(settings: BrokerSettings) -> None:
     if "classic" not in settings.get("group.coordinator.rebalance.protocols"):
-        raise BadSetting("group.coordinator.rebalance.protocols", None, "must hold classic")
+        raise BadSetting("group.coordinator.rebalance.protocols", None, "must include classic")
     for kind, names in GROUP_BOUNDS.items():
         for name in names:
             _check_order(
@@ -319,11 +325,11 @@ def _check_groups(settings: BrokerSettings) -> None:
     _check_order(settings, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas")
     assignors = settings.get("group.share.assignors")
     if len(assignors) != 1:
-        raise BadSetting("group.share.assignors", ",".join(assignors), "must be exactly one")
+        raise BadSetting("group.share.assignors", ",".join(assignors), "must be exactly one assignor")
 
 
 def _check_order(settings: BrokerSettings, *names: str) -> None:
-    """The values of these settings must not fall."""
+    """The values of these settings must not decrease."""
     for lower, upper in pairwise(names):
         least, most = settings.get(lower), settings.get(upper)
         if least > most:

@@ -1,4 +1,4 @@
-"""Log compaction, which brokers do not have yet: `cleanup.policy=compact` is accepted, and users are warned."""
+"""The warning for `cleanup.policy=compact`: it is accepted, but log compaction is not implemented yet."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 A row of a table names the type, then the facts, then the meaning:
 
-    integer("num.partitions", 1, at_least(1)).means("Partitions of a topic that is created without saying how many."),
+    integer("num.partitions", 1, at_least(1)).means("The default number of partitions of a new topic."),
 
-The last word tells what the setting is worth here: `means` for one that is in force, `not_yet` for one whose feature
-is still to come, `no_meaning` for one that speaks of the JVM or of a design that Penstock does not share. All three are
-accepted and validated alike. A declaration is never changed after it is made.
+The last call says how Penstock supports the setting: `means` (supported), `not_yet` (the feature is not implemented),
+or `ignored` (it concerns the JVM, or a part of Kafka that Penstock does not have). All three are accepted and
+validated. A declaration is immutable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.config.errors import BadSetting
-from penstock.config.values import TYPE_WORDS, NotOfType, SettingType, parse, show
+from penstock.config.values import TYPE_DESCRIPTIONS, NotOfType, SettingType, parse, show
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -30,7 +30,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class Importance(Enum):
-    """How likely it is that an operator has to know the setting."""
+    """How important the setting is to an operator, as in Kafka's documentation."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -38,19 +38,19 @@ class Importance(Enum):
 
 
 class Dynamic(Enum):
-    """Whether a broker's setting changes while it runs, and whether for one broker only. The words are Kafka's."""
+    """Whether a broker setting can change at run time, and for which brokers. The values are Kafka's."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Standing(Enum):
-    """What a setting is worth here, and the sentence that its documentation ends with."""
+class Support(Enum):
+    """Whether Penstock implements a setting, and the sentence that is added to its documentation."""
 
-    IN_FORCE = ""
-    NOT_YET = " Accepted, but not in force in this version."
-    NO_MEANING = " Accepted, but without meaning here."
+    SUPPORTED = ""
+    NOT_YET = " Accepted, but not implemented yet: it has no effect."
+    IGNORED = " Accepted for compatibility with Kafka: it has no effect."
 
 
 HIGH, MEDIUM, LOW = Importance
@@ -58,10 +58,10 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = Dynamic
 
 
 class Rule(NamedTuple):
-    """Which values of the right type are allowed, as a test and as words."""
+    """Which values of the right type are allowed, as a predicate and as text."""
 
     accepts: Callable[[Any], bool]
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class Setting:
     importance: Importance
     dynamic: Dynamic
     is_internal: bool
-    """Kafka keeps it out of its documentation and out of DescribeConfigs, unless it was set."""
+    """Kafka does not document it, and DescribeConfigs returns it only if it was set."""
     doc: str
-    standing: Standing
+    support: Support
 
     @property
     def applies(self) -> bool:
-        return self.standing is Standing.IN_FORCE
+        return self.support is Support.SUPPORTED
 
     @property
     def is_sensitive(self) -> bool:
@@ -87,15 +87,15 @@ class Setting:
 
     @property
     def documentation(self) -> str:
-        return self.doc + self.standing.value
+        return self.doc + self.support.value
 
     @property
     def allowed(self) -> str:
-        words = TYPE_WORDS[self.type]
-        return f"{words}, {self.rule.words}" if self.rule else words
+        description = TYPE_DESCRIPTIONS[self.type]
+        return f"{description}, {self.rule.text}" if self.rule else description
 
     def parse(self, text: str) -> Any:
-        """The value that the text stands for, or `BadSetting`."""
+        """Parse and validate the text; raise `BadSetting` if it is invalid."""
         try:
             value = parse(self.type, text)
         except NotOfType:
@@ -105,7 +105,7 @@ class Setting:
         return value
 
     def show(self, value: Any) -> str | None:
-        """The text of a value for DescribeConfigs and logs. A secret stays hidden."""
+        """Format a value for DescribeConfigs and logs. A password is hidden."""
         return show(self.type, value)
 
     def refusal(self, text: str) -> BadSetting:
@@ -113,7 +113,7 @@ class Setting:
 
 
 class Draft(NamedTuple):
-    """A setting that still lacks its meaning."""
+    """A setting without its documentation."""
 
     name: str
     type: SettingType
@@ -124,16 +124,16 @@ class Draft(NamedTuple):
     is_internal: bool
 
     def means(self, doc: str) -> Setting:
-        """In force: changing it changes what Penstock does."""
-        return Setting(*self, doc, Standing.IN_FORCE)
+        """The setting is supported."""
+        return Setting(*self, doc, Support.SUPPORTED)
 
     def not_yet(self, doc: str) -> Setting:
-        """Taken and shown, while the feature that it steers is still to come."""
-        return Setting(*self, doc, Standing.NOT_YET)
+        """The setting is accepted, but its feature is not implemented yet."""
+        return Setting(*self, doc, Support.NOT_YET)
 
-    def no_meaning(self, doc: str) -> Setting:
-        """Taken so that a file written for Kafka is read unchanged; there is nothing here that it could steer."""
-        return Setting(*self, doc, Standing.NO_MEANING)
+    def ignored(self, doc: str) -> Setting:
+        """The setting is accepted so that a file written for Kafka can be used unchanged; it never has an effect."""
+        return Setting(*self, doc, Support.IGNORED)
 
 
 def _draft(
@@ -179,13 +179,13 @@ def one_of_any_case(*choices: str) -> Rule:
 
 
 def some_of(*choices: str, may_be_empty: bool = False) -> Rule:
-    """A list of some of the choices, none of them twice."""
-    words = f"of {', '.join(choices)}, each at most once" + ("" if may_be_empty else ", and at least one")
+    """A list of distinct values, each one of the choices."""
+    text = f"of {', '.join(choices)}, each at most once" + ("" if may_be_empty else ", and at least one")
 
     def accepts(values: tuple[str, ...]) -> bool:
         return (may_be_empty or bool(values)) and _are_distinct(values) and all(v in choices for v in values)
 
-    return Rule(accepts, words)
+    return Rule(accepts, text)
 
 
 def _are_distinct(values: tuple[str, ...]) -> bool:

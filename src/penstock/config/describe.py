@@ -1,8 +1,7 @@
-"""The entries of a DescribeConfigs answer.
+"""The entries of a DescribeConfigs response.
 
-An entry shows a setting's value, where it came from, and everything else that was said about it: its synonyms, the
-strongest first. What is shown, and in which order, follows Kafka to the letter, because its tools print it. A secret
-is never shown.
+An entry contains the value of a setting, its source, and its synonyms in order of precedence. The content and order
+are exactly those of Kafka, because its tools print them. A password is never shown.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ class Entry:
 
     @property
     def is_default(self) -> bool:
-        """How version 0 of the protocol tells the source."""
+        """Version 0 of the protocol has this instead of the source."""
         return self.source is Source.DEFAULT
 
 
 def describe_broker(settings: BrokerSettings, names: Collection[str] | None = None) -> list[Entry]:
-    """Everything that holds for this broker; of `names` alone, if given."""
-    said = {name for _, texts in settings.layers() for name in texts}
-    shown = {name for name, setting in BROKER.items() if not setting.is_internal} | said
+    """All settings of this broker, or only `names`."""
+    set_names = {name for _, texts in settings.layers() for name in texts}
+    shown = {name for name, setting in BROKER.items() if not setting.is_internal} | set_names
     return [_describe_broker_setting(settings, name) for name in _pick(shown, names)]
 
 
 def describe_cluster(settings: BrokerSettings, names: Collection[str] | None = None) -> list[Entry]:
-    """What was said of all brokers at run time: the resource "broker" without a name."""
+    """The dynamic defaults of all brokers: the broker resource with an empty name."""
     entries = []
     for name in _pick(settings.dynamic_cluster, names):
         setting = find_setting(name)
@@ -64,7 +63,7 @@ def describe_cluster(settings: BrokerSettings, names: Collection[str] | None = N
 
 
 def describe_topic(settings: TopicSettings, names: Collection[str] | None = None) -> list[Entry]:
-    """Everything that holds for a topic."""
+    """All settings of a topic, or only `names`."""
     shown = {name for name, setting in TOPIC.items() if not setting.is_internal or name in settings.overrides}
     entries = []
     for name in _pick(shown, names):
@@ -73,14 +72,14 @@ def describe_topic(settings: TopicSettings, names: Collection[str] | None = None
         if name in settings.overrides:
             synonyms += (Synonym(name, text, Source.TOPIC),)
         if name in topic_table.BROKER_SYNONYMS:
-            # Kafka asks for the first synonym alone: retention that the file gives in hours shows as a default.
+            # Kafka uses only the first synonym: retention that the file sets in hours is shown as a default.
             synonyms += _broker_synonyms(settings.broker, topic_table.BROKER_SYNONYMS[name][0].name)
         entries.append(_entry(name, TOPIC[name], text, synonyms))
     return entries
 
 
 def describe_group(settings: GroupSettings, names: Collection[str] | None = None) -> list[Entry]:
-    """Everything that holds for a group."""
+    """All settings of a group, or only `names`."""
     entries = []
     for name in _pick(GROUP, names):
         text = GROUP[name].show(settings.get(name))
@@ -98,13 +97,13 @@ def describe_group(settings: GroupSettings, names: Collection[str] | None = None
 def describe_client_metrics(
     overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Entry]:
-    """A subscription to clients' metrics."""
+    """All settings of a client metrics subscription, or only `names`."""
     entries = []
     for name in _pick(CLIENT_METRICS, names):
         setting = CLIENT_METRICS[name]
-        is_said = name in overrides
-        text = setting.show(setting.parse(overrides[name]) if is_said else setting.default)
-        synonyms = (Synonym(name, text, Source.CLIENT_METRICS),) if is_said else ()
+        is_set = name in overrides
+        text = setting.show(setting.parse(overrides[name]) if is_set else setting.default)
+        synonyms = (Synonym(name, text, Source.CLIENT_METRICS),) if is_set else ()
         entries.append(_entry(name, setting, text, synonyms))
     return entries
 
@@ -118,7 +117,7 @@ def _describe_broker_setting(settings: BrokerSettings, name: str) -> Entry:
 
 
 def _broker_synonyms(settings: BrokerSettings, name: str) -> tuple[Synonym, ...]:
-    """Everything said under a name and its synonyms, from the first that has this very name."""
+    """The values of a name and its synonyms, starting at the first with this very name."""
     synonyms = list(_all_broker_synonyms(settings, name))
     while synonyms and synonyms[0].name != name:
         synonyms.pop(0)
@@ -128,7 +127,7 @@ def _broker_synonyms(settings: BrokerSettings, name: str) -> tuple[Synonym, ...]
 def _all_broker_synonyms(settings: BrokerSettings, name: str) -> Iterator[Synonym]:
     chain = SYNONYMS_OF.get(name, (name,))
     setting = find_setting(name)
-    # One listener's setting; behind it stands the one for all.
+    # A setting of one listener: the setting of all listeners is its synonym.
     if setting is not None and setting.name != name:
         chain = (name, setting.name)
     for source, texts in settings.layers():
@@ -162,7 +161,7 @@ def _entry(
 
 
 def _is_sensitive(setting: Setting | None) -> bool:
-    """What is not known might be a secret."""
+    """An unknown setting may be a secret."""
     return setting is None or setting.is_sensitive
 
 
@@ -171,5 +170,5 @@ def _is_read_only(name: str) -> bool:
 
 
 def _pick(shown: Collection[str], names: Collection[str] | None) -> list[str]:
-    """An empty list of names asks for all, as a missing one does."""
+    """An empty list of names means all, like None."""
     return sorted(shown if not names else set(shown).intersection(names))

@@ -1,4 +1,4 @@
-"""Durations as ISO 8601 writes them, in which a place in a log is told by its age: P2D, PT1H30M, PT0.5S."""
+"""ISO 8601 durations, such as P2D, PT1H30M or PT0.5S, for offset resets by age."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_duration(text: str) -> bool:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Whole milliseconds; ValueError for what is no duration."""
+    """Whole milliseconds; ValueError if the text is not a duration."""
     match = _DURATION.fullmatch(text)
     if match is None or len(text) > 64:
         raise ValueError(f"{text!r} is not a duration such as PT1H30M or P2D")
@@ -30,5 +30,5 @@ def parse_duration_ms(text: str) -> int:
 
 
 def is_by_duration(text: str) -> bool:
-    """Whether it is `by_duration:` and a duration, as an offset reset may be."""
+    """Whether the text is `by_duration:` and a duration, a value of auto.offset.reset."""
     return text.startswith(BY_DURATION) and is_duration(text.removeprefix(BY_DURATION))

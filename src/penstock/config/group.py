@@ -1,4 +1,4 @@
-"""One group's settings, over what the broker says of all groups and within the bounds that it draws."""
+"""The settings of one group: its overrides over the defaults of the broker, within the broker's bounds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.config.tables.group import BROKER_SYNONYMS
 
 class GroupSettings:
     def __init__(self, broker: BrokerSettings, overrides: Mapping[str, str], values: dict[str, Any]) -> None:
-        """Not to be called from outside: `resolve` brings the three into agreement."""
+        """Use `resolve`, which computes `values` from the other two."""
         self.broker = broker
         self.overrides = overrides
-        """What was said of the group, as text."""
+        """The settings of the group itself, as text."""
         self._values = values
 
     @classmethod
     def resolve(cls, broker: BrokerSettings, overrides: Mapping[str, str]) -> Self:
-        """Lay the overrides over the broker's settings; `BadSetting` for a name or value that is not allowed."""
+        """Apply the overrides to the broker's settings; raise `BadSetting` for an invalid name or value."""
         values = {name: setting.default for name, setting in GROUP.items()}
         values.update((name, broker.get(synonym)) for name, synonym in BROKER_SYNONYMS.items())
         for name, text in overrides.items():
@@ -32,12 +32,12 @@ class GroupSettings:
         return cls(broker, dict(overrides), values)
 
     def get(self, name: str, /) -> Any:
-        """The value of a group's setting, of its declared type."""
+        """The value, in the declared type of the setting."""
         return self._values[name]
 
 
 def validate_group_overrides(broker: BrokerSettings, overrides: Mapping[str, str]) -> GroupSettings:
-    """What a group's settings would be with these overrides, or `BadSetting` if the broker's bounds forbid it."""
+    """The settings of a group with these overrides; raise `BadSetting` if they violate the broker's bounds."""
     settings = GroupSettings.resolve(broker, overrides)
     for kind, names in GROUP_BOUNDS.items():
         for name in names:
@@ -62,4 +62,4 @@ def validate_group_overrides(broker: BrokerSettings, overrides: Mapping[str, str
 def _check_bounds(settings: GroupSettings, name: str, lower: str, upper: str) -> None:
     value, least, most = settings.get(name), settings.broker.get(lower), settings.broker.get(upper)
     if not least <= value <= most:
-        raise BadSetting(name, str(value), f"must lie between {lower}={least} and {upper}={most}")
+        raise BadSetting(name, str(value), f"must be between {lower}={least} and {upper}={most}")

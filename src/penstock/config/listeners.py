@@ -1,4 +1,4 @@
-"""Addresses: where a node listens, what it tells its clients, and the forms in which other nodes are named."""
+"""The formats of listeners, advertised listeners, voters and other addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.config.errors import BadSetting
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)  # the others come with TLS and SASL
+SERVED_PROTOCOLS = ("PLAINTEXT",)  # TLS and SASL are not implemented in the broker yet
 
 # NAME://host:port. A host is a name, an IPv4 address or an IPv6 address in brackets; it may be empty.
 LISTENER = re.compile(r"([^:/\s]+)://(?:\[([0-9a-fA-F:.%]+)\]|([^:\[\]/\s]*)):(-?[0-9]{1,9})")
@@ -22,11 +22,11 @@ UNROUTABLE = "0.0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address with the name and the security protocol under which it is served."""
+    """An address with its listener name and security protocol."""
 
     name: str
     host: str
-    """Empty for every interface; in an advertised listener, for the machine's own name."""
+    """Empty means all interfaces; in an advertised listener, the host name of the machine."""
     port: int
     security_protocol: str
 
@@ -50,7 +50,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listeners(key: str, entries: tuple[str, ...], protocols: dict[str, str]) -> tuple[Listener, ...]:
-    """The listeners that the setting `key` names, each with a name of its own."""
+    """Parse the listeners of the setting `key`. Their names must be unique."""
     listeners = tuple(_parse_listener(key, entry, protocols) for entry in entries)
     names = [listener.name for listener in listeners]
     for listener in listeners:
@@ -69,20 +69,20 @@ def _parse_listener(key: str, entry: str, protocols: dict[str, str]) -> Listener
         )
     name, address, host, port = match[1].upper(), match[2], match[3], int(match[4])
     if not 0 <= port <= PORT_MAX:
-        raise BadSetting(key, entry, f"the port must lie between 0 and {PORT_MAX}")
+        raise BadSetting(key, entry, f"the port must be between 0 and {PORT_MAX}")
     if name not in protocols:
         known = ", ".join(protocols)
         raise BadSetting(
             key,
             entry,
-            f"the name {name} must be one of {known}, or be given a protocol in listener.security.protocol.map, "
-            f"as in {name}:PLAINTEXT",
+            f"the listener name {name} is unknown: use one of {known}, or add {name}:PLAINTEXT to "
+            "listener.security.protocol.map",
         )
     return Listener(name, address or host, port, protocols[name])
 
 
 def check_ports_differ(key: str, listeners: tuple[Listener, ...]) -> None:
-    """Two listeners share a port only where one is for IPv4 and the other for IPv6."""
+    """Two listeners can share a port only if one is for IPv4 and the other for IPv6."""
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
         if listener.port != 0:
@@ -92,7 +92,9 @@ def check_ports_differ(key: str, listeners: tuple[Listener, ...]) -> None:
         if len(sharing) > 1 and (len(sharing) > 2 or families != {"IPv4", "IPv6"}):
             both = ",".join(map(str, sharing))
             raise BadSetting(
-                key, both, f"port {port} must be used once only, or by one IPv4 and one IPv6 address"
+                key,
+                both,
+                f"port {port} is used more than once; only one IPv4 and one IPv6 address can share a port",
             )
 
 

@@ -1,11 +1,11 @@
-r"""Java's `.properties` format, in which Kafka's `server.properties` is written.
+r"""Java's `.properties` format, the format of Kafka's `server.properties`.
 
-A line is `key=value`, `key: value` or `key value`. `#` or `!` begins a comment; a backslash at the end joins the next
-line, without its indent; elsewhere it takes the next character literally, or means one of `\t \n \r \f \uXXXX`. A key
-that stands twice has its last value.
+A line is `key=value`, `key: value` or `key value`. `#` or `!` starts a comment. A backslash at the end joins the next
+line, without its indent; elsewhere it escapes the next character, or is one of `\t \n \r \f \uXXXX`. If a key occurs
+twice, the last value counts.
 
-The reader must mean the same as Java's: a test holds it to a running JVM. One oddity is left out: of a file that ends
-in a lone backslash Java makes an entry without name or value.
+A test compares this parser with a running JVM. One difference is intended: for a file that ends in a lone backslash,
+Java returns an entry without name and value.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 ESCAPE = re.compile(r"\\(u.{0,4}|.|$)", re.DOTALL)
 NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
-# A key ends at the first separator that no backslash precedes; around `=` or `:` blanks do not count.
+# A key ends at the first separator without a backslash before it; blanks around `=` or `:` are ignored.
 ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
 
 class BadProperties(ValueError):
-    """A file that is not in the format; the words name the line."""
+    """The file is not in the format. The message names the line."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values in the order of their first appearance."""
+    """Keys and values, in the order of their first occurrence."""
     entries: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = ENTRY.fullmatch(line)
@@ -40,7 +40,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def decode_properties(data: bytes) -> str:
-    r"""The text of a file: UTF-8 if it is that, else ISO 8859-1, which is what Java assumes."""
+    r"""The text of a file: UTF-8 if it is valid UTF-8, else ISO 8859-1, Java's default."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -48,7 +48,7 @@ def decode_properties(data: bytes) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, blank lines and indents, joined where a backslash says so; with their numbers."""
+    """Lines with their numbers, joined at backslashes, without comments, blank lines and indents."""
     joined, first = "", 0
     is_continued = False
     for number, raw in enumerate(LINE_END.split(text), 1):
@@ -77,11 +77,11 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     characters = ESCAPE.sub(_replace_escape, text)
-    # Java writes a character beyond the first 65,536 as two escapes, which become one here.
+    # Java writes a character above U+FFFF as two escapes (a surrogate pair), which become one character here.
     try:
         return characters.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError("half of a surrogate pair is not a character") from None
+        raise ValueError("an incomplete surrogate pair is not a character") from None
 
 
 def _replace_escape(match: re.Match[str]) -> str:

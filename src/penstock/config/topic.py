@@ -1,6 +1,6 @@
-"""One topic's settings: what was said of the topic, over what the broker says of all its topics.
+"""The settings of one topic: its overrides over the defaults of the broker.
 
-`TopicSettings` never changes; when the topic's overrides or the broker's settings do, it is resolved anew.
+`TopicSettings` is immutable. When the overrides or the broker's settings change, it is resolved again.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from penstock.config.tables.topic import BROKER_SYNONYMS
 
 class TopicSettings:
     def __init__(self, broker: BrokerSettings, overrides: Mapping[str, str], values: dict[str, Any]) -> None:
-        """Not to be called from outside: `resolve` brings the three into agreement."""
+        """Use `resolve`, which computes `values` from the other two."""
         self.broker = broker
         self.overrides = overrides
-        """What was said of the topic, as text."""
+        """The settings of the topic itself, as text."""
         self._values = values
 
     @classmethod
     def resolve(cls, broker: BrokerSettings, overrides: Mapping[str, str]) -> Self:
-        """Lay the overrides over the broker's settings; `BadSetting` for a name or value that is not allowed.
+        """Apply the overrides to the broker's settings; raise `BadSetting` for an invalid name or value.
 
-        Only each value by itself is checked here. What they must be together is checked before a change is recorded
-        (`validate_topic_overrides`): what was recorded must load again, whatever the broker's settings have become.
+        Each value is checked alone. Combinations are checked before a change is recorded (`validate_topic_overrides`):
+        recorded overrides must load again even if the broker's settings have changed.
         """
         values = broker_defaults(broker)
         for name, text in overrides.items():
@@ -36,11 +36,11 @@ class TopicSettings:
         return cls(broker, dict(overrides), values)
 
     def get(self, name: str, /) -> Any:
-        """The value of a topic's setting, of its declared type; a list is a tuple."""
+        """The value, in the declared type of the setting. A list is a tuple."""
         return self._values[name]
 
     def source(self, name: str) -> Source:
-        """Which layer the value came from."""
+        """The layer that the value comes from."""
         if name in self.overrides:
             return Source.TOPIC
         synonyms = BROKER_SYNONYMS.get(name, ())
@@ -51,7 +51,7 @@ class TopicSettings:
 
 
 def broker_defaults(broker: BrokerSettings) -> dict[str, Any]:
-    """The value of each of a topic's settings where the topic itself is silent."""
+    """The values of all topic settings for a topic without overrides."""
     values = {name: setting.default for name, setting in TOPIC.items()}
     for name, synonyms in BROKER_SYNONYMS.items():
         for synonym in synonyms:
@@ -59,7 +59,7 @@ def broker_defaults(broker: BrokerSettings) -> dict[str, Any]:
             if value is not None:
                 values[name] = value if synonym.factor == 1 else value * synonym.factor
                 break
-    if values["retention.ms"] < 0:  # minutes and hours may say "for ever" too
+    if values["retention.ms"] < 0:  # log.retention.minutes and .hours may be -1, too
         values["retention.ms"] = -1
     return values
 
@@ -67,9 +67,9 @@ def broker_defaults(broker: BrokerSettings) -> dict[str, Any]:
 def validate_topic_overrides(
     broker: BrokerSettings, overrides: Mapping[str, str], *, previous: Mapping[str, str] | None = None
 ) -> TopicSettings:
-    """What a topic's settings would be with these overrides, or `BadSetting` if they may not be so.
+    """The settings of a topic with these overrides; raise `BadSetting` if the combination is not allowed.
 
-    `previous` are the overrides that the topic has now; they matter where a step is forbidden and not a state.
+    `previous` are the current overrides. They matter where a transition is forbidden, not a state.
     """
     settings = TopicSettings.resolve(broker, overrides)
     values = {name: settings.get(name) for name in TOPIC}
@@ -89,7 +89,7 @@ def _parse(name: str, text: str) -> Any:
             topic for topic, synonyms in BROKER_SYNONYMS.items() if name in {s.name for s in synonyms}
         ]
         if name in BROKER and counterpart:
-            error = BadSetting(name, None, f"this is a broker setting; the topic setting is {counterpart[0]}")
+            error = BadSetting(name, None, f"this is a broker setting; for a topic, use {counterpart[0]}")
         raise error
     return setting.parse(text)
 
@@ -99,7 +99,7 @@ def _check_remote_storage(broker: BrokerSettings, values: Mapping[str, Any]) -> 
     if not broker.get("remote.log.storage.system.enable"):
         raise BadSetting(key, "true", "needs a broker with remote.log.storage.system.enable=true")
     if "compact" in values["cleanup.policy"]:
-        raise BadSetting(key, "true", "is for topics whose cleanup.policy is delete, or empty")
+        raise BadSetting(key, "true", "needs a cleanup.policy without compact")
     check_local_retention(values)
     if values["remote.log.copy.disable"]:
         for unit in ("bytes", "ms"):
@@ -108,7 +108,7 @@ def _check_remote_storage(broker: BrokerSettings, values: Mapping[str, Any]) -> 
                 raise BadSetting(
                     f"local.retention.{unit}",
                     str(local),
-                    f"must be -2 or retention.{unit}={whole} where remote.log.copy.disable=true",
+                    f"must be -2 or retention.{unit}={whole} if remote.log.copy.disable=true",
                 )
 
 
@@ -118,6 +118,6 @@ def _check_remote_storage_was_off(values: Mapping[str, Any], previous: Mapping[s
         raise BadSetting(
             "remote.storage.enable",
             "false",
-            "needs remote.log.delete.on.disable=true, for the data in the remote store is lost; to keep it and copy no "
-            "more, say remote.log.copy.disable=true instead",
+            "needs remote.log.delete.on.disable=true, because the data in the remote store is deleted; to keep it and "
+            "stop copying, set remote.log.copy.disable=true instead",
         )

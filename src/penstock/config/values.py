@@ -1,7 +1,7 @@
-"""The nine types a setting can have: text in, a Python value out, and back to the text that Kafka would show.
+"""The nine types of settings: parse text into a Python value, and format it as Kafka does.
 
-The rules are those of Kafka's own parser, so that a file means the same to both: blanks round a value do not count,
-numbers are decimal, a list is split at commas. Where Python is laxer than Java (`1_000`, `inf`) the stricter wins.
+The rules are those of Kafka's parser, so that a file means the same to both: blanks around a value are ignored, numbers
+are decimal, a list is split at commas. Where Python accepts more than Java (`1_000`, `inf`), Java's rule holds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-# What Java's String.trim() takes away: every character up to the blank.
+# The characters that Java's String.trim() removes: all up to the blank.
 BLANKS = "".join(map(chr, range(33)))
 
 DECIMAL = re.compile(r"[+-]?[0-9]+")
@@ -21,7 +21,7 @@ FLOATING = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class SettingType(IntEnum):
-    """What a value is. The numbers are those that DescribeConfigs puts on the wire."""
+    """The type of a setting. The numbers are those of the wire protocol (DescribeConfigs)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -36,16 +36,16 @@ class SettingType(IntEnum):
 
 INTEGER_BITS = {SettingType.SHORT: 16, SettingType.INT: 32, SettingType.LONG: 64}
 
-TYPE_WORDS = {
+TYPE_DESCRIPTIONS = {
     SettingType.BOOLEAN: "true or false",
     SettingType.STRING: "a string",
-    SettingType.INT: "an integer of 32 bits",
-    SettingType.SHORT: "an integer of 16 bits",
-    SettingType.LONG: "an integer of 64 bits",
+    SettingType.INT: "a 32-bit integer",
+    SettingType.SHORT: "a 16-bit integer",
+    SettingType.LONG: "a 64-bit integer",
     SettingType.DOUBLE: "a number",
     SettingType.LIST: "a comma-separated list",
     SettingType.CLASS: "the name of a class",
-    SettingType.PASSWORD: "a secret",
+    SettingType.PASSWORD: "a password",
 }
 
 
@@ -74,11 +74,11 @@ HIDDEN = "[hidden]"
 
 
 class NotOfType(ValueError):
-    """The text cannot be read as the type asked for."""
+    """The text is not a value of the type."""
 
 
 def parse(kind: SettingType, text: str) -> Any:
-    """The value that `text` stands for: bool, int, float, str, tuple of str, or `Secret`."""
+    """Parse `text` into a bool, int, float, str, tuple of str, or `Secret`."""
     trimmed = text.strip(BLANKS)
     match kind:
         case SettingType.STRING | SettingType.CLASS:
@@ -98,7 +98,7 @@ def parse(kind: SettingType, text: str) -> Any:
 
 
 def show(kind: SettingType, value: Any) -> str | None:
-    """The text of a value, as Kafka's tools expect to see it; None for a setting without a value."""
+    """Format a value as Kafka does; None for a setting without a value."""
     if value is None:
         return None
     match kind:
@@ -123,7 +123,7 @@ def _parse_boolean(text: str) -> bool:
 
 
 def _parse_integer(text: str, bits: int) -> int:
-    # The length is bounded before the conversion, which takes quadratic time on a hostile run of digits.
+    # The length is checked first, because int() takes quadratic time.
     if len(text) > 64 or DECIMAL.fullmatch(text) is None:
         raise NotOfType(text)
     value = int(text)

@@ -1,8 +1,8 @@
-"""The seams to the outside: clock, randomness, disk, network, threads.
+"""Interfaces to the operating system: clock, randomness, disk, network, threads.
 
-Everything above this package reaches the world only through the objects of one `Runtime`, so that a whole node runs
-unchanged on a virtual clock, an in-memory network and a disk that loses what was not synced
-(`penstock.testing`). Nothing here knows what a broker is.
+All other packages use the operating system only through the objects of one `Runtime`, so that a whole node runs
+unchanged on a virtual clock, an in-memory network and a disk that loses unsynced data
+(`tests/simulator`). Nothing here knows what a broker is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Clock", "Disk", "Lane", "Network", "Runtime", "Supervisor", "Workers
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One node's view of the world; the composition root builds it and hands it down."""
+    """The interfaces of one node. The composition root builds it and passes it down."""
 
     clock: Clock
     random: random.Random
@@ -29,4 +29,4 @@ class Runtime:
     network: Network
     workers: Workers
     supervisor: Supervisor = field(default_factory=Supervisor)
-    """Keeps the background tasks of the node running."""
+    """Restarts the background tasks of the node."""

@@ -1,7 +1,7 @@
-"""Time as an argument.
+"""The wall clock, as an argument.
 
-Two kinds: `wall_ms` is what people and record timestamps mean, and may jump; durations and timers use the event
-loop's own monotonic `time()` and `call_later`, which a simulation replaces with a virtual loop.
+`wall_ms` is for record timestamps and for people, and may jump. Durations and timers use the monotonic `time()` and
+`call_later` of the event loop, which a simulation replaces by a virtual loop.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The disk as the broker sees it: files that only grow, atomic small files, and directories.
+"""The disk interface: append-only files, small files that are replaced atomically, and directories.
 
-A `File` is appended to and read by position; there is no shared cursor. A file is closed when its last reference
-goes: a slice of a deleted segment that still waits in a socket's queue keeps the descriptor open, and so can never be
-answered from another file that was given the same number. Errors are plain `OSError`; `storage` decides what a
-failing disk means.
+A `File` is appended to and read by position, without a shared cursor. A file is closed with its last reference: a slice
+of a deleted segment in a socket's queue keeps the descriptor open, so it can never read another file that reuses the
+descriptor number. Errors are plain `OSError`; `storage` decides how to handle a failing disk.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
-IOV_MAX = 1024  # Linux refuses longer vectors
+IOV_MAX = 1024  # Linux rejects longer vectors
 FALLOC_FL_KEEP_SIZE = 1
 
 CAN_PROBE = hasattr(os, "RWF_NOWAIT")  # Linux; elsewhere everything counts as cached
-PROBE_BYTES = 1 << 20  # between two samples: the default fetch is no larger, and is judged by its ends
+PROBE_BYTES = 1 << 20  # between two samples: a default fetch is not larger, so only its ends are sampled
 PAGE_BYTES = 4096
-TAIL_BYTES = 64 * 1024  # so little at the end was written just now if we wrote it; probing costs 1.7 us
+TAIL_BYTES = 64 * 1024  # the tail that we wrote is cached, and probing costs 1.7 us
 
 _probe = bytearray(1)
 
@@ -32,13 +31,13 @@ class File(Protocol):
     path: str
 
     def fileno(self) -> int:
-        """A descriptor for sendfile, or -1 where the file is not one of the operating system's."""
+        """A descriptor for sendfile, or -1 if the file is not a file of the operating system."""
         ...
 
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all of `buffers` at the end and return the bytes written; a short write is finished or raises."""
+        """Append all of `buffers` and return the bytes written. A short write is completed or raises."""
         ...
 
     def read(self, *, position: int, size: int) -> bytes:
@@ -46,25 +45,25 @@ class File(Protocol):
         ...
 
     def read_cached(self, *, position: int, size: int) -> bytes | bytearray | None:
-        """As `read`, but None if any of it would have to come from the disk. Never waits, where that can be known."""
+        """Like `read`, but None if part of it is not in the page cache. Does not block, if the system supports it."""
         ...
 
     def is_cached(self, *, position: int, size: int) -> bool:
-        """Whether these bytes are in memory, judged by samples. True where that cannot be known."""
+        """Whether these bytes are in the page cache, by samples. True if the system cannot tell."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Set room aside for the file to grow to `size`. A hint: where that can not be done, nothing happens."""
+        """Allocate space for the file to grow to `size`. A hint: ignored where it is not supported."""
         ...
 
     def sync(self) -> None:
-        """Make everything appended so far survive a power cut. Blocks: run it in a worker."""
+        """Make all appends so far durable. Blocks: run it in a worker."""
         ...
 
     def close(self) -> None:
-        """Close now. Only for files of which no slice can be outstanding; others close with their last reference."""
+        """Close now. Only for files without outstanding slices; others close with their last reference."""
         ...
 
 
@@ -74,19 +73,19 @@ class DirectoryLock(Protocol):
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and appending; FileNotFoundError unless it exists or `create`."""
+        """Open for reading and appending; FileNotFoundError if it does not exist, unless `create`."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted, so that no order depends on the file system."""
+        """The sorted names in a directory, so that no order depends on the file system."""
         ...
 
     def is_directory(self, path: str) -> bool: ...
 
     def make_directory(self, path: str) -> None:
-        """Create it and its parents; fine if it exists."""
+        """Create it and its parents, unless it exists."""
         ...
 
     def rename(self, old: str, new: str) -> None: ...
@@ -96,7 +95,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None:
-        """Make creations, renames and removals in this directory survive a power cut."""
+        """Make creations, renames and removals in this directory durable."""
         ...
 
     def read_file(self, path: str) -> bytes: ...
@@ -112,12 +111,12 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> DirectoryLock:
-        """Take the file at `path` as an exclusive lock, or raise BlockingIOError."""
+        """Lock the file at `path` exclusively, or raise BlockingIOError."""
         ...
 
 
 class RealFile:
-    """A descriptor and its length; the length is kept here because a stat per append would cost a system call."""
+    """A descriptor and its length. The length is cached, because a stat per append would cost a system call."""
 
     __slots__ = ("_fd", "_opened_size", "_size", "path")
 
@@ -152,7 +151,7 @@ class RealFile:
         return written
 
     def _append_rest(self, data: bytes, done: int) -> int:
-        """A signal or a nearly full disk cut the write short: finish it, or let the error of the next try say why."""
+        """Complete a write that a signal or a nearly full disk cut short; the next write raises the error, if any."""
         view = memoryview(data)
         start = done
         while done < len(view):
@@ -180,7 +179,9 @@ class RealFile:
         except BlockingIOError:
             return None
         except OSError:
-            return self.read(position=position, size=size)  # not supported here, or an error that comes again
+            return self.read(
+                position=position, size=size
+            )  # not supported, or an error that `read` raises again
         if count < size:
             if position + count < self._size:
                 return None
@@ -205,7 +206,7 @@ class RealFile:
         except BlockingIOError:
             return False
         except OSError:
-            return True  # a file system that cannot tell, or an error that the reader will meet
+            return True  # not supported, or an error that the reader will get
         return True
 
     def truncate(self, size: int) -> None:
@@ -216,13 +217,13 @@ class RealFile:
         self._size = size
 
     def reserve(self, size: int) -> None:
-        import ctypes  # here, because few topics want this and every node would pay for it at start
+        import ctypes  # here, because few topics need it, and startup should not pay for it
 
         # Python's own os.posix_fallocate changes the size of the file.
         libc = ctypes.CDLL(None, use_errno=True)
         start, length = ctypes.c_int64(0), ctypes.c_int64(size)
-        refused = libc.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, start, length) != 0
-        if refused and ctypes.get_errno() == errno.ENOSPC:
+        failed = libc.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, start, length) != 0
+        if failed and ctypes.get_errno() == errno.ENOSPC:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def sync(self) -> None:
@@ -237,7 +238,7 @@ class RealFile:
             os.close(fd)
 
     def _named(self, error: OSError) -> OSError:
-        """The same error with the name of the file, which calls on descriptors leave out."""
+        """Add the name of the file, which errors of calls on descriptors lack."""
         error.filename = self.path
         return error
 

@@ -1,9 +1,9 @@
-"""Byte streams as the broker sees them.
+"""The network interface: byte streams.
 
-A `Stream` sends parts in order, each either bytes in memory or a slice of a file, and calls its `StreamHandler` back
-when bytes arrive, when its backlog drains and when it ends. Received bytes go straight into a buffer that the handler
-lends, so a produced batch is never copied between the socket and the log. `net` implements these over sockets,
-`penstock.testing` over memory.
+A `Stream` sends parts in order, each either bytes in memory or a slice of a file, and calls its `StreamHandler` when
+bytes arrive, when its backlog drains and when it ends. Bytes are received directly into a buffer of the handler, so a
+produced batch is never copied between the socket and the log. `net` implements this over sockets,
+`tests/simulator` over memory.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class SliceOwner(Protocol):
 
 @dataclass(slots=True)
 class FileSlice:
-    """Bytes of a file to be sent without passing through this process. Holding one keeps the file open."""
+    """Bytes of a file, to be sent without copying them through this process. A reference keeps the file open."""
 
     file: File
     position: int
     size: int
     owner: SliceOwner | None = None
-    """Is told when the file cannot be read."""
+    """Notified if the file cannot be read."""
 
     def __len__(self) -> int:
         return self.size
 
     def read(self) -> bytes:
-        """The bytes themselves, for the few callers that have to look inside (old message formats, TLS)."""
+        """The bytes, for the few callers that need them in memory (old message formats, TLS)."""
         return self.file.read(position=self.position, size=self.size)
 
     def failed(self, error: OSError) -> None:
-        """Tell the owner that reading this slice failed. Only on the event loop."""
+        """Notify the owner that reading this slice failed. Only on the event loop."""
         if self.owner is not None:
             self.owner.read_failed(error, self.file.path)
 
@@ -54,15 +54,15 @@ class Stream(Protocol):
     peer_host: str
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Queue `parts` and send what the peer will take now; the rest follows as it drains."""
+        """Queue `parts`, send what the socket accepts now, and the rest when it becomes writable."""
         ...
 
     def backlog_bytes(self) -> int:
-        """How much is queued because the peer does not read."""
+        """The queued bytes that the peer has not read yet."""
         ...
 
     def is_reset(self) -> bool:
-        """Whether the peer is known to be gone though no read or write has come upon it yet."""
+        """Whether the peer has reset the connection, even if no read or write has failed yet."""
         ...
 
     def pause_reading(self) -> None: ...
@@ -70,34 +70,34 @@ class Stream(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self) -> None:
-        """Send what is queued, then end the stream."""
+        """Send the queued parts, then end the stream."""
         ...
 
     def abort(self) -> None:
-        """End the stream now and drop what is queued."""
+        """End the stream now and drop the queued parts."""
         ...
 
 
 class StreamHandler(Protocol):
     def lend_buffer(self) -> memoryview:
-        """Room for the next bytes, never empty; writable."""
+        """A writable, non-empty buffer for the next bytes."""
         ...
 
     def received(self, size: int) -> None:
-        """`size` bytes were placed at the start of the lent buffer."""
+        """`size` bytes were received into the start of the lent buffer."""
         ...
 
     def drained(self) -> None:
-        """The backlog, which had stopped being zero, is zero again."""
+        """The backlog is empty again."""
         ...
 
     def closed(self, reason: BaseException | None) -> None:
-        """The stream ended; called once, and nothing is called after it."""
+        """The stream ended. Called once, as the last call."""
         ...
 
 
 class Listening(Protocol):
-    """A bound address. Peers may connect at once, but nobody is accepted before `start`."""
+    """A bound address. Peers can connect at once, but connections are accepted only after `start`."""
 
     host: str
     port: int
@@ -105,7 +105,7 @@ class Listening(Protocol):
     def start(self) -> None: ...
 
     def close(self) -> None:
-        """Accept no more; streams that were accepted live on."""
+        """Stop accepting. Accepted streams stay open."""
         ...
 
 
@@ -113,7 +113,8 @@ class Network(Protocol):
     async def listen(
         self, host: str, port: int, accept: Callable[[Stream], StreamHandler | None]
     ) -> Listening:
-        """Bind, and from `Listening.start` on call `accept` for every new stream; None refuses it. Port 0 picks one."""
+        """Bind, and after `Listening.start` call `accept` for every new stream. If it returns None, the stream is
+        closed. Port 0 means any free port."""
         ...
 
     async def connect(self, host: str, port: int, handler: Callable[[Stream], StreamHandler]) -> Stream: ...

@@ -1,20 +1,20 @@
-"""Which signals a program may handle.
+"""Which signals a program should handle.
 
 A shell starts background jobs with SIGINT ignored, and `nohup` starts a program with SIGHUP ignored. A program that
-installs a handler anyway undoes that: Ctrl-C in a script stops the jobs it started in the background, and closing the
-terminal stops what `nohup` was meant to protect. Java behaves the same way, so Kafka's scripts do too.
+installs a handler anyway undoes that: Ctrl-C in a script would stop its background jobs, and closing the terminal would
+stop a program started with `nohup`. Java, and so Kafka, behaves the same way.
 """
 
 from __future__ import annotations
 
 import signal
 
-# A supervisor stops a program by SIGTERM. It must work no matter how the program was started.
+# Service managers stop a program with SIGTERM. It must work however the program was started.
 ALWAYS_HANDLED = (signal.SIGTERM,)
 
 
 def signals_to_handle(*numbers: signal.Signals) -> tuple[signal.Signals, ...]:
-    """Those of `numbers` that are not ignored. SIGTERM is always among them."""
+    """The signals of `numbers` that are not ignored. SIGTERM is always included."""
     return tuple(
         number
         for number in numbers

@@ -1,10 +1,10 @@
-"""Background tasks of a node: none of them ends unnoticed.
+"""The background tasks of a node: none of them ends unnoticed.
 
-A supervised task that raises is logged with its traceback, counted, and started again after a backoff. The backoff
-doubles with each failure in a row, so a task that always fails neither spins nor floods the log. The owner
-of a task keeps the handle and cancels it; the supervisor only keeps it running until then.
+When a supervised task raises, the supervisor logs the traceback, counts the failure and restarts the task after a
+backoff. The backoff doubles with each failure in a row, so a task that always fails neither spins nor floods the log.
+The owner of a task keeps the handle and cancels it.
 
-Work with an end, for which somebody waits, does not belong here: its owner looks at the result.
+Work whose result a caller awaits does not belong here: the caller handles the failure.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from penstock.runtime.backoff import Backoff
+
 logger = logging.getLogger(__name__)
 
 BACKOFF_FIRST_MS = 1_000
-BACKOFF_MAX_MS = 60_000  # one line in the log each minute for a task that always fails
-STEADY_MS = 10 * BACKOFF_MAX_MS  # after running for so long, a failure counts as the first one again
+BACKOFF_MAX_MS = 60_000  # a task that always fails logs one line a minute
+STEADY_MS = 10 * BACKOFF_MAX_MS  # a failure after running this long counts as the first one again
 
-
-def backoff_ms(failures: int, *, first_ms: int = BACKOFF_FIRST_MS, max_ms: int = BACKOFF_MAX_MS) -> int:
-    """How long to wait after so many failures in a row."""
-    # The exponent is bounded first: after days of failures the power would have thousands of digits.
-    return min(first_ms << min(failures - 1, 30), max_ms)
+_BACKOFF = Backoff(BACKOFF_FIRST_MS, BACKOFF_MAX_MS, jitter=0)
 
 
 class Supervisor:
-    """All background tasks of one node."""
+    """Starts the background tasks of one node and restarts those that fail."""
 
     def __init__(self) -> None:
         self.restarts: Counter[str] = Counter()
-        """How often each task has failed and was started again, by its name."""
+        """How often each task failed and was restarted, by task name."""
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run `work`, which goes on until it is cancelled, and start it again if it raises."""
+        """Run `work` until it is cancelled; restart it if it raises."""
         return asyncio.get_running_loop().create_task(self._run(name, work), name=name)
 
     def repeat(
@@ -47,15 +45,15 @@ class Supervisor:
         interval_ms: int,
         initial_delay_ms: int | None = None,
     ) -> asyncio.Task[None]:
-        """Do `work` every `interval_ms`, and after a failure as soon as the backoff allows."""
+        """Run `work` every `interval_ms`; after a failure, run it again when the backoff is over."""
         first_ms = interval_ms if initial_delay_ms is None else initial_delay_ms
         rounds = self._repeat(name, work, interval_ms=interval_ms, initial_delay_ms=first_ms)
         return asyncio.get_running_loop().create_task(rounds, name=name)
 
-    def failed(self, name: str, error: BaseException, *, failures: int) -> int:
-        """Log and count a failure; returns how long to wait before the next try, in ms."""
+    def record_failure(self, name: str, error: BaseException, *, failures: int) -> int:
+        """Log and count a failure; return the wait before the restart, in ms."""
         self.restarts[name] += 1
-        delay_ms = backoff_ms(failures)
+        delay_ms = int(_BACKOFF.wait_ms(failures))
         logger.error(
             "background task %r failed: %s; restarting it in %d ms (restarts so far: %d)",
             name,
@@ -77,7 +75,7 @@ class Supervisor:
             except Exception as error:
                 ran_ms = (loop.time() - began) * 1000
                 failures = 1 if ran_ms >= STEADY_MS else failures + 1
-                delay_ms = self.failed(name, error, failures=failures)
+                delay_ms = self.record_failure(name, error, failures=failures)
             await asyncio.sleep(delay_ms / 1000)
 
     async def _repeat(
@@ -91,7 +89,7 @@ class Supervisor:
                 await work()
             except Exception as error:
                 failures += 1
-                delay_ms = self.failed(name, error, failures=failures)
+                delay_ms = self.record_failure(name, error, failures=failures)
             else:
                 failures = 0
                 delay_ms = interval_ms

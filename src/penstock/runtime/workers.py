@@ -1,10 +1,10 @@
-"""Threads for the calls that block, in lanes that cannot starve one another.
+"""Threads for blocking calls, in lanes that cannot starve one another.
 
-Work handed over must not touch state that the event loop also touches; it takes what it needs as arguments and
-returns a value. A simulation runs the work inline, at a moment of its choosing.
+The work must not touch state of the event loop: it gets arguments and returns a value. A simulation runs the work
+inline, at a moment of its choice.
 
-Each lane has threads of its own. Ten consumers that read cold segments from a slow disk must not keep a producer
-waiting for its fsync, and a long recovery or decompression must not keep either of them waiting.
+Each lane has its own threads. Ten consumers that read cold segments from a slow disk must not delay a producer's fsync,
+and a long recovery or decompression must not delay either of them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ class Lane(Enum):
     SYNC = "sync"
     """fsync of logs and of the quorum's state: a client waits for it."""
     READ = "read"
-    """Reads of pages that are not in the page cache: a client waits for them, but they may be many."""
+    """Reads of pages that are not in the page cache: a client waits for them, and there may be many."""
     BACKGROUND = "background"
     """Everything else: recovery, checkpoints, deletion, copying between directories, decompression."""
 
 
 class Workers(Protocol):
     def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
-        """Start `work` off the loop; the future carries its result or its exception."""
+        """Run `work` in a thread; the future gets its result or exception."""
         ...
 
     def close(self) -> None:
-        """Wait for what is under way and take no more."""
+        """Accept no more work and wait for the running work."""
         ...
 
 
 class ThreadWorkers:
-    """A bounded pool of threads for each lane. A pool starts a thread only when all of its others are busy."""
+    """A bounded thread pool per lane. A pool starts a thread only when all its threads are busy."""
 
     def __init__(self, background_threads: int, *, read_threads: int | None = None) -> None:
-        """The sizes are the settings `background.threads`, also for syncs, and `num.io.threads`."""
+        """The pool sizes are `background.threads` (also for the sync lane) and `num.io.threads`."""
         sizes = {
             Lane.SYNC: background_threads,
             Lane.READ: read_threads or background_threads,

@@ -1,7 +1,7 @@
-"""The tables: one row for each setting of Apache Kafka 4.3, by theme, and one dictionary for each kind of resource.
+"""The tables: one row per setting of Apache Kafka 4.3, by topic, and one dictionary per resource type. The balancer has
+settings that Kafka does not have.
 
-A row holds facts and a sentence, never code that acts; what follows from several rows together stands in
-`penstock.config.checks`.
+A row declares one setting and contains no logic. Rules about several settings are in `penstock.config.checks`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from penstock.config.declare import Setting
 from penstock.config.tables import (
+    balancer,
     client,
     group,
     groups,
@@ -46,11 +47,12 @@ BROKER = _by_name(
     tls.SETTINGS,
     sasl.SETTINGS,
     limits.SETTINGS,
+    balancer.SETTINGS,
 )
-"""What may stand in `server.properties`."""
+"""The settings of `server.properties`."""
 
 BROKER_DYNAMIC = _by_name(BROKER.values(), replication.DYNAMIC_ONLY)
-"""What may be said of a broker at run time; `Setting.dynamic` tells which of them may change."""
+"""All settings of a broker resource. `Setting.dynamic` says which of them can change at run time."""
 
 TOPIC = _by_name(topic.SETTINGS)
 GROUP = _by_name(group.SETTINGS)

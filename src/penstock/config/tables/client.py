@@ -1,4 +1,4 @@
-"""What can be said of clients: subscriptions to their metrics (KIP-714), quotas of users and of addresses."""
+"""Settings about clients: metrics subscriptions (KIP-714), and quotas of users and IP addresses."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ from penstock.config.declare import (
 from penstock.config.values import INT_MAX, LONG_MAX
 
 METRICS = (
-    # Kafka checks the bounds apart from the declaration; the effect is the same.
+    # Kafka checks the bounds outside of the declaration, with the same effect.
     integer("interval.ms", 5 * MINUTE_MS, between(100, HOUR_MS)).not_yet(
-        "How often the clients send their metrics."
+        "How often the clients push their metrics."
     ),
-    items("metrics", (), DISTINCT).not_yet(
-        "What the names of the wanted metrics begin with; * for all of them."
-    ),
+    items("metrics", (), DISTINCT).not_yet("Prefixes of the names of the metrics to push. * means all."),
     items("match", (), DISTINCT).not_yet(
-        "Which clients are meant: key=pattern, with client_id, client_instance_id, client_software_name, "
-        "client_software_version, client_source_address or client_source_port as key; empty for all."
+        "The clients that push metrics, as key=pattern. Keys: client_id, client_instance_id, "
+        "client_software_name, client_software_version, client_source_address, client_source_port. Empty "
+        "matches all."
     ),
 )
 
 QUOTAS = (
-    long("producer_byte_rate", LONG_MAX).not_yet("Bytes a second that may be produced."),
-    long("consumer_byte_rate", LONG_MAX).not_yet("Bytes a second that may be consumed."),
+    long("producer_byte_rate", LONG_MAX).not_yet("The maximum rate of produced bytes per second."),
+    long("consumer_byte_rate", LONG_MAX).not_yet("The maximum rate of consumed bytes per second."),
     double("request_percentage", float(INT_MAX)).not_yet(
-        "Share of the broker's time, in percent, that requests may take."
+        "The maximum share of the broker's time for requests, in percent."
     ),
     double("controller_mutation_rate", float(INT_MAX)).not_yet(
-        "Partitions a second that may be created or deleted."
+        "The maximum rate of created and deleted partitions per second."
     ),
 )
 
 CREDENTIALS = (
-    string("SCRAM-SHA-256").not_yet("The user's credential for SCRAM-SHA-256."),
-    string("SCRAM-SHA-512").not_yet("The user's credential for SCRAM-SHA-512."),
+    string("SCRAM-SHA-256").not_yet("The SCRAM-SHA-256 credential of the user."),
+    string("SCRAM-SHA-512").not_yet("The SCRAM-SHA-512 credential of the user."),
 )
 
 ADDRESSES = (
     integer("connection_creation_rate", INT_MAX, at_least(0)).not_yet(
-        "Connections a second that the address may make."
+        "The maximum rate of new connections per second from the IP address."
     ),
 )

@@ -1,4 +1,4 @@
-"""What can be said of one group, within the bounds that the broker's `group.*` settings draw."""
+"""Settings of a group, within the bounds of the broker's `group.*` settings."""
 
 from __future__ import annotations
 
@@ -14,59 +14,56 @@ OFFSET_RESET = Rule(_is_offset_reset, "earliest, latest, or by_duration: and a d
 
 CONSUMER = (
     integer("consumer.session.timeout.ms", 45 * SECOND_MS, at_least(1)).means(
-        "How long a member of the consumer group may be silent before it is put out."
+        "A member of the consumer group is removed after this time without a heartbeat."
     ),
     integer("consumer.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).means(
-        "How often the members of the consumer group are told to send a heartbeat."
+        "How often members of the consumer group send a heartbeat."
     ),
     integer("consumer.assignment.interval.ms", SECOND_MS, at_least(0)).means(
-        "How much time lies at least between two assignments of the consumer group."
+        "The minimum time between two assignments of the consumer group."
     ),
 )
 
 SHARE = (
     integer("share.session.timeout.ms", 45 * SECOND_MS, at_least(1)).not_yet(
-        "How long a member of the share group may be silent before it is put out."
+        "A member of the share group is removed after this time without a heartbeat."
     ),
     integer("share.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).not_yet(
-        "How often the members of the share group are told to send a heartbeat."
+        "How often members of the share group send a heartbeat."
     ),
     integer("share.assignment.interval.ms", SECOND_MS, at_least(0)).not_yet(
-        "How much time lies at least between two assignments of the share group."
+        "The minimum time between two assignments of the share group."
     ),
     integer("share.record.lock.duration.ms", 30 * SECOND_MS, at_least(SECOND_MS)).not_yet(
-        "How long a member has a record to itself before another may get it."
+        "How long a record is locked for one member before another member can acquire it."
     ),
     integer("share.delivery.count.limit", 5, at_least(2)).not_yet(
-        "How often a record is delivered before it counts as undeliverable."
+        "The maximum number of delivery attempts of a record."
     ),
     integer("share.partition.max.record.locks", 2000, at_least(100)).not_yet(
-        "How many records of one partition the share group may have under way."
+        "The maximum number of locked records of one partition."
     ),
     string("share.auto.offset.reset", "latest", OFFSET_RESET).not_yet(
-        "Where the share group begins in a partition that is new to it: at the start, at the end, or some "
-        "time back."
+        "Where the share group starts in a new partition: earliest, latest, or a duration before now."
     ),
     string("share.isolation.level", "read_uncommitted", one_of("read_committed", "read_uncommitted")).not_yet(
-        "Whether the share group gets records of transactions that are open or were rolled back."
+        "Whether the share group reads records of open and aborted transactions."
     ),
-    boolean("share.renew.acknowledge.enable", True).not_yet(
-        "Let members ask for more time with a record that they hold."
-    ),
+    boolean("share.renew.acknowledge.enable", True).not_yet("Allow members to extend the lock of a record."),
 )
 
 STREAMS = (
     integer("streams.session.timeout.ms", 45 * SECOND_MS, at_least(1)).means(
-        "How long a member of the streams group may be silent before it is put out."
+        "A member of the streams group is removed after this time without a heartbeat."
     ),
     integer("streams.heartbeat.interval.ms", 5 * SECOND_MS, at_least(1)).means(
-        "How often the members of the streams group are told to send a heartbeat."
+        "How often members of the streams group send a heartbeat."
     ),
     integer("streams.assignment.interval.ms", SECOND_MS, at_least(0)).means(
-        "How much time lies at least between two assignments of the streams group."
+        "The minimum time between two assignments of the streams group."
     ),
     integer("streams.num.standby.replicas", 0, at_least(0)).means(
-        "How many copies of each task's state are kept warm elsewhere."
+        "The number of standby replicas of each task."
     ),
     integer("streams.initial.rebalance.delay.ms", 3 * SECOND_MS, at_least(0)).means(
         "How long the new streams group waits for more members before its first assignment."
@@ -75,7 +72,7 @@ STREAMS = (
 
 SETTINGS = CONSUMER + SHARE + STREAMS
 
-# Where a group is silent, the broker's setting of the same name, with `group.` in front, speaks. These have none.
+# A group inherits the broker setting of the same name with the prefix `group.`. These have none.
 WITHOUT_BROKER_SYNONYM = {
     "share.auto.offset.reset",
     "share.isolation.level",

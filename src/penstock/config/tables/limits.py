@@ -18,54 +18,52 @@ from penstock.config.declare import (
 
 QUOTAS = (
     integer("quota.window.num", 11, at_least(1), LOW).not_yet(
-        "Over how many samples a client's use is measured against its quota."
+        "The number of windows over which the usage of a client is compared with its quota."
     ),
     integer("quota.window.size.seconds", 1, at_least(1), LOW).not_yet(
-        "How long one sample of a client's use is."
+        "The length of one window of a client's usage."
     ),
     integer("replication.quota.window.num", 11, at_least(1), LOW).not_yet(
-        "Over how many samples replication is measured against its throttle."
+        "The number of windows over which the rate of replication is measured."
     ),
     integer("replication.quota.window.size.seconds", 1, at_least(1), LOW).not_yet(
-        "How long one sample of replication is."
+        "The length of one window of the rate of replication."
     ),
     integer("alter.log.dirs.replication.quota.window.num", 11, at_least(1), LOW).not_yet(
-        "Over how many samples moves between directories are measured against their throttle."
+        "The number of windows over which the rate of moves between log directories is measured."
     ),
     integer("alter.log.dirs.replication.quota.window.size.seconds", 1, at_least(1), LOW).not_yet(
-        "How long one sample of moves between directories is."
+        "The length of one window of the rate of moves between log directories."
     ),
     integer("controller.quota.window.num", 11, at_least(1), LOW).not_yet(
-        "Over how many samples a client's changes of topics are measured against its quota."
+        "The number of windows over which a client's changes of topics are compared with its quota."
     ),
     integer("controller.quota.window.size.seconds", 1, at_least(1), LOW).not_yet(
-        "How long one sample of a client's changes of topics is."
+        "The length of one window of a client's changes of topics."
     ),
-    class_name("client.quota.callback.class", importance=LOW).no_meaning(
-        "A Java class that decides over quotas."
-    ),
+    class_name("client.quota.callback.class", importance=LOW).ignored("A Java class that computes quotas."),
 )
 
 METRICS = (
     integer("telemetry.max.bytes", MIB, at_least(1), LOW).not_yet(
-        "The largest report of its metrics that a client may send (KIP-714)."
+        "The maximum size of the metrics that a client pushes (KIP-714)."
     ),
     items(
         "metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",), DISTINCT, LOW, CLUSTER_WIDE
-    ).no_meaning("Java classes that report metrics."),
-    integer("metrics.num.samples", 2, at_least(1), LOW).no_meaning(
-        "Over how many samples Kafka computes its metrics."
+    ).ignored("Java classes that report metrics."),
+    integer("metrics.num.samples", 2, at_least(1), LOW).ignored(
+        "The number of samples from which Kafka computes a metric."
     ),
-    long("metrics.sample.window.ms", 30 * SECOND_MS, at_least(1), LOW).no_meaning(
-        "How long one sample of Kafka's metrics is."
+    long("metrics.sample.window.ms", 30 * SECOND_MS, at_least(1), LOW).ignored(
+        "The length of one sample of a Kafka metric."
     ),
-    string("metrics.recording.level", "INFO", importance=LOW).no_meaning(
-        "How many of its metrics Kafka records."
+    string("metrics.recording.level", "INFO", importance=LOW).ignored(
+        "The level of detail of Kafka's metrics."
     ),
-    items("kafka.metrics.reporters", (), DISTINCT, LOW).no_meaning(
+    items("kafka.metrics.reporters", (), DISTINCT, LOW).ignored(
         "Java classes that report Kafka's older metrics."
     ),
-    integer("kafka.metrics.polling.interval.secs", 10, at_least(1), LOW).no_meaning(
+    integer("kafka.metrics.polling.interval.secs", 10, at_least(1), LOW).ignored(
         "How often these classes report."
     ),
 )

@@ -21,114 +21,112 @@ from penstock.config.values import LONG_MAX
 
 STORAGE = (
     boolean("remote.log.storage.system.enable", False).not_yet(
-        "Allow topics to keep older segments in a remote store."
+        "Allow topics to use tiered storage: older segments move to a remote store."
     ),
-    string("remote.log.storage.manager.class.name", None, NOT_EMPTY).no_meaning(
-        "The Java class that reaches the remote store."
+    string("remote.log.storage.manager.class.name", None, NOT_EMPTY).ignored(
+        "The Java class that accesses the remote store."
     ),
-    string("remote.log.storage.manager.class.path").no_meaning(
-        "Where the Java class that reaches the remote store is found."
-    ),
-    string("remote.log.storage.manager.impl.prefix", "rsm.config.", NOT_EMPTY).no_meaning(
-        "What the names of that class's own settings begin with."
+    string("remote.log.storage.manager.class.path").ignored("The class path of the remote storage manager."),
+    string("remote.log.storage.manager.impl.prefix", "rsm.config.", NOT_EMPTY).ignored(
+        "The prefix of the remote storage manager's own settings."
     ),
     string(
         "remote.log.metadata.manager.class.name",
         "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
         NOT_EMPTY,
-    ).no_meaning("The Java class that remembers which segments are in the remote store."),
-    string("remote.log.metadata.manager.class.path").no_meaning(
-        "Where the Java class that remembers remote segments is found."
+    ).ignored("The Java class that stores the metadata of remote segments."),
+    string("remote.log.metadata.manager.class.path").ignored(
+        "The class path of the remote log metadata manager."
     ),
-    string("remote.log.metadata.manager.impl.prefix", "rlmm.config.", NOT_EMPTY).no_meaning(
-        "What the names of that class's own settings begin with."
+    string("remote.log.metadata.manager.impl.prefix", "rlmm.config.", NOT_EMPTY).ignored(
+        "The prefix of the remote log metadata manager's own settings."
     ),
     string("remote.log.metadata.manager.listener.name", None, NOT_EMPTY).not_yet(
-        "The listener over which the record of remote segments is kept."
+        "The listener for the metadata of remote segments."
     ),
     integer("remote.log.metadata.custom.metadata.max.bytes", 128, at_least(0), LOW).not_yet(
-        "How long the note may be that the store leaves with a segment."
+        "The maximum size of the metadata that the remote store adds to a segment."
     ),
 )
 
 RETENTION = (
     long("log.local.retention.ms", -2, at_least(-2), dynamic=CLUSTER_WIDE).not_yet(
-        "How long segments that are in the remote store also stay here; -2 for as long as `log.retention.ms` "
-        "says."
+        "How long segments stay on local disk after they were copied to the remote store. -2 means "
+        "`log.retention.ms`."
     ),
     long("log.local.retention.bytes", -2, at_least(-2), dynamic=CLUSTER_WIDE).not_yet(
-        "How much of a partition that is in the remote store also stays here; -2 for as much as "
-        "`log.retention.bytes` says."
+        "The maximum local size of a partition whose segments are in the remote store. -2 means "
+        "`log.retention.bytes`."
     ),
 )
 
 COPYING = (
     long("remote.log.manager.task.interval.ms", 30 * SECOND_MS, at_least(1), LOW).not_yet(
-        "How often segments to copy or to delete are looked for."
+        "How often the broker looks for segments to copy to, or delete from, the remote store."
     ),
     integer("remote.log.manager.copier.thread.pool.size", 10, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How many segments are copied to the store at the same time."
+        "The number of segments that are copied to the remote store at the same time."
     ),
     integer("remote.log.manager.expiration.thread.pool.size", 10, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How many partitions are cleaned in the store at the same time."
+        "The number of partitions whose remote segments are expired at the same time."
     ),
-    integer("remote.log.manager.follower.thread.pool.size", 2, at_least(1), dynamic=CLUSTER_WIDE).no_meaning(
-        "Threads with which Kafka's followers learn what is in the store."
+    integer("remote.log.manager.follower.thread.pool.size", 2, at_least(1), dynamic=CLUSTER_WIDE).ignored(
+        "Kafka's threads in which followers read the metadata of remote segments."
     ),
-    integer("remote.log.manager.thread.pool.size", 2, at_least(1)).no_meaning(
+    integer("remote.log.manager.thread.pool.size", 2, at_least(1)).ignored(
         "The older name of `remote.log.manager.follower.thread.pool.size`."
     ),
     long("remote.log.manager.copy.max.bytes.per.second", LONG_MAX, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How fast segments are copied to the store."
+        "The maximum rate of copying to the remote store."
     ),
     integer("remote.log.manager.copy.quota.window.num", 11, at_least(1)).not_yet(
-        "Over how many samples the speed of copying to the store is measured."
+        "The number of windows over which the rate of copying to the remote store is measured."
     ),
     integer("remote.log.manager.copy.quota.window.size.seconds", 1, at_least(1)).not_yet(
-        "How long one sample of the speed of copying to the store is."
+        "The length of one window of the rate of copying to the remote store."
     ),
     long("remote.log.manager.task.retry.backoff.ms", 500, at_least(1), LOW, is_internal=True).not_yet(
-        "The first pause before failed work on the store is tried again; it grows from there."
+        "The wait before the first retry of a failed task of the remote store. It grows with every failure."
     ),
     long(
         "remote.log.manager.task.retry.backoff.max.ms", 30 * SECOND_MS, at_least(1), LOW, is_internal=True
-    ).not_yet("The longest pause before failed work on the store is tried again."),
+    ).not_yet("The maximum wait before a retry of a failed task of the remote store."),
     double("remote.log.manager.task.retry.jitter", 0.2, between(0, 0.5), LOW, is_internal=True).not_yet(
-        "By which share a pause is made longer or shorter at random."
+        "The share by which such a wait is randomly longer or shorter."
     ),
 )
 
 READING = (
     integer("remote.fetch.max.wait.ms", 500, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How long a fetch waits for data from the store."
+        "How long a fetch waits for data from the remote store."
     ),
     long("remote.list.offsets.request.timeout.ms", 30 * SECOND_MS, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How long a lookup of offsets waits for the store."
+        "How long ListOffsets waits for the remote store."
     ),
     integer("remote.log.reader.threads", 10, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
-        "How many reads of the store go on at the same time."
+        "The number of parallel reads from the remote store."
     ),
     integer("remote.log.reader.max.pending.tasks", 100, at_least(1)).not_yet(
-        "How many reads of the store may wait; further fetches get an error."
+        "The maximum number of queued reads from the remote store. Further fetches fail."
     ),
     long(
         "remote.log.manager.fetch.max.bytes.per.second", LONG_MAX, at_least(1), dynamic=CLUSTER_WIDE
-    ).not_yet("How fast the store is read."),
+    ).not_yet("The maximum rate of reading from the remote store."),
     integer("remote.log.manager.fetch.quota.window.num", 11, at_least(1)).not_yet(
-        "Over how many samples the speed of reading the store is measured."
+        "The number of windows over which the rate of reading from the remote store is measured."
     ),
     integer("remote.log.manager.fetch.quota.window.size.seconds", 1, at_least(1)).not_yet(
-        "How long one sample of the speed of reading the store is."
+        "The length of one window of the rate of reading from the remote store."
     ),
     long("remote.log.index.file.cache.total.size.bytes", GIB, at_least(1), LOW, CLUSTER_WIDE).not_yet(
-        "How much room copies of remote segments' indexes take here."
+        "The maximum size of the local cache of remote indexes."
     ),
     long("remote.log.index.file.cache.ttl.ms", 15 * MINUTE_MS, at_least(-1), LOW, is_internal=True).not_yet(
-        "How long an unused copy of a remote segment's index stays here; -1 for no limit."
+        "How long an unused index stays in the cache of remote indexes. -1 means no limit."
     ),
     boolean("follower.fetch.last.tiered.offset.enable", False, dynamic=CLUSTER_WIDE).not_yet(
-        "Let an empty follower begin behind what is in the store, rather than copy the whole log from its "
-        "leader."
+        "Let an empty follower start after the segments in the remote store, instead of copying the whole "
+        "log from the leader."
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Encryption of connections. All of it can be given for one listener, as `listener.name.<listener>.<setting>`."""
+"""TLS. All settings can be set for one listener, as `listener.name.<listener>.<setting>`."""
 
 from __future__ import annotations
 
@@ -16,74 +16,72 @@ from penstock.config.declare import (
 
 KEYS = (
     string("ssl.keystore.type", "JKS", dynamic=PER_BROKER).not_yet(
-        "The form of the key store: PEM or PKCS12; Java's own JKS is not read."
+        "The format of the key store: PEM or PKCS12. Java's JKS is not supported."
     ),
     string("ssl.keystore.location", dynamic=PER_BROKER).not_yet(
-        "The file with the node's private key and certificates."
+        "The file with the private key and the certificates of this node."
     ),
-    secret("ssl.keystore.password", dynamic=PER_BROKER).not_yet("What opens the key store."),
-    secret("ssl.key.password", dynamic=PER_BROKER).not_yet("What opens the private key."),
+    secret("ssl.keystore.password", dynamic=PER_BROKER).not_yet("The password of the key store."),
+    secret("ssl.key.password", dynamic=PER_BROKER).not_yet("The password of the private key."),
     secret("ssl.keystore.key", dynamic=PER_BROKER).not_yet(
-        "The private key itself, in PEM form, instead of a file."
+        "The private key in PEM format, instead of a file."
     ),
     secret("ssl.keystore.certificate.chain", dynamic=PER_BROKER).not_yet(
-        "The node's certificate and those above it, in PEM form, instead of a file."
+        "The certificate chain of this node in PEM format, instead of a file."
     ),
     string("ssl.truststore.type", "JKS", dynamic=PER_BROKER).not_yet(
-        "The form of the trust store: PEM or PKCS12; Java's own JKS is not read."
+        "The format of the trust store: PEM or PKCS12. Java's JKS is not supported."
     ),
-    string("ssl.truststore.location", dynamic=PER_BROKER).not_yet(
-        "The file with the certificates that are trusted."
-    ),
-    secret("ssl.truststore.password", dynamic=PER_BROKER).not_yet("What opens the trust store."),
+    string("ssl.truststore.location", dynamic=PER_BROKER).not_yet("The file with the trusted certificates."),
+    secret("ssl.truststore.password", dynamic=PER_BROKER).not_yet("The password of the trust store."),
     secret("ssl.truststore.certificates", dynamic=PER_BROKER).not_yet(
-        "The trusted certificates themselves, in PEM form, instead of a file."
+        "The trusted certificates in PEM format, instead of a file."
     ),
 )
 
 HANDSHAKE = (
     string("ssl.client.auth", "none", one_of("required", "requested", "none"), dynamic=PER_BROKER).not_yet(
-        "Whether clients must show a certificate, may, or are not asked."
+        "Whether clients must present a certificate (required), may present one (requested), or are not "
+        "asked (none)."
     ),
     items("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), DISTINCT, dynamic=PER_BROKER).not_yet(
-        "The versions of TLS that are spoken."
+        "The enabled TLS versions."
     ),
-    string("ssl.protocol", "TLSv1.3", dynamic=PER_BROKER).not_yet(
-        "The newest version of TLS that is spoken."
-    ),
+    string("ssl.protocol", "TLSv1.3", dynamic=PER_BROKER).not_yet("The newest enabled TLS version."),
     items("ssl.cipher.suites", (), DISTINCT, dynamic=PER_BROKER).not_yet(
-        "The cipher suites that may be used; empty for the library's choice."
+        "The enabled cipher suites. Empty means the defaults of OpenSSL."
     ),
     string("ssl.endpoint.identification.algorithm", "https", importance=LOW, dynamic=PER_BROKER).not_yet(
-        "How the name in another node's certificate is checked: https, or empty for not at all."
+        "How the host name in the certificate of another node is verified: https, or empty for no "
+        "verification."
     ),
     string("ssl.principal.mapping.rules", "DEFAULT", importance=LOW).not_yet(
-        "How the name in a client's certificate becomes the name that access rules speak of."
+        "Rules that map the distinguished name of a client certificate to a principal."
     ),
     boolean("ssl.allow.dn.changes", False, importance=LOW).not_yet(
-        "Allow a new key store whose certificate bears another distinguished name."
+        "Allow a new key store whose certificate has another distinguished name."
     ),
     boolean("ssl.allow.san.changes", False, importance=LOW).not_yet(
-        "Allow a new key store whose certificate bears other alternative names."
+        "Allow a new key store whose certificate has other subject alternative names."
     ),
 )
 
 JAVA = (
-    class_name("ssl.engine.factory.class", importance=LOW, dynamic=PER_BROKER).no_meaning(
-        "A Java class that makes TLS engines."
+    class_name("ssl.engine.factory.class", importance=LOW, dynamic=PER_BROKER).ignored(
+        "A Java class that creates TLS engines."
     ),
-    string("ssl.provider", dynamic=PER_BROKER).no_meaning(
-        "The Java security provider for TLS; OpenSSL is used here."
+    string("ssl.provider", dynamic=PER_BROKER).ignored(
+        "The Java security provider for TLS. Penstock uses OpenSSL."
     ),
-    string("security.providers", importance=LOW).no_meaning("Java classes that bring security providers."),
-    string("ssl.keymanager.algorithm", "SunX509", dynamic=PER_BROKER).no_meaning(
+    string("security.providers", importance=LOW).ignored("Java classes that add security providers."),
+    string("ssl.keymanager.algorithm", "SunX509", dynamic=PER_BROKER).ignored(
         "The algorithm of Java's key manager."
     ),
-    string("ssl.trustmanager.algorithm", "PKIX", dynamic=PER_BROKER).no_meaning(
+    string("ssl.trustmanager.algorithm", "PKIX", dynamic=PER_BROKER).ignored(
         "The algorithm of Java's trust manager."
     ),
-    string("ssl.secure.random.implementation", importance=LOW, dynamic=PER_BROKER).no_meaning(
-        "Java's source of randomness; the operating system's is used here."
+    string("ssl.secure.random.implementation", importance=LOW, dynamic=PER_BROKER).ignored(
+        "Java's random number generator. Penstock uses that of the operating system."
     ),
 )
 

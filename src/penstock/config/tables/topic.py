@@ -1,4 +1,4 @@
-"""What can be said of one topic, and which of the broker's settings speaks where the topic is silent."""
+"""Settings of a topic, and the broker settings that are their defaults."""
 
 from __future__ import annotations
 
@@ -40,136 +40,140 @@ THROTTLED_REPLICAS = Rule(
 
 RETENTION = (
     items("cleanup.policy", ("delete",), CLEANUP_POLICIES).means(
-        "What becomes of old data: delete it by age and size, compact it to the last value of each key, or "
-        "both. Empty keeps it for ever."
+        "How old data is removed: delete (by age and size), compact (keep the last value of each key), or "
+        "both. Empty keeps everything."
     ),
     long("retention.ms", 7 * DAY_MS, at_least(-1)).means(
-        "How long data is kept, where it is deleted; -1 for ever."
+        "How long data is kept, if the cleanup policy includes delete. -1 means forever."
     ),
     long("retention.bytes", -1).means(
-        "How much of each partition is kept, where data is deleted; -1 for all of it. A topic takes this "
-        "times its partitions."
+        "The maximum size of each partition, if the cleanup policy includes delete. -1 means no limit. The "
+        "limit of a topic is this times its partitions."
     ),
     long("file.delete.delay.ms", MINUTE_MS, at_least(0)).means(
-        "How long the files of a deleted segment stay on disk, for those that still read them."
+        "How long the files of a deleted segment stay on disk, for readers that still use them."
     ),
 )
 
 SEGMENTS = (
     integer("segment.bytes", GIB, at_least(MIB)).means(
-        "The size at which a segment is closed and the next one begun. Data is deleted and compacted by "
-        "whole segments."
+        "The size at which the log rolls to a new segment. Retention and compaction work on whole segments."
     ),
     long("segment.ms", 7 * DAY_MS, at_least(1)).means(
-        "The age at which a segment is closed, however small it is, so that its data can be deleted or "
-        "compacted."
+        "The age at which the log rolls to a new segment, even if the segment is not full, so that its "
+        "data can be deleted or compacted."
     ),
     long("segment.jitter.ms", 0, at_least(0)).means(
-        "A segment is closed earlier by a random time up to this, so that not all logs roll at once."
+        "The maximum random time by which a segment rolls earlier, so that not all logs roll at once."
     ),
     integer("segment.index.bytes", 10 * MIB, at_least(4)).means(
-        "The size at which an index is full, which closes the segment."
+        "The maximum size of an offset or time index. The segment rolls when its index is full."
     ),
     integer("index.interval.bytes", 4 * KIB, at_least(0)).means(
-        "How many bytes of a log lie between two entries of its index: fewer for faster lookups, more for "
-        "smaller indexes."
+        "The number of log bytes between two index entries. Smaller makes lookups faster, larger makes "
+        "indexes smaller."
     ),
-    boolean("preallocate", False).means("Give a new segment its full size on disk at once."),
-    integer("internal.segment.bytes", is_internal=True).no_meaning(
-        "A segment of any size, for Kafka's own tests."
+    boolean("preallocate", False).means(
+        "Allocate the full size of a new segment on disk when it is created."
+    ),
+    integer("internal.segment.bytes", is_internal=True).ignored(
+        "A segment size without a lower limit, for Kafka's own tests."
     ),
 )
 
 DURABILITY = (
     long("flush.messages", LONG_MAX, at_least(1)).means(
-        "Sync the log to disk after so many records, and acknowledge them only then; 1 for each append. One "
-        "sync serves all that wait for it. Replicas protect against the loss of a machine at less cost."
+        "Sync the log to disk after this many records, and acknowledge them only then. 1 syncs every "
+        "append. One sync acknowledges all appends that wait for it. Replication protects against the loss "
+        "of a machine at a lower cost."
     ),
     long("flush.ms", LONG_MAX, at_least(0)).means(
-        "Sync the log to disk when its oldest unsynced record is so old; looked at every "
-        "`log.flush.scheduler.interval.ms`."
+        "Sync the log to disk when its oldest unsynced record has this age."
     ),
     integer("min.insync.replicas", 1, at_least(1)).means(
-        "How many replicas, the leader among them, must have a record before a producer with acks=all is "
-        "answered; with fewer in sync its writes are refused."
+        "How many replicas, including the leader, must have a record before a producer with acks=all gets "
+        "its response. If fewer are in sync, such writes fail."
     ),
-    boolean("unclean.leader.election.enable", False).not_yet(
-        "Let a replica that is behind lead when no other is left. The partition serves again; what the "
-        "replica had not yet copied is lost."
+    boolean("unclean.leader.election.enable", False).means(
+        "If no in-sync replica is left, elect one that is behind. The partition becomes available again, "
+        "but records that this replica had not copied are lost."
     ),
 )
 
 RECORDS = (
     integer("max.message.bytes", MIB + 12, at_least(0)).means(
-        "The largest batch of records that is taken, in the size it has when compressed."
+        "The maximum size of a record batch, after compression."
     ),
     string("compression.type", "producer", COMPRESSION_TYPES).means(
-        "How batches are stored: as the producer sent them (producer), or compressed anew with the codec "
-        "named here."
+        "How batches are stored: as the producer compressed them (producer), or recompressed with this codec."
     ),
     integer("compression.gzip.level", -1, GZIP_LEVELS).means(
-        "How hard gzip tries, where `compression.type` is gzip."
+        "The gzip compression level, if `compression.type` is gzip."
     ),
     integer("compression.lz4.level", 9, LZ4_LEVELS).means(
-        "How hard lz4 tries, where `compression.type` is lz4."
+        "The lz4 compression level, if `compression.type` is lz4."
     ),
     integer("compression.zstd.level", 3, ZSTD_LEVELS).means(
-        "How hard zstd tries, where `compression.type` is zstd."
+        "The zstd compression level, if `compression.type` is zstd."
     ),
     string("message.timestamp.type", "CreateTime", TIMESTAMP_TYPES).means(
-        "Whose time a record bears: the producer's (CreateTime) or the broker's at the append "
+        "The timestamp of records: the producer's (CreateTime), or the broker's time of the append "
         "(LogAppendTime)."
     ),
     long("message.timestamp.before.max.ms", LONG_MAX, at_least(0)).means(
-        "How far a producer's timestamp may lie in the past; a batch beyond it is refused. Not for "
-        "LogAppendTime."
+        "How far in the past a producer's timestamp may be. A batch with an older one is rejected. Not "
+        "used with LogAppendTime."
     ),
     long("message.timestamp.after.max.ms", HOUR_MS, at_least(0)).means(
-        "How far a producer's timestamp may lie in the future; a batch beyond it is refused. Not for "
-        "LogAppendTime."
+        "How far in the future a producer's timestamp may be. A batch with a later one is rejected. Not "
+        "used with LogAppendTime."
     ),
 )
 
 COMPACTION = (
     double("min.cleanable.dirty.ratio", 0.5, between(0, 1)).not_yet(
-        "Which share of the log must be new since it was last compacted before it is compacted again."
+        "The share of the log that must be dirty (new since the last compaction) before it is compacted "
+        "again."
     ),
-    long("min.compaction.lag.ms", 0, at_least(0)).not_yet("How long a record is safe from compaction."),
+    long("min.compaction.lag.ms", 0, at_least(0)).not_yet(
+        "The minimum age of a record before it can be compacted."
+    ),
     long("max.compaction.lag.ms", LONG_MAX, at_least(1)).not_yet(
-        "How long a record may wait for compaction at most. Not less than `min.compaction.lag.ms`."
+        "The maximum age of a record before the log must be compacted. At least `min.compaction.lag.ms`."
     ),
     long("delete.retention.ms", DAY_MS, at_least(0)).not_yet(
-        "How long a compacted log keeps the mark that a key was deleted; a reader that takes longer from the "
-        "start may miss it."
+        "How long a compacted log keeps tombstones. A consumer that needs longer to read the log from its "
+        "start may miss them."
     ),
 )
 
 REPLICATION = (
-    items("leader.replication.throttled.replicas", (), THROTTLED_REPLICAS).not_yet(
-        "The replicas whose copying is throttled at the leader, as partition:broker; * for all."
+    items("leader.replication.throttled.replicas", (), THROTTLED_REPLICAS).means(
+        "The replicas whose replication is throttled on the leader, as partition:broker. * means all."
     ),
-    items("follower.replication.throttled.replicas", (), THROTTLED_REPLICAS).not_yet(
-        "The replicas whose copying is throttled at the follower, as partition:broker; * for all."
+    items("follower.replication.throttled.replicas", (), THROTTLED_REPLICAS).means(
+        "The replicas whose replication is throttled on the follower, as partition:broker. * means all."
     ),
 )
 
 TIERING = (
     boolean("remote.storage.enable", False).not_yet(
-        "Keep older segments in a remote store. To turn it off again, `remote.log.delete.on.disable` must be "
-        "true."
+        "Use tiered storage: keep older segments in a remote store. To disable it again, set "
+        "`remote.log.delete.on.disable` to true."
     ),
     boolean("remote.log.copy.disable", False).not_yet(
-        "Copy no more segments to the remote store; what is there stays readable until it expires."
+        "Stop copying segments to the remote store. Segments that are there stay readable until they expire."
     ),
     boolean("remote.log.delete.on.disable", False).not_yet(
-        "Delete what is in the remote store when `remote.storage.enable` is turned off."
+        "Delete the remote segments when `remote.storage.enable` is set to false."
     ),
     long("local.retention.ms", -2, at_least(-2)).not_yet(
-        "How long segments that are in the remote store also stay here; -2 for as long as `retention.ms` "
-        "says."
+        "How long segments stay on local disk after they were copied to the remote store. -2 means "
+        "`retention.ms`."
     ),
     long("local.retention.bytes", -2, at_least(-2)).not_yet(
-        "How much that is in the remote store also stays here; -2 for as much as `retention.bytes` says."
+        "The maximum local size of a partition whose segments are in the remote store. -2 means "
+        "`retention.bytes`."
     ),
 )
 
@@ -177,19 +181,18 @@ SETTINGS = RETENTION + SEGMENTS + DURABILITY + RECORDS + COMPACTION + REPLICATIO
 
 
 class BrokerSynonym(NamedTuple):
-    """A setting of the broker that stands in for one of a topic."""
+    """A broker setting that is the default of a topic setting."""
 
     name: str
     factor: int = 1
-    """What its value is multiplied with: minutes and hours become milliseconds."""
+    """Converts its value, such as minutes or hours, to the unit of the topic setting."""
 
 
 def _same(name: str) -> tuple[BrokerSynonym, ...]:
     return (BrokerSynonym(name),)
 
 
-# In order of precedence: the first that is set speaks. A topic's setting that is not listed has no counterpart at
-# the broker.
+# In order of precedence: the first that is set counts. A topic setting that is not listed has no broker setting.
 BROKER_SYNONYMS: dict[str, tuple[BrokerSynonym, ...]] = {
     "cleanup.policy": _same("log.cleanup.policy"),
     "compression.gzip.level": _same("compression.gzip.level"),

@@ -1,7 +1,7 @@
-"""What a program can say to its producers, consumers and admins: every setting of Apache Kafka 4.3's clients.
+"""Settings of producers, consumers and admins: all of the clients of Apache Kafka 4.3.
 
-Declared as the broker's are. A value may also be an object here (a serializer, an interceptor), and several settings
-mean something together: `penstock.client.settings` sees to both.
+They are declared like those of the broker. A value may also be an object (a serializer, an interceptor).
+`penstock.client.settings` handles objects, and settings that depend on each other.
 """
 
 from __future__ import annotations

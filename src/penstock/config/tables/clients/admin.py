@@ -1,4 +1,4 @@
-"""What can be said of an admin."""
+"""Settings of an admin."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ from penstock.config.values import INT_MAX
 
 CONNECTION = (
     items("bootstrap.servers", common.HERE, DISTINCT, HIGH).means(
-        "Some brokers of the cluster, as host:port, through which the others are found."
+        "Brokers to connect to first, as host:port. The client finds the other brokers through them."
     ),
     items("bootstrap.controllers", (), DISTINCT, HIGH).means(
-        "Some controllers, as host:port, to be asked instead of brokers; not together with `bootstrap.servers`."
+        "Controllers to connect to instead of brokers, as host:port. Cannot be combined with "
+        "`bootstrap.servers`."
     ),
-    string("client.id", "").means("A name for this client, by which brokers log, measure and limit it."),
+    string("client.id", "").means("The name of this client in the logs, metrics and quotas of brokers."),
     integer("receive.buffer.bytes", 64 * KIB, at_least(-1)).means(
-        "The size of a socket's receive buffer; -1 for the operating system's."
+        "The receive buffer of a socket (SO_RCVBUF). -1 leaves it to the operating system."
     ),
     long("connections.max.idle.ms", 5 * MINUTE_MS).means(
-        "After how long without traffic a connection is closed; negative for never."
+        "The client closes a connection after this time without traffic. A negative value disables it."
     ),
     integer("default.api.timeout.ms", MINUTE_MS, at_least(0)).means(
-        "How long a call may take, with all retries, where it is not told otherwise."
+        "The default timeout of a call, including retries."
     ),
     integer("retries", INT_MAX, between(0, INT_MAX), LOW).means(
-        "How often a request is repeated after a failure that may pass; `default.api.timeout.ms` ends it in any case."
+        "The maximum number of retries of a request after a retriable error. `default.api.timeout.ms` is a "
+        "second limit."
     ),
     boolean("enable.metrics.push", False, importance=LOW).not_yet(
-        "Send measurements to brokers that ask for them."
+        "Push client metrics to brokers that subscribe to them."
     ),
 )
 

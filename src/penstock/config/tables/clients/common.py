@@ -1,4 +1,4 @@
-"""What producers, consumers and admins have in common: finding the cluster, connections, retries, measurements."""
+"""Settings of all clients: bootstrap, connections, retries, metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.config.declare import (
 )
 from penstock.config.tables.clients import sasl, tls
 
-# Where nothing is said Kafka's clients refuse to start; a first program should find the broker beside it.
+# Kafka's clients have no default. A first program should find the broker on the same machine.
 HERE = ("localhost:9092",)
 
 CLUSTER = (
@@ -27,67 +27,69 @@ CLUSTER = (
         "use_all_dns_ips",
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ).means(
-        "`use_all_dns_ips` tries every address of a name in turn; `resolve_canonical_bootstrap_servers_only` first "
-        "turns each bootstrap address into the canonical names behind it."
+        "`use_all_dns_ips` tries all IP addresses of a host name in turn. "
+        "`resolve_canonical_bootstrap_servers_only` first replaces each bootstrap address by its canonical "
+        "names."
     ),
     string(
         "security.protocol",
         "PLAINTEXT",
         one_of_any_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    ).means("Whether connections are encrypted (SSL) and whether the client logs in (SASL)."),
+    ).means("Whether connections are encrypted (SSL) and whether the client authenticates (SASL)."),
     long("metadata.max.age.ms", 5 * MINUTE_MS, at_least(0), LOW).means(
-        "How old the picture of the cluster may become before it is asked for again, though nothing failed."
+        "How often the metadata of the cluster is refreshed, even without errors."
     ),
     string("metadata.recovery.strategy", "rebootstrap", one_of_any_case("REBOOTSTRAP", "NONE"), LOW).means(
-        "What to do when no known broker can be reached: begin again at `bootstrap.servers`, or go on trying."
+        "What to do if no known broker is available: start again from `bootstrap.servers` (rebootstrap), "
+        "or keep trying (none)."
     ),
     long("metadata.recovery.rebootstrap.trigger.ms", 5 * MINUTE_MS, at_least(0), LOW).means(
-        "After how long without an answer to begin again at `bootstrap.servers`."
+        "The client starts again from `bootstrap.servers` after this time without a metadata response."
     ),
 )
 
 CONNECTIONS = (
     integer("send.buffer.bytes", 128 * KIB, at_least(-1)).means(
-        "The size of a socket's send buffer; -1 for the operating system's."
+        "The send buffer of a socket (SO_SNDBUF). -1 leaves it to the operating system."
     ),
     long("socket.connection.setup.timeout.ms", 10 * SECOND_MS).means(
-        "How long a connection may take to be made; doubles with every failure to the same broker."
+        "The timeout for connecting to a broker. It doubles with every failure."
     ),
     long("socket.connection.setup.timeout.max.ms", 30 * SECOND_MS).means(
-        "The longest that a connection may take to be made, however often it failed."
+        "The maximum timeout for connecting to a broker."
     ),
     long("reconnect.backoff.ms", 50, at_least(0), LOW).means(
-        "The first pause before a broker is connected to again; it doubles from there."
+        "The wait before the first attempt to reconnect to a broker. It doubles with every failure."
     ),
     long("reconnect.backoff.max.ms", SECOND_MS, at_least(0), LOW).means(
-        "The longest pause before a broker is connected to again."
+        "The maximum wait before an attempt to reconnect to a broker."
     ),
     integer("request.timeout.ms", 30 * SECOND_MS, at_least(0)).means(
-        "How long to wait for the answer to one request before it counts as failed."
+        "How long to wait for the response to a request before it fails."
     ),
     long("retry.backoff.ms", 100, at_least(0), LOW).means(
-        "The first pause before a failed request is repeated; it doubles from there."
+        "The wait before the first retry of a failed request. It doubles with every failure."
     ),
     long("retry.backoff.max.ms", SECOND_MS, at_least(0), LOW).means(
-        "The longest pause before a failed request is repeated."
+        "The maximum wait before a retry of a failed request."
     ),
 )
 
 MEASUREMENTS = (
-    items("metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",), DISTINCT, LOW).no_meaning(
-        "Java classes that report measurements."
+    items("metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",), DISTINCT, LOW).ignored(
+        "Java classes that report metrics."
     ),
-    integer("metrics.num.samples", 2, at_least(1), LOW).no_meaning(
-        "Of how many windows a measurement is made up."
+    integer("metrics.num.samples", 2, at_least(1), LOW).ignored(
+        "The number of samples from which a metric is computed."
     ),
-    long("metrics.sample.window.ms", 30 * SECOND_MS, at_least(0), LOW).no_meaning(
-        "How long one window of a measurement is."
+    long("metrics.sample.window.ms", 30 * SECOND_MS, at_least(0), LOW).ignored(
+        "The length of one sample of a metric."
     ),
-    string("metrics.recording.level", "INFO", one_of("INFO", "DEBUG", "TRACE"), LOW).no_meaning(
-        "How much is measured."
+    string("metrics.recording.level", "INFO", one_of("INFO", "DEBUG", "TRACE"), LOW).ignored(
+        "The level of detail of metrics."
     ),
-    items("config.providers", (), DISTINCT, LOW).no_meaning(
-        "Names of Java classes that fetch settings from elsewhere."
+    items("config.providers", (), DISTINCT, LOW).ignored(
+        "Java classes that load settings from other places."
     ),
 )
 

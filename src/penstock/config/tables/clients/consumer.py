@@ -1,4 +1,4 @@
-"""What can be said of a consumer."""
+"""Settings of a consumer."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ def _is_reset(text: str) -> bool:
 
 CONNECTION = (
     items("bootstrap.servers", common.HERE, DISTINCT_SOME, HIGH).means(
-        "Some brokers of the cluster, as host:port, through which the others are found."
+        "Brokers to connect to first, as host:port. The client finds the other brokers through them."
     ),
     string("client.id", "", importance=LOW).means(
-        "A name for this client, by which brokers log, measure and limit it."
+        "The name of this client in the logs, metrics and quotas of brokers."
     ),
     string("client.rack", "", importance=LOW).means(
-        "Where this client stands: replicas and assignors prefer what stands near."
+        "The rack or availability zone of this client. Brokers and assignors prefer replicas in the same "
+        "rack."
     ),
-    # Kafka's 64 KiB make a broker stop every 64 KiB; the system's own grows as it is used (bench "consume into Arrow").
+    # Kafka's 64 KiB stall the broker after every 64 KiB; the system's buffer grows (bench "consume into Arrow").
     integer("receive.buffer.bytes", -1, at_least(-1)).means(
-        "The size of a socket's receive buffer; -1 for the operating system's."
+        "The receive buffer of a socket (SO_RCVBUF). -1 leaves it to the operating system."
     ),
     long("connections.max.idle.ms", 9 * MINUTE_MS).means(
-        "After how long without traffic a connection is closed; negative for never."
+        "The client closes a connection after this time without traffic. A negative value disables it."
     ),
     integer("default.api.timeout.ms", MINUTE_MS, at_least(0)).means(
-        "How long a call may take, with all retries, where it is not told otherwise."
+        "The default timeout of a call, including retries."
     ),
     boolean("enable.metrics.push", True, importance=LOW).not_yet(
-        "Send measurements to brokers that ask for them."
+        "Push client metrics to brokers that subscribe to them."
     ),
 )
 
 GROUP = (
     string("group.id", importance=HIGH).means(
-        "The group that shares the work and remembers what was read; without one, neither."
+        "The consumer group, which shares the partitions among its members and stores committed offsets."
     ),
     string("group.instance.id", None, NOT_EMPTY).means(
-        "A lasting name for this member, so that its restart moves no partitions."
+        "The id of a static member: a restart of this consumer does not trigger a rebalance."
     ),
     string("group.protocol", "classic", one_of_any_case("CONSUMER", "CLASSIC"), HIGH).means(
-        "Who assigns partitions: one of the members (`classic`), or the coordinator (`consumer`, KIP-848)."
+        "Who assigns partitions: the group leader (`classic`), or the group coordinator (`consumer`, "
+        "KIP-848)."
     ),
-    string("group.remote.assignor").means(
-        "Which assignor the coordinator is to use; only with the protocol `consumer`."
-    ),
+    string("group.remote.assignor").means("The server-side assignor. Only for `group.protocol=consumer`."),
     items(
         "partition.assignment.strategy",
         (
@@ -76,82 +76,87 @@ GROUP = (
         ),
         DISTINCT,
     ).means(
-        "Assignors that this member offers, the best first: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, "
-        "their Java classes, or objects of your own; only with the protocol `classic`."
+        "The assignors of this member in order of preference: `range`, `roundrobin`, `sticky`, "
+        "`cooperative-sticky`, their Java classes, or objects of your own. Only for "
+        "`group.protocol=classic`."
     ),
     integer("session.timeout.ms", 45 * SECOND_MS, importance=HIGH).means(
-        "After how long without a heartbeat the group gives this member up; only with the protocol `classic`."
+        "The group removes this member after this time without a heartbeat. Only for "
+        "`group.protocol=classic`."
     ),
     integer("heartbeat.interval.ms", 3 * SECOND_MS, importance=HIGH).means(
-        "How often this member shows that it is alive; only with the protocol `classic`."
+        "How often this member sends a heartbeat. Only for `group.protocol=classic`."
     ),
     integer("max.poll.interval.ms", 5 * MINUTE_MS, at_least(1)).means(
-        "How long the application may take between two polls before the member leaves the group."
+        "The maximum time between two polls. After that, the member leaves the group."
     ),
     boolean("enable.auto.commit", True).means(
-        "Commit what the application was given, from time to time and at the end."
+        "Commit the offsets of consumed records periodically and on close."
     ),
-    integer("auto.commit.interval.ms", 5 * SECOND_MS, at_least(0), LOW).means("How often that is done."),
+    integer("auto.commit.interval.ms", 5 * SECOND_MS, at_least(0), LOW).means(
+        "How often offsets are committed automatically."
+    ),
     string("share.acknowledgement.mode", "implicit", one_of("implicit", "explicit")).not_yet(
         "How a member of a share group acknowledges records."
     ),
     string(
         "share.acquire.mode", "BATCH_OPTIMIZED", one_of_any_case("BATCH_OPTIMIZED", "RECORD_LIMIT")
-    ).not_yet("Whether a member of a share group is given whole batches or an exact number of records."),
+    ).not_yet("Whether a member of a share group acquires whole batches or an exact number of records."),
 )
 
 FETCHING = (
-    # A consumer without a group has no place to go on from and wants the topic: `client.setting_checks` makes it
-    # earliest there.
+    # Without a group there is no committed offset to resume from: `client.setting_checks` then uses earliest.
     string(
         "auto.offset.reset",
         "latest",
         Rule(_is_reset, "one of latest, earliest, none, or by_duration: with a duration such as PT1H"),
     ).means(
-        "Where to begin where nothing is committed, or the committed offset is gone: `earliest`, `latest`, at a time "
-        "before now (`by_duration:PT1H`), or not at all (`none`)."
+        "Where to start without a committed offset, or if it is out of range: `earliest`, `latest`, a "
+        "duration before now (`by_duration:PT1H`), or `none` to raise an error."
     ),
     integer("fetch.min.bytes", 1, at_least(0), HIGH).means(
-        "How many bytes a broker collects before it answers, up to `fetch.max.wait.ms`."
+        "The broker collects at least this many bytes before it responds, up to `fetch.max.wait.ms`."
     ),
     integer("fetch.max.bytes", 50 * MIB, at_least(0)).means(
-        "How many bytes one answer may hold; a single larger batch still comes."
+        "The maximum size of a fetch response. A single larger batch is still returned."
     ),
     integer("fetch.max.wait.ms", 500, at_least(0), LOW).means(
         "How long a broker waits for `fetch.min.bytes`."
     ),
     integer("max.partition.fetch.bytes", MIB, at_least(0), HIGH).means(
-        "How many bytes of one partition an answer may hold; a single larger batch still comes."
+        "The maximum bytes per partition in a fetch response. A single larger batch is still returned."
     ),
-    integer("max.poll.records", 500, at_least(1)).means("How many messages one poll gives at most."),
+    integer("max.poll.records", 500, at_least(1)).means(
+        "The maximum number of records that one poll returns."
+    ),
     string("isolation.level", "read_uncommitted", one_of("read_committed", "read_uncommitted")).means(
-        "Whether to see only what committed transactions wrote, or everything."
+        "Which transactional records to read: only those of committed transactions (read_committed), or "
+        "all (read_uncommitted)."
     ),
-    boolean("check.crcs", True, importance=LOW).means("Check the checksum of each batch."),
+    boolean("check.crcs", True, importance=LOW).means("Verify the CRC of each batch."),
     boolean("allow.auto.create.topics", False).means(
-        "Let the broker create a topic that is read and does not exist, if its auto.create.topics.enable allows it. "
-        "Kafka's default is true, so that a misspelled name makes an empty topic."
+        "Let the broker create a missing topic, if its `auto.create.topics.enable` allows it. Kafka's "
+        "default is true, which turns a misspelled name into an empty topic."
     ),
-    boolean("exclude.internal.topics", True).means(
-        "Keep internal topics out of what a pattern subscribes to."
-    ),
+    boolean("exclude.internal.topics", True).means("Exclude internal topics from a subscription by pattern."),
 )
 
 RECORDS = (
     class_name("key.deserializer", importance=HIGH).means(
-        "What makes a key of bytes: a name (`string`, `json`, `long` ...), a Java class of Kafka, a function or an "
-        "object. Where nothing is said, bytes come as they are."
+        "The deserializer of keys: a name (`string`, `json`, `long` ...), a Java class of Kafka, a "
+        "function or an object. By default, keys stay bytes."
     ),
     class_name("value.deserializer", importance=HIGH).means(
-        "What makes a value of bytes: a name (`string`, `json`, `long` ...), a Java class of Kafka, a function or an "
-        "object. Where nothing is said, bytes come as they are."
+        "The deserializer of values: a name (`string`, `json`, `long` ...), a Java class of Kafka, a "
+        "function or an object. By default, values stay bytes."
     ),
     items("interceptor.classes", (), DISTINCT, LOW).means(
-        "Objects, or classes by their import names, that see messages before the application and each commit."
+        "Interceptors, as objects or import names of classes. They see records before the application, and "
+        "each commit."
     ),
     boolean(
         "internal.throw.on.fetch.stable.offset.unsupported", False, importance=LOW, is_internal=True
-    ).no_meaning("Refuse brokers that cannot wait for transactional offset commits."),
+    ).ignored("Reject brokers that cannot wait for transactional offset commits."),
 )
 
 SETTINGS = CONNECTION + GROUP + FETCHING + RECORDS + registry.SETTINGS + common.SETTINGS

@@ -1,6 +1,6 @@
-"""Where schemas are kept. Not Kafka's own, but the names under which everybody's files have them.
+"""Settings of the schema registry. They are not Kafka's own, but the usual names.
 
-Kafka's clients hand settings that they do not know to their serializers; these are those that ours read.
+Kafka's clients pass unknown settings to their serializers; these are the ones that our serializers read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from penstock.config.declare import DISTINCT, items, secret
 
 SETTINGS = (
     items("schema.registry.url", (), DISTINCT).means(
-        "Addresses of a schema registry, for serializers that are only named: `avro`, `json-schema`, `protobuf`."
+        "The URLs of a schema registry, for the serializers `avro`, `json-schema` and `protobuf`."
     ),
-    secret("basic.auth.user.info").means("Who asks the registry, as user:password."),
+    secret("basic.auth.user.info").means("The credentials for the schema registry, as user:password."),
 )

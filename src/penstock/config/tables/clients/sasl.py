@@ -1,4 +1,4 @@
-"""How a client tells a broker who it is."""
+"""Authentication of a client (SASL)."""
 
 from __future__ import annotations
 
@@ -24,145 +24,148 @@ from penstock.config.declare import (
 
 LOGIN = (
     string("sasl.mechanism", "GSSAPI").means(
-        "The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; GSSAPI, Kafka's default, is not "
-        "spoken yet."
+        "The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. GSSAPI, Kafka's default, "
+        "is not supported yet."
     ),
     secret("sasl.jaas.config").means(
-        "Who logs in and with what secret, in the form of Java's login modules: "
-        '`org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="...";`.'
+        "The credentials in the format of Java's login modules: "
+        '`org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" '
+        'password="...";`.'
     ),
-    # Not Kafka's own, but librdkafka's: nobody should have to write a login module's line by hand.
-    string("sasl.username").means("Who logs in by PLAIN or SCRAM, instead of `sasl.jaas.config`."),
-    secret("sasl.password").means("With what password."),
-    class_name("sasl.client.callback.handler.class").no_meaning("A Java class that provides credentials."),
-    class_name("sasl.login.class").no_meaning("A Java class that logs in."),
+    # From librdkafka: simpler than a line for a Java login module.
+    string("sasl.username").means("The user name for PLAIN or SCRAM, instead of `sasl.jaas.config`."),
+    secret("sasl.password").means("The password for PLAIN or SCRAM."),
+    class_name("sasl.client.callback.handler.class").ignored("A Java class that provides credentials."),
+    class_name("sasl.login.class").ignored("A Java class that logs in."),
     class_name("sasl.login.callback.handler.class").means(
-        "What provides a token for OAUTHBEARER: a function that returns one, or a token and its extensions."
+        "A function that returns a token for OAUTHBEARER, or a token and its extensions."
     ),
 )
 
 KERBEROS = (
-    string("sasl.kerberos.service.name").not_yet("The Kerberos name of the brokers, often kafka."),
+    string("sasl.kerberos.service.name").not_yet("The Kerberos service name of the brokers, often kafka."),
     string("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", importance=LOW).not_yet(
-        "The command that gets a ticket."
+        "The command that gets a Kerberos ticket."
     ),
     double("sasl.kerberos.ticket.renew.window.factor", 0.8, importance=LOW).not_yet(
-        "After which part of its life a ticket is renewed."
+        "A ticket is renewed after this share of its lifetime."
     ),
     double("sasl.kerberos.ticket.renew.jitter", 0.05, importance=LOW).not_yet(
-        "Which part of that time is left to chance, so that not all clients renew at once."
+        "The random share of that time, so that not all clients renew at once."
     ),
     long("sasl.kerberos.min.time.before.relogin", MINUTE_MS, importance=LOW).not_yet(
-        "The pause between two attempts to renew a ticket."
+        "The minimum time between two attempts to renew a ticket."
     ),
 )
 
 REFRESH = (
     double("sasl.login.refresh.window.factor", 0.8, between(0.5, 1.0), LOW).not_yet(
-        "After which part of its life a login token is renewed."
+        "A login token is refreshed after this share of its lifetime."
     ),
     double("sasl.login.refresh.window.jitter", 0.05, between(0.0, 0.25), LOW).not_yet(
-        "Which part of that time is left to chance."
+        "The random share of that time."
     ),
     short("sasl.login.refresh.min.period.seconds", 60, between(0, 900), LOW).not_yet(
-        "How long a login token is used at least before it is renewed."
+        "The minimum time before a login token is refreshed."
     ),
     short("sasl.login.refresh.buffer.seconds", 300, between(0, 3600), LOW).not_yet(
-        "How long before its end a login token is renewed at the latest."
+        "A login token is refreshed at least this long before it expires."
     ),
     integer("sasl.login.connect.timeout.ms", importance=LOW).not_yet(
-        "How long a connection to the provider of tokens may take to be made."
+        "The timeout for connecting to the token endpoint."
     ),
     integer("sasl.login.read.timeout.ms", importance=LOW).means(
-        "How long the provider of tokens may take to answer."
+        "The timeout for a response of the token endpoint."
     ),
     long("sasl.login.retry.backoff.ms", 100, importance=LOW).not_yet(
-        "The first pause before the provider of tokens is asked again; it doubles from there."
+        "The wait before the first retry of the token endpoint. It doubles with every failure."
     ),
     long("sasl.login.retry.backoff.max.ms", 10 * SECOND_MS, importance=LOW).not_yet(
-        "The longest pause before the provider of tokens is asked again."
+        "The maximum wait before a retry of the token endpoint."
     ),
 )
 
 OAUTH = (
     string("sasl.oauthbearer.token.endpoint.url").means(
-        "Where a token is asked for, anew for each connection."
+        "The URL of the token endpoint. Each connection requests a new token."
     ),
-    string("sasl.oauthbearer.client.credentials.client.id").means("The id with which a token is asked for."),
+    string("sasl.oauthbearer.client.credentials.client.id").means("The client id for the token endpoint."),
     secret("sasl.oauthbearer.client.credentials.client.secret").means(
-        "The secret with which a token is asked for."
+        "The client secret for the token endpoint."
     ),
-    string("sasl.oauthbearer.scope").means("The scope that a token is asked for."),
+    string("sasl.oauthbearer.scope").means("The scope to request from the token endpoint."),
     boolean("sasl.oauthbearer.header.urlencode", False, importance=LOW).means(
-        "Encode the id and secret as a URL would be before they go into the header."
+        "URL-encode the client id and secret in the authorization header."
     ),
     class_name(
         "sasl.oauthbearer.jwt.retriever.class",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-    ).no_meaning("The Java class that asks for tokens."),
+    ).ignored("The Java class that retrieves tokens."),
     class_name(
         "sasl.oauthbearer.jwt.validator.class",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-    ).no_meaning("The Java class that checks tokens."),
+    ).ignored("The Java class that validates tokens."),
 )
 
-# A client has no tokens of others to check, though Kafka lets it say how.
+# Kafka declares these for clients, but only brokers verify tokens.
 OAUTH_CHECKS = (
-    string("sasl.oauthbearer.jwks.endpoint.url").no_meaning(
-        "Where brokers find the keys that tokens are signed with."
+    string("sasl.oauthbearer.jwks.endpoint.url").ignored(
+        "The URL of the keys (JWKS) with which brokers verify tokens."
     ),
-    long("sasl.oauthbearer.jwks.endpoint.refresh.ms", HOUR_MS, importance=LOW).no_meaning(
-        "How often brokers fetch these keys anew."
+    long("sasl.oauthbearer.jwks.endpoint.refresh.ms", HOUR_MS, importance=LOW).ignored(
+        "How often brokers refresh the JWKS."
     ),
-    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, importance=LOW).no_meaning(
-        "The first pause before brokers ask for these keys again."
+    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, importance=LOW).ignored(
+        "The wait before brokers first retry the JWKS endpoint."
     ),
-    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10 * SECOND_MS, importance=LOW).no_meaning(
-        "The longest pause before brokers ask for these keys again."
+    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10 * SECOND_MS, importance=LOW).ignored(
+        "The maximum wait before brokers retry the JWKS endpoint."
     ),
-    items("sasl.oauthbearer.expected.audience", (), DISTINCT, HIGH).no_meaning(
-        "For whom a token must be meant (its `aud`); brokers check it."
+    items("sasl.oauthbearer.expected.audience", (), DISTINCT, HIGH).ignored(
+        "The accepted audiences of a token (`aud`). Brokers check it."
     ),
-    string("sasl.oauthbearer.expected.issuer", importance=HIGH).no_meaning(
-        "Who must have issued a token (its `iss`); brokers check it."
+    string("sasl.oauthbearer.expected.issuer", importance=HIGH).ignored(
+        "The accepted issuer of a token (`iss`). Brokers check it."
     ),
-    integer("sasl.oauthbearer.clock.skew.seconds", 30, importance=LOW).no_meaning(
-        "How far the issuer's clock may be from the broker's."
+    integer("sasl.oauthbearer.clock.skew.seconds", 30, importance=LOW).ignored(
+        "The maximum difference between the clocks of the issuer and the broker."
     ),
-    string("sasl.oauthbearer.scope.claim.name", "scope", importance=LOW).no_meaning(
+    string("sasl.oauthbearer.scope.claim.name", "scope", importance=LOW).ignored(
         "The name of the claim with the scope."
     ),
-    string("sasl.oauthbearer.sub.claim.name", "sub", importance=LOW).no_meaning(
+    string("sasl.oauthbearer.sub.claim.name", "sub", importance=LOW).ignored(
         "The name of the claim with the subject."
     ),
 )
 
 OAUTH_ASSERTIONS = (
     string("sasl.oauthbearer.assertion.file").not_yet(
-        "A file with a signed assertion with which a token is asked for; the other assertion settings then "
-        "do not count."
+        "A file with a signed assertion for the token endpoint. The other assertion settings are then "
+        "ignored."
     ),
     string("sasl.oauthbearer.assertion.template.file").not_yet(
-        "A file with claims and headers of an assertion to make."
+        "A file with the claims and headers of assertions to create."
     ),
     string("sasl.oauthbearer.assertion.private.key.file").not_yet(
-        "The key, in PEM form, that an assertion is signed with."
+        "The PEM file of the private key that signs assertions."
     ),
-    secret("sasl.oauthbearer.assertion.private.key.passphrase").not_yet("What opens that key."),
+    secret("sasl.oauthbearer.assertion.private.key.passphrase").not_yet(
+        "The passphrase of that private key."
+    ),
     string("sasl.oauthbearer.assertion.algorithm", "RS256", one_of_any_case("ES256", "RS256")).not_yet(
-        "How an assertion is signed."
+        "The signature algorithm of assertions."
     ),
-    string("sasl.oauthbearer.assertion.claim.iss").not_yet("The issuer (`iss`) that an assertion names."),
-    string("sasl.oauthbearer.assertion.claim.sub").not_yet("The subject (`sub`) that an assertion names."),
-    string("sasl.oauthbearer.assertion.claim.aud").not_yet("The audience (`aud`) that an assertion names."),
+    string("sasl.oauthbearer.assertion.claim.iss").not_yet("The issuer (`iss`) of assertions."),
+    string("sasl.oauthbearer.assertion.claim.sub").not_yet("The subject (`sub`) of assertions."),
+    string("sasl.oauthbearer.assertion.claim.aud").not_yet("The audience (`aud`) of assertions."),
     integer("sasl.oauthbearer.assertion.claim.exp.seconds", 300, between(0, 86400), LOW).not_yet(
-        "For how long an assertion holds (`exp`)."
+        "How long an assertion is valid (`exp`)."
     ),
     integer("sasl.oauthbearer.assertion.claim.nbf.seconds", 60, between(0, 3600), LOW).not_yet(
-        "Since how long before its making an assertion holds (`nbf`)."
+        "How long before its creation an assertion is already valid (`nbf`)."
     ),
     boolean("sasl.oauthbearer.assertion.claim.jti.include", False).not_yet(
-        "Give each assertion an id of its own (`jti`)."
+        "Give each assertion a unique id (`jti`)."
     ),
 )
 
