@@ -1,11 +1,11 @@
 """The table of all APIs: key, versions, and where their messages are declared.
 
-The union of what Apache Kafka 3.9 and 4.3 define, with two exceptions. Unstable versions are left out, apart from
-InitProducerId v6, which two-phase commit needs. LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown
-(keys 4 to 7) are left out, because only brokers with ZooKeeper sent them.
+The union of Apache Kafka 3.9 and 4.3, with two exceptions. Unstable versions are left out, except InitProducerId v6,
+which two-phase commit needs. LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown (keys 4 to 7) are left
+out, because only brokers with ZooKeeper sent them.
 
-The numbers are written here once more, although the declarations hold them too, because answering "which versions are
-there?" must not import ninety modules; a test holds the two equal. What a broker serves is for the broker to say.
+The version numbers are in the declarations too. They are repeated here so that listing them does not import ninety
+modules; a test compares the two. The broker decides which APIs it serves.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ __all__ = ["Api", "ApiKey", "api"]
 
 
 class ApiKey(enum.IntEnum):
-    """The number that names an API in a request. Each row: key, first version, last version, first flexible
-    one.
-    """
+    """The API key of a request. Each row: key, first version, last version, first flexible version."""
 
     first_version: int
     last_version: int
@@ -130,11 +128,11 @@ class ApiKey(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What there is to know about an API before one of its messages is read."""
+    """Key, name and versions of an API."""
 
     key: ApiKey
     name: str
-    """As Kafka spells it: `DescribeTopicPartitions`."""
+    """Kafka's name: `DescribeTopicPartitions`."""
     first_version: int
     last_version: int
     flexible_version: int
@@ -151,8 +149,7 @@ class Api:
         return 2 if version >= self.flexible_version else 1
 
     def response_header_version(self, version: int) -> int:
-        # A client that does not know the broker yet must be able to read this one, whatever the version
-        # (KIP-511).
+        # A client that does not know the broker's versions yet must be able to read this response (KIP-511).
         if self.key is ApiKey.API_VERSIONS:
             return 0
         return 1 if version >= self.flexible_version else 0
@@ -164,7 +161,7 @@ class Api:
 
 
 def api(key: int) -> Api:
-    """The API with this key; KeyError for a key that Kafka does not know."""
+    """The API with this key; KeyError for a key that Kafka does not define."""
     return _APIS[key]
 
 

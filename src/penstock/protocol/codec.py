@@ -1,8 +1,7 @@
-"""The way to a codec: `codec(HeartbeatRequest, 4)` reads and writes that message in that version.
+"""Codecs: `codec(HeartbeatRequest, 4)` reads and writes that message in that version.
 
-Codecs are compiled at first use and kept; asking again is one dictionary lookup, and a caller on a hot path keeps the
-codec itself. Decoding raises `MalformedMessage` and nothing else; encoding raises `UnsupportedField` or
-`UnencodableValue`.
+A codec is compiled at first use and cached; a caller on a hot path keeps it. Decoding raises only `MalformedMessage`;
+encoding raises `UnsupportedField` or `UnencodableValue`.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class EncodeParts(Protocol[M_contra]):
 
 
 class Codec(Generic[M]):
-    """One message in one version. Its functions are compiled when they are first looked at: a broker never encodes
-    most of the requests, nor decodes their responses.
-    """
+    """One message in one version. Its functions are compiled when they are first used: a broker never encodes most
+    requests, nor decodes their responses."""
 
     def __init__(self, cls: type[M], version: int) -> None:
         self.cls = cls
@@ -52,16 +50,17 @@ class Codec(Generic[M]):
 
     @cached_property
     def decode_bounded(self) -> DecodeBounded[M]:
-        """The same for what strangers send: `MalformedMessage` where it has more than `room` elements in all."""
+        """The same for large messages of untrusted clients: `MalformedMessage` if it has more than `room` elements in
+        all."""
         return compile_bounded_decoder(self._plan)
 
     @cached_property
     def encode_parts(self) -> EncodeParts[M]:
-        """The message as buffers and record sources in order, with `head` before the first; never an empty list."""
+        """The message as a list of buffers and record sources, with `head` before the first; never an empty list."""
         return compile_encoder(self._plan)
 
     def encode(self, message: M) -> bytes:
-        """The message as bytes; records that are no buffer cannot be written so."""
+        """The message as bytes; only for records in memory."""
         return join_parts(self.encode_parts(message))
 
 
@@ -69,7 +68,7 @@ _codecs: dict[tuple[type, int], Codec[Any]] = {}
 
 
 def codec(cls: type[M], version: int) -> Codec[M]:
-    """The codec of a message class; ValueError for a version that the message does not have."""
+    """The codec of a message class; ValueError for an unknown version."""
     found = _codecs.get((cls, version))
     if found is None:
         found = _codecs[cls, version] = Codec(cls, version)

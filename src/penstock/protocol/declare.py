@@ -1,14 +1,13 @@
-"""The notation in which messages are declared: one class a message, holding the fields of all its versions.
+"""The notation in which messages are declared: one class per message, with the fields of all its versions.
 
     @request(key=12, versions=(0, 4), flexible=4)
     class HeartbeatRequest:
         group_id: str
         group_instance_id: str | None = field(since=3, default=None)
 
-The decorators turn the class into a keyword-only, slotted, mutable dataclass and attach what they were told
-as its `Declaration`. They never look at the annotations: those are resolved by `penstock.protocol.plan` when
-a codec is first asked for, so importing a message module stays cheap. `penstock.protocol.codec` is where the
-reader goes next.
+The decorators turn the class into a keyword-only, slotted, mutable dataclass with a `Declaration`. They do not look at
+the annotations: `penstock.protocol.plan` resolves them when a codec is first used, so importing a message module is
+cheap. `penstock.protocol.codec` is where the reader goes next.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ NEVER: Final = 1 << 15
 
 
 class Missing(enum.Enum):
-    """The default of a field that has none."""
+    """The default of a field without a default."""
 
     MISSING = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """What a declaration says about one field, besides its type."""
+    """What a declaration says about a field, in addition to its type."""
 
     since: int = 0
     """The first version that has the field."""
@@ -59,18 +58,18 @@ class FieldOptions:
     """The first version in which a field declared `X | None` may be null."""
     tag: int | None = None
     tagged_since: int = 0
-    """The first version in which the field stands in the tagged section; only where `tag` is given."""
+    """The first version in which the field is tagged; only with `tag`."""
     flexible_since: int | None = None
-    """The first version that uses compact lengths for this field, where that is not the message's own."""
+    """The first version with compact lengths for this field, if it differs from the message's."""
     ignorable: bool = False
-    """Whether a value is dropped in silence by versions that lack the field."""
+    """Whether versions without the field drop its value silently."""
 
     @property
     def has_default(self) -> bool:
         return self.default is not Missing.MISSING
 
     def make_default(self) -> Any:
-        """A fresh default: a message owns its lists and structs."""
+        """A new default: a message owns its lists and structs."""
         if isinstance(self.default, list) or hasattr(self.default, "__declaration__"):
             return type(self.default)()
         return self.default
@@ -105,8 +104,7 @@ def field(
     flexible_since: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Say more about a field than its type; see `FieldOptions`. A list or struct default means a fresh one
-    each time.
+    """Options of a field, see `FieldOptions`. A list or struct default is created anew for each message.
 
     A field with a tag is tagged in every version that has it, unless `tagged_since` says otherwise.
     """
@@ -132,14 +130,14 @@ class Kind(enum.Enum):
     RESPONSE = enum.auto()
     RECORD = enum.auto()
     MESSAGE = enum.auto()
-    """Anything with versions of its own: headers, and data that travels inside of bytes."""
+    """Anything else with versions: headers, and data inside bytes fields."""
     STRUCT = enum.auto()
-    """A part of a message, which takes the message's version."""
+    """A part of a message, with the message's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a decorator was told about its class."""
+    """The arguments of a decorator."""
 
     kind: Kind
     first_version: int
@@ -190,13 +188,13 @@ def record(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def message(*, versions: tuple[int, int], flexible: int = NEVER) -> Callable[[type[T]], type[T]]:
-    """Declare a header, or data that travels inside of a bytes field."""
+    """Declare a header, or data inside a bytes field."""
     return _decorator(Kind.MESSAGE, versions, flexible, None)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
-    """Declare a part of a message, before its first use; versions are those of the message that holds it."""
+    """Declare a part of a message, before its first use; it has the versions of the message."""
     return _declare(cls, Kind.STRUCT, (0, NEVER), NEVER, None)
 
 
@@ -214,14 +212,13 @@ def _declare(cls: type[T], kind: Kind, versions: tuple[int, int], flexible: int,
     for name, options in fields.items():
         if not options.has_default:
             continue
-        # The class attribute becomes what `dataclasses` expects to find there.
+        # The class attribute becomes what `dataclasses` expects.
         if options.make_default() is options.default:
             setattr(cls, name, options.default)
         else:
             setattr(cls, name, dataclasses.field(default_factory=type(options.default)))
     declaration = Declaration(kind, first, last, flexible, fields, key)
-    # Sharing one comparison and one repr, and having a docstring, halves the time that a class takes at
-    # import.
+    # Sharing one comparison and one repr, and having a docstring, halves the import time of a class.
     namespace = {
         "__declaration__": declaration,
         "__eq__": _equal,

@@ -1,8 +1,8 @@
-"""What stands before a request or a response: which API and version it is, and whose answer.
+"""Request and response headers: API key, version, correlation id, client id.
 
-Which version a header has follows from the API and the version of the message (`Api.request_header_version`), so a
-header cannot be read without the table of APIs. Two rules are easy to miss: the client id has an int16 length even in
-the flexible header, and the response to ApiVersions has the oldest header in every version.
+The version of a header follows from the API and the version of the message (`Api.request_header_version`). Two rules
+are easy to miss: the client id has an int16 length even in the flexible header, and the response to ApiVersions has
+the oldest header in every version.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _unpack_correlation_id = struct.Struct(">i").unpack_from
 def read_request_header(data: memoryview, position: int = 0) -> tuple[int, int, int, str | None, int]:
     """(API key, version, correlation id, client id, position of the body); the version is not checked.
 
-    A key that Kafka does not know is malformed: nobody can tell where such a header ends.
+    A key that Kafka does not define is malformed: it is unknown where its header ends.
     """
     try:
         key, version, correlation_id, client_id_bytes = _unpack_request_start(data, position)
@@ -56,13 +56,13 @@ def read_request_header(data: memoryview, position: int = 0) -> tuple[int, int, 
         if client_id_bytes >= 0:
             stop = position + client_id_bytes
             if stop > len(data):
-                raise MalformedMessage(f"the client id would end at {stop}, beyond the request")
+                raise MalformedMessage(f"the client id would end at {stop}, past the end of the request")
             client_id = str(data[position:stop], "utf-8")
             position = stop
         if header_version >= 2:
             position = skip_tagged_fields(data, position)
     except struct.error as exc:
-        raise MalformedMessage(f"the request ends within its header: {exc}") from exc
+        raise MalformedMessage(f"the request ends inside its header: {exc}") from exc
     except KeyError as exc:
         raise MalformedMessage(f"no API has key {exc}") from exc
     except UnicodeDecodeError as exc:
@@ -71,7 +71,7 @@ def read_request_header(data: memoryview, position: int = 0) -> tuple[int, int, 
 
 
 def skip_tagged_fields(data: memoryview, position: int) -> int:
-    """The position after the tagged section of a header; no field of it is known so far."""
+    """The position after the tagged section of a header; Kafka defines no tagged field of it so far."""
     try:
         return position + 1 if data[position] == 0 else primitives.skip_tagged(data, position)
     except IndexError as exc:

@@ -1,8 +1,7 @@
 """Codecs that follow a plan step by step: slow, and meant to be obviously right.
 
-The compiler is held equal to this module by a test, for every message and version. Nothing on a broker's path
-runs it. A `Reader` never reads past its end and never takes memory for a count that the remaining bytes
-cannot hold.
+A test compares the compiler with this module, for every message and version. The broker never runs it. A `Reader`
+never reads past its end and never allocates for a count that the remaining bytes cannot hold.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Reader:
         self.position = position
 
     def take(self, size: int) -> memoryview:
-        """The next `size` bytes; everything that is read goes through here."""
+        """The next `size` bytes; every read goes through here."""
         if size < 0:
             raise MalformedMessage(f"the length before position {self.position} is negative")
         if size > len(self.view) - self.position:

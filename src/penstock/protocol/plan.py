@@ -1,9 +1,8 @@
-"""What a message looks like in one version: (class, version) -> shapes in the order of the wire.
+"""The layout of a message in one version: (class, version) -> shapes in wire order.
 
-A plan answers every question about versions once and for all: which fields there are, which of them stand in
-the tagged section, which lengths are compact, what may be null. Interpreter and compiler only follow it, so
-they cannot disagree about the protocol, only about bytes. A plan is immutable; this module never touches a
-message or a buffer.
+A plan resolves everything that depends on the version: which fields there are, which are tagged, which lengths are
+compact, what may be null. Interpreter and compiler only follow it, so they cannot disagree about the protocol. A plan
+is immutable; this module never touches a message or a buffer.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid, WireType
 
 STRING_BYTES_MAX = 0x7FFF
-"""Kafka refuses longer strings in every version, also where a compact length could say more."""
+"""Kafka refuses longer strings in every version, even where a compact length allows more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A number, a flag, an id: always the same number of bytes, never null."""
+    """A number, a flag, an id: fixed size, never null."""
 
     type: WireType
 
@@ -40,7 +39,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A length and UTF-8: an int16, or a compact length."""
+    """A length (int16 or compact) and UTF-8."""
 
     compact: bool
     nullable: bool
@@ -52,7 +51,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A length and bytes: an int32, or a compact length. Records are blobs that are never copied."""
+    """A length (int32 or compact) and bytes. Records are never copied."""
 
     compact: bool
     nullable: bool
@@ -65,7 +64,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A count and so many elements: an int32, or a compact length."""
+    """A count (int32 or compact) and that many elements."""
 
     compact: bool
     nullable: bool
@@ -78,12 +77,12 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A struct; one that may be null follows a byte, which says whether there is one."""
+    """A struct; a nullable one is preceded by a byte that says whether it is null."""
 
     plan: Plan
     nullable: bool
     null_marker: int = -1
-    """The byte where there is none. Among tagged fields Kafka has 0 for it, as if it were a compact length."""
+    """The byte for null. In tagged fields Kafka uses 0, as for a compact length."""
 
     @property
     def minimum_bytes(self) -> int:
@@ -95,7 +94,7 @@ Shape = Fixed | Text | Blob | Array | Nested
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One field that the version has."""
+    """One field of the version."""
 
     name: str
     shape: Shape
@@ -113,19 +112,19 @@ class Plan:
     tagged: tuple[Step, ...]
     """Sorted by tag, as they are written."""
     absent: dict[str, FieldOptions]
-    """Fields that this version lacks: decoding gives them their default."""
+    """Fields that this version does not have: decoding sets their defaults."""
 
     @property
     def minimum_bytes(self) -> int:
-        """What the shortest value of this struct takes, so that a count can be checked before it is believed."""
+        """The smallest encoded size of this struct, to check a count before allocating."""
         return sum(step.shape.minimum_bytes for step in self.steps) + self.is_flexible
 
 
 def plan_message(cls: type[Any], version: int) -> Plan:
-    """The plan of a message in a version that it has; ValueError for any other version."""
+    """The plan of a message in one of its versions; ValueError for other versions."""
     declaration = declaration_of(cls)
     if declaration.kind is Kind.STRUCT:
-        raise TypeError(f"{cls.__qualname__} is a struct: it is planned with the message that holds it")
+        raise TypeError(f"{cls.__qualname__} is a struct: plan the message that contains it")
     if version not in declaration.versions:
         raise ValueError(
             f"{cls.__qualname__} has versions {declaration.first_version} to {declaration.last_version},"
@@ -152,7 +151,7 @@ def _plan(cls: type[Any], version: int, flexible_version: int) -> Plan:
         (tagged if is_tagged else steps).append(Step(name, shape, options))
     is_flexible = version >= flexible_version
     if tagged and not is_flexible:
-        raise TypeError(f"{cls.__qualname__}: version {version} has tagged fields and is not flexible")
+        raise TypeError(f"{cls.__qualname__}: version {version} has tagged fields but is not flexible")
     tagged.sort(key=lambda step: step.options.tag or 0)
     return Plan(cls, version, tuple(steps), is_flexible, tuple(tagged), absent)
 
@@ -162,7 +161,7 @@ def _shape(annotation: Any, version: int, flexible_version: int, options: FieldO
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         alternatives = [each for each in typing.get_args(annotation) if each is not types.NoneType]
         if len(alternatives) != 1:
-            raise TypeError(f"{annotation} has no shape on the wire")
+            raise TypeError(f"{annotation} has no wire type")
         annotation = alternatives[0]
         nullable = version >= options.nullable_since
     compact_since = flexible_version if options.flexible_since is None else options.flexible_since
@@ -200,4 +199,4 @@ def _wire_type(annotation: Any) -> WireType:
                 return remark
     if annotation in PLAIN_TYPES:
         return PLAIN_TYPES[annotation]
-    raise TypeError(f"{annotation} has no shape on the wire")
+    raise TypeError(f"{annotation} has no wire type")

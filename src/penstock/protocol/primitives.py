@@ -1,9 +1,7 @@
-"""What interpreter and compiled codecs share: unsigned varints, and the rule for when records travel as a
-part of their own.
+"""Shared by the interpreter and compiled codecs: unsigned varints, and when records become a part of their own.
 
-An unsigned varint holds seven bits a byte, low bits first; the high bit says that another byte follows. Kafka
-uses them for compact lengths (stored plus one, zero means null), counts and tags, all of them at most 32 bits
-wide.
+An unsigned varint has seven bits a byte, low bits first; the high bit says that another byte follows. Kafka uses them
+for compact lengths (stored plus one, zero means null), counts and tags, all at most 32 bits wide.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from penstock.protocol.types import Buffer
 from penstock.runtime.network import Part
 
 VARINT_BYTES_MAX: Final = 5  # 32 bits in groups of seven
-# Of one struct; Kafka defines ten at most, and a peer with millions means harm.
+# Of one struct; Kafka defines ten at most, and a peer with millions is an attack.
 TAGGED_FIELDS_MAX: Final = 127
 
 # Records in memory of at least this size become a part of their own; below, copying them is cheaper than one more
@@ -24,7 +22,7 @@ SPLICE_BYTES: Final = 16 * 1024
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """The varint at `position`, and the position after it; IndexError where the buffer ends too early."""
+    """The varint at `position`, and the position after it; IndexError if the buffer ends too early."""
     first = data[position]
     if first < 0x80:
         return first, position + 1
@@ -44,7 +42,7 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_tag_count(data: memoryview, position: int) -> tuple[int, int]:
-    """How many fields a tagged section has, and the position of the first."""
+    """The number of fields in a tagged section, and the position of the first."""
     count, position = read_varint(data, position)
     if count > TAGGED_FIELDS_MAX:
         raise MalformedMessage(f"{count} tagged fields at position {position} are too many")
@@ -52,7 +50,7 @@ def read_tag_count(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def skip_tagged(data: memoryview, position: int) -> int:
-    """The position after a tagged section of which no field is known; IndexError where the buffer ends in it."""
+    """The position after a tagged section without known fields; IndexError if the buffer ends in it."""
     count, position = read_tag_count(data, position)
     for _ in range(count):
         _, position = read_varint(data, position)
@@ -81,7 +79,7 @@ ONE_BYTE_VARINTS: Final = [varint(value) for value in range(128)]
 
 
 def join_parts(parts: list[Part]) -> bytes:
-    """All parts as one; UnencodableValue where one of them is not in memory."""
+    """All parts joined; UnencodableValue if one of them is not in memory."""
     buffers = [part for part in parts if isinstance(part, Buffer)]
     if len(buffers) < len(parts):
         raise UnencodableValue("records that are not in memory can only be encoded to parts")

@@ -1,8 +1,8 @@
 """The wire types of Kafka's protocol, as annotations for message fields.
 
-A declaration says `partition: Int32`; a type checker reads `int`, and `penstock.protocol.plan` reads the
-`WireType` beside it. `str`, `bytes` and `bool` need no annotation of their own. Nothing here encodes: the
-plan decides how a type looks in a version, the interpreter and the compiler do the work.
+For `partition: Int32` a type checker reads `int`, and `penstock.protocol.plan` reads the `WireType`. `str`, `bytes`
+and `bool` need no annotation. Nothing here encodes: the plan decides the layout, the interpreter and the compiler
+encode.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class WireType(enum.Enum):
-    """One kind of value on the wire. A fixed-size type is named by its `struct` code; big-endian always."""
+    """A wire type. A fixed-size type has a `struct` code; always big-endian."""
 
     BOOL = "?"
     INT8 = "b"
@@ -55,7 +55,7 @@ class WireType(enum.Enum):
 
 
 class RecordsSource(Protocol):
-    """Record batches that lie elsewhere, such as a slice of a file; only their size is known here."""
+    """Record batches that are not in memory, such as a slice of a file; only their size is known here."""
 
     def __len__(self) -> int: ...
 
@@ -70,38 +70,36 @@ UInt32 = Annotated[int, WireType.UINT32]
 Float64 = Annotated[float, WireType.FLOAT64]
 
 Records = Annotated[Buffer | RecordsSource, WireType.RECORDS]
-"""Record batches as they are: decoded to a `memoryview` of the request, encoded from a buffer or a source."""
+"""Record batches: decoded to a `memoryview` of the request, encoded from a buffer or a source."""
 
 Uuid = NewType("Uuid", bytes)
 """Sixteen raw bytes, as on the wire."""
 
 ZERO_UUID = Uuid(bytes(16))
-"""Stands for "no id" wherever Kafka asks for one."""
+"""Kafka's "no id"."""
 
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 """The id of `__cluster_metadata`, the same in every cluster (KIP-595)."""
 
 
 def uuid_text(uuid: Uuid) -> str:
-    """Kafka's spelling of an id: 22 characters of URL-safe base64, with no padding."""
+    """Kafka's text form of an id: 22 characters of URL-safe base64, without padding."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
 def parse_uuid(text: str) -> Uuid:
-    """The id that `uuid_text` spelled so; raises ValueError for anything else."""
+    """The inverse of `uuid_text`; ValueError for any other text."""
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except ValueError as exc:
         raise ValueError(f"{text!r} is not an id: 22 characters of URL-safe base64 are expected") from exc
     if len(raw) != 16:
-        raise ValueError(f"{text!r} is not an id: it holds {len(raw)} bytes instead of 16")
+        raise ValueError(f"{text!r} is not an id: it has {len(raw)} bytes instead of 16")
     return Uuid(raw)
 
 
 def random_uuid(rng: random.Random) -> Uuid:
-    """A new id (RFC 4122 version 4) that no reserved id equals and whose text is never taken for a
-    command-line flag.
-    """
+    """A new id (RFC 4122 version 4) that is not reserved, and whose text does not look like a command-line option."""
     while True:
         raw = bytearray(rng.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40

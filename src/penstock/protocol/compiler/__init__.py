@@ -1,14 +1,13 @@
-"""Codecs written out as straight-line Python, one function for each message, version and direction.
+"""Codecs as straight-line Python, one function for each message, version and direction.
 
-`decoder` and `encoder` walk a plan and write source; `source` holds the text, turns it into a function, and shows it to
-debuggers and tracebacks through `linecache`. To read what is run:
+`decoder` and `encoder` walk a plan and write source; `source` collects the text, compiles it, and shows it to
+debuggers and tracebacks through `linecache`. To see the code:
 
     print(compiler.decoder_source(plan_message(ProduceRequest, 9)).text)
 
-A compiled codec does exactly what `penstock.protocol.interpreter` does, and a test holds the two equal. What makes it
-fast: neighbouring fields of fixed size, and the length that follows them, are one call of `struct`; a compact length
-below 128 costs one comparison; objects are made without their constructor. Each of these names its figure in
-bench/micro/protocol.py.
+A compiled codec does exactly what `penstock.protocol.interpreter` does, and a test compares the two. It is fast
+because adjacent fields of fixed size, and the length that follows them, are one call of `struct`; a compact length
+below 128 costs one comparison; objects are made without their constructor. bench/micro/protocol.py has the figures.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def compile_decoder(plan: Plan) -> Callable[..., Any]:
 
 
 def compile_bounded_decoder(plan: Plan) -> Callable[..., Any]:
-    """`decode(data, position, room) -> (message, end)`, for a message of `room` elements at most"""
+    """`decode(data, position, room) -> (message, end)`, for a message of at most `room` elements"""
     return decoder_source(plan, is_bounded=True).function("decode")
 
 

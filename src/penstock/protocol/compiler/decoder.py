@@ -1,13 +1,12 @@
-"""Writes the source of `decode(data, position=0)` for a plan, and of its twin for large messages of strangers.
+"""Writes the source of `decode(data, position=0)` for a plan, and of a bounded version for large untrusted messages.
 
-The code keeps three variables: `data` (a memoryview), `position` and `end`. It relies on `struct` and on
-indexing to refuse what lies beyond the end, and turns their errors into `MalformedMessage` in one place;
-slices do not refuse, so every length is compared with `end` before it is used. A count is compared with the
-bytes that are left before a list is made.
+The code has three variables: `data` (a memoryview), `position` and `end`. `struct` and indexing raise past the end,
+and their errors become `MalformedMessage` in one place; slices do not raise, so every length is compared with `end`
+before it is used. A count is compared with the remaining bytes before a list is made.
 
-Even so a hundred megabytes can name fifty million things, each of them an object of fifty times its size. The
-bounded twin, `decode(data, position, room)`, refuses a message with more than `room` elements and tagged fields in
-all; small messages need no such care, and pay nothing for it.
+Even so a hundred megabytes can declare fifty million elements, each an object of fifty times its size. The bounded
+`decode(data, position, room)` refuses a message with more than `room` elements and tagged fields in all; small
+messages do not need the check.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class _DecoderWriter:
         self.run: list[tuple[Fixed, str]] = []
 
     def flush(self, then: tuple[str, str] | None = None) -> None:
-        """Read the fields that are held back, and in the same breath one more number: (code, variable).
+        """Read the pending fields and one more number, (code, variable), in one call.
 
-        A number of one byte ("B") is the beginning of a varint, which may be longer: `position` stays on it.
+        A number of one byte ("B") is the start of a varint, which may be longer: `position` stays on it.
         """
         line = self.source.line
         codes = [shape.code for shape, _ in self.run]
@@ -92,10 +91,10 @@ class _DecoderWriter:
         self.run.clear()
 
     def read_struct(self, plan: Plan) -> str:
-        """Write the reading of a struct; returns the variable that holds it."""
+        """Write the code that reads a struct; returns its variable."""
         cls = self.source.bind(plan.cls.__name__, plan.cls)
         variable = self.source.variable(snake_case(plan.cls.__name__))
-        # Stores into slots take a third of the time of the constructor (bench/micro/protocol.py).
+        # Setting slots takes a third of the time of the constructor (bench/micro/protocol.py).
         self.source.line(f"{variable} = new({cls})")
         for step in plan.steps:
             self.read(step.shape, f"{variable}.{step.name}", step.name)
@@ -129,8 +128,7 @@ class _DecoderWriter:
     def read_sized(self, shape: Text | Blob, target: str, name: str) -> None:
         line, block = self.source.line, self.source.block
         if shape.compact:
-            # The stored number is the length plus one, and `position` is on its last byte: the end is their
-            # sum.
+            # The stored number is the length plus one, and `position` is on its last byte: the end is their sum.
             self.flush(then=("B", "length"))
             long_length = "long_string_length" if isinstance(shape, Text) else "long_varint"
             with block("if length > 127:"):
@@ -140,7 +138,7 @@ class _DecoderWriter:
             self.flush(then=("h" if isinstance(shape, Text) else "i", "length"))
             is_null, start, after_null = "length < 0", "position", ""
         if isinstance(shape, Text):
-            # Many strings are empty: what nobody gave, or everybody leaves as it is (bench/micro/groups.py).
+            # Many strings are empty (bench/micro/groups.py).
             with block(f"if length == {1 if shape.compact else 0}:"):
                 line(f"{target} = ''")
                 if after_null:
@@ -160,7 +158,7 @@ class _DecoderWriter:
                 line(f"raise misfit({name!r}, position)")
         taken = f"data[{start}:stop]"
         if isinstance(shape, Text):
-            # On a memoryview this beats str(..., 'utf-8') by a quarter (bench/micro/protocol.py).
+            # On a memoryview this is a quarter faster than str(..., 'utf-8') (bench/micro/protocol.py).
             taken += ".tobytes().decode()"
         elif not shape.is_records:
             taken += ".tobytes()"
@@ -277,7 +275,7 @@ def _misfit_of(message: str) -> Callable[[str, int], MalformedMessage]:
 
 def _too_many_of(message: str) -> Callable[[], MalformedMessage]:
     def too_many() -> MalformedMessage:
-        return MalformedMessage(f"{message}: it holds more elements than a request of its size may have")
+        return MalformedMessage(f"{message}: it has more elements than a request of its size may have")
 
     return too_many
 

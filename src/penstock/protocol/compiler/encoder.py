@@ -1,8 +1,8 @@
 """Writes the source of `encode_parts(message, head=b"")` for a plan.
 
 The code collects chunks of bytes in a list and joins them at the end, or where records become a part of their own. A
-version without records has one part. Values that do not fit make `struct` or an attribute lookup fail; the error is
-then explained by the interpreter, which knows the field: that is slow, but only our own bugs take this way.
+version without records has one part. Values that do not fit raise in `struct` or in an attribute lookup; the
+interpreter, which knows the field, then explains the error. That is slow, but only for our own bugs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encoder_source(plan: Plan) -> Source:
             source.line("write = chunks.append")
             writer.write_struct(plan, "message")
             writer.flush()
-            with source.block("if chunks:"):  # none are left where the message ends with records
+            with source.block("if chunks:"):  # none are left if the message ends with records
                 source.line("parts.append(join(chunks))")
             source.line("return parts")
         with source.block("except WRITE_ERRORS as exc:"):
@@ -65,7 +65,7 @@ class _EncoderWriter:
             self.run.clear()
 
     def flush_with_length(self, shape: Text | Blob | Array) -> None:
-        """Write what is held back, and then `length`: that of the wire, so plus one where it is compact."""
+        """Write the pending fields, and then `length` as on the wire: plus one if it is compact."""
         line, block = self.source.line, self.source.block
         if not shape.compact:
             self.run.append(("h" if isinstance(shape, Text) else "i", "length"))
@@ -85,7 +85,7 @@ class _EncoderWriter:
         self.run.clear()
 
     def pack(self) -> str:
-        """The expression that packs what is held back."""
+        """The expression that packs the pending fields."""
         if all(code == "x" for code, _ in self.run):
             return repr(bytes(len(self.run)))
         arguments = ", ".join(expression for _, expression in self.run if expression)
@@ -185,7 +185,7 @@ class _EncoderWriter:
 
     def write_nested(self, shape: Nested, expression: str, name: str) -> None:
         if not shape.nullable and "." not in expression:
-            self.write_struct(shape.plan, expression)  # an element of an array has a variable already
+            self.write_struct(shape.plan, expression)  # an element of an array already has a variable
             return
         variable = self.source.variable(name)
         self.source.line(f"{variable} = {expression}")
@@ -215,7 +215,7 @@ class _EncoderWriter:
             line(f"{outer} = chunks")
             for step in plan.tagged:
                 with block(f"if {is_set[step.name]}:"):
-                    # The size stands before the value, so the value is collected apart.
+                    # The size precedes the value, so the value is collected separately.
                     line("chunks = []")
                     line("write = chunks.append")
                     self.write(step.shape, f"{variable}.{step.name}", step.name)
@@ -226,7 +226,7 @@ class _EncoderWriter:
             line("write = chunks.append")
 
     def differs(self, expression: str, options: FieldOptions) -> str:
-        """The question whether a field is not its default, without calling the comparison of a struct."""
+        """An expression: whether a field differs from its default, without calling the comparison of a struct."""
         default = options.default
         if default is None:
             return f"({expression} is not None)"

@@ -1,4 +1,4 @@
-"""Python source in the making: lines, indentation, fresh names, and the objects that the code refers to by name."""
+"""Generated Python source: lines, indentation, unique names, and the objects that the code refers to."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Source:
         self._depth -= 1
 
     def reserve(self, *names: str) -> None:
-        """Keep names for the writer's own use: no field or class will be called so."""
+        """Reserve names: no field or class will be called so."""
         self._variables.update(names)
 
     def variable(self, hint: str) -> str:
-        """A local name that is not in use yet."""
+        """A local name that is not used yet."""
         name, number = hint, 1
         while name in self._variables or name in self.globals:
             number += 1
@@ -50,7 +50,7 @@ class Source:
         return name
 
     def bind(self, name: str, value: object) -> str:
-        """The name by which the code can refer to `value`; `name`, unless something else is called so."""
+        """The name by which the code can refer to `value`; `name`, unless that is taken."""
         hint, number = name, 1
         while name in self._variables or self.globals.get(name, value) is not value:
             number += 1
@@ -78,7 +78,7 @@ class Source:
         return name
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Compile the text and take `name` out of it; from now on tracebacks and debuggers show the lines."""
+        """Compile the text and return `name`; tracebacks and debuggers show the lines."""
         lines = self.text.splitlines(keepends=True)
         linecache.cache[self.filename] = (len(self.text), None, lines, self.filename)
         namespace = dict(self.globals)

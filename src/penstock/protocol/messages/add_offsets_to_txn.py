@@ -1,9 +1,9 @@
-"""AddOffsetsToTxn (key 25): name the group whose offsets a transaction is about to commit.
+"""AddOffsetsToTxn (key 25): add the group whose offsets a transaction will commit.
 
-v1 answers before it throttles (KIP-219).
-v2 may answer PRODUCER_FENCED (KIP-588).
+v1 responds before throttling (KIP-219).
+v2 may return PRODUCER_FENCED (KIP-588).
 v3 is flexible.
-v4 may answer TRANSACTION_ABORTABLE (KIP-890).
+v4 may return TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""AddPartitionsToTxn (key 24): name the partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (key 24): add the partitions that a transaction will write to.
 
 Clients send v0 to v3; brokers send v4 and above, to ask a coordinator whether a produce belongs to a transaction.
 
-v1 answers before it throttles (KIP-219).
-v2 may answer PRODUCER_FENCED (KIP-588).
+v1 responds before throttling (KIP-219).
+v2 may return PRODUCER_FENCED (KIP-588).
 v3 is flexible.
-v4 takes several transactions and adds verify_only; tells an error_code for the whole answer (KIP-890).
-v5 may answer TRANSACTION_ABORTABLE (KIP-890).
+v4 takes several transactions and adds verify_only; returns an error_code for the whole response (KIP-890).
+v5 may return TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AddPartitionsToTxnTransaction:
     transactional_id: str
     producer_id: Int64
     producer_epoch: Int16
-    verify_only: bool = False  # ask, but do not add
+    verify_only: bool = False  # check, but do not add
     topics: list[AddPartitionsToTxnTopic]
 
 

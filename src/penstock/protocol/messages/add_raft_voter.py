@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80): make a controller a voter of the quorum (KIP-853).
 
-v1 adds ack_when_committed: false answers as soon as the change is written.
+v1 adds ack_when_committed: with false the response is sent as soon as the change is written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AlterConfigs (key 33): replace all the settings of a resource; what is not named falls back to its default.
+"""AlterConfigs (key 33): replace all the settings of a resource; settings that are not named get their defaults.
 
-IncrementalAlterConfigs changes single settings, and is what clients should use.
+IncrementalAlterConfigs changes single settings, and should be used instead.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 """
 

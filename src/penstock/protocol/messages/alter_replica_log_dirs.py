@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (key 34): move replicas of one broker to another of its log directories.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 
 Kafka 4.0 dropped v0.

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (key 51): set and delete SCRAM credentials (KIP-554).
 
-The client salts the password itself; the broker never sees it in clear.
+The client salts the password itself; the broker never sees the plain text.
 """
 
 from __future__ import annotations

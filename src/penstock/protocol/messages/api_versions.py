@@ -1,13 +1,13 @@
 """ApiVersions (key 18): which requests a broker takes, in which versions, and the features of its cluster.
 
-The first thing that a client sends, before it knows what the broker understands. So the answer to a version
+The first request of a client, before it knows the versions of the broker. So the response to a version
 that the broker does not know is in v0, with UNSUPPORTED_VERSION and the list (KIP-511), and no version of the
 answer has tagged fields in its header.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
-v3 is flexible; adds the client's software name and version; tells the cluster's features (KIP-511, KIP-584).
-v4 may tell features whose min_version is 0; v3 must leave them out (KAFKA-17011).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
+v3 is flexible; adds the client's software name and version; returns the cluster's features (KIP-511, KIP-584).
+v4 may return features whose min_version is 0; v3 must leave them out (KAFKA-17011).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch (key 53): a new leader of the controller quorum tells the voters that it was elected (KIP-595).
+"""BeginQuorumEpoch (key 53): a new leader of the controller quorum notifies the voters of its election (KIP-595).
 
-v1 is flexible; names voters by id and directory, and tells the leader's endpoints, both ways (KIP-853).
+v1 is flexible; names voters by id and directory, and has the leader's endpoints in both directions (KIP-853).
 """
 
 from __future__ import annotations

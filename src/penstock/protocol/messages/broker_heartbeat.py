@@ -1,6 +1,6 @@
-"""BrokerHeartbeat (key 63): a broker shows the controller that it lives (KIP-631).
+"""BrokerHeartbeat (key 63): a broker shows the controller that it is alive (KIP-631).
 
-It also says how far it has read the metadata log, and asks to be let in (unfenced) or to stop.
+It also reports how far it has read the metadata log, and asks to be unfenced or to shut down.
 
 v1 adds offline_log_dirs (KIP-858).
 v2 adds cordoned_log_dirs (KIP-1066).

@@ -1,8 +1,8 @@
-"""BrokerRegistration (key 62): a broker that starts makes itself known to the controller (KIP-631).
+"""BrokerRegistration (key 62): a broker registers with the controller when it starts (KIP-631).
 
 v1 adds is_migrating_zk_broker (KIP-866).
 v2 adds log_dirs (KIP-858).
-v3 adds previous_broker_epoch, which tells a clean stop from a crash (KIP-966).
+v3 adds previous_broker_epoch, which tells a clean shutdown from a crash (KIP-966).
 v4 may name features whose min_supported_version is 0 (KAFKA-17011).
 """
 

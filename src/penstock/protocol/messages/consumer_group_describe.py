@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): the state, members and assignments of consumer groups (KIP-848).
 
-v1 tells member_type (KIP-1099).
+v1 returns member_type (KIP-1099).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DescribedGroup:
     assignment_epoch: Int32
     assignor_name: str
     members: list[Member]
-    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not asked
+    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not requested
 
 
 @response(to=ConsumerGroupDescribeRequest)

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, lives, and leaves (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays alive, and leaves (KIP-848).
 
 One request does the work of JoinGroup, SyncGroup, Heartbeat and LeaveGroup: `member_epoch` 0 joins, -1 leaves, -2
-leaves for a while (static members). Between full heartbeats, None means that nothing changed.
+leaves temporarily (static members). Between full heartbeats, None means that nothing changed.
 
 v1 adds subscribed_topic_regex, and makes clients choose their own member_id (KIP-1082).
 """

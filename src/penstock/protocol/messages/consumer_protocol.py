@@ -1,11 +1,11 @@
-"""The consumer protocol: what members of a classic consumer group tell one another.
+"""The consumer protocol: what members of a classic consumer group exchange.
 
 A subscription travels in the metadata of a JoinGroup request and an assignment in a SyncGroup request, each after an
-int16 with its version. Brokers carry both unread. A reader takes a version that it does not know for the newest
-that it does: new versions only ever append fields.
+int16 with its version. Brokers do not read them. A reader decodes an unknown version as the
+newest known one: new versions only append fields.
 
 v1 of a subscription adds owned_partitions, for cooperative rebalancing (KIP-429).
-v2 adds generation_id, which tells stale ownership (KIP-792).
+v2 adds generation_id, which detects stale ownership (KIP-792).
 v3 adds rack_id (KIP-881).
 An assignment is the same in all of them.
 """

@@ -1,13 +1,13 @@
-"""Control records: what brokers and controllers write into logs for one another, and never hand to applications.
+"""Control records: written to logs by brokers and controllers, and never returned to applications.
 
-The key of such a record is an int16 version and a `ControlRecordTypeSchema`, whose `type` tells what the value is:
+The key of such a record is an int16 version and a `ControlRecordTypeSchema`, whose `type` determines the value:
 
     0  EndTxnMarker: abort       3  SnapshotHeaderRecord       6  VotersRecord
     1  EndTxnMarker: commit      4  SnapshotFooterRecord
     2  LeaderChangeMessage       5  KRaftVersionRecord
 
-A marker too follows an int16 version. The others carry `version` as their first field instead, and stand in the
-metadata log and its snapshots alone.
+A marker also follows an int16 version. The others have `version` as their first field instead, and are only in the
+metadata log and its snapshots.
 
 v1 of LeaderChangeMessage adds voter_directory_id (KIP-853).
 """
@@ -56,7 +56,7 @@ class SnapshotFooterRecord:
 @message(versions=(0, 0), flexible=0)
 class KRaftVersionRecord:
     version: Int16
-    kraft_version: Int16
+    k_raft_version: Int16
 
 
 @struct
@@ -77,7 +77,7 @@ class Voter:
     voter_id: Int32
     voter_directory_id: Uuid
     endpoints: list[Endpoint]
-    kraft_version_feature: KRaftVersionFeature
+    k_raft_version_feature: KRaftVersionFeature
 
 
 @message(versions=(0, 0), flexible=0)

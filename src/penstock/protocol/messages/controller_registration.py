@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70): a controller that starts makes itself known to the active one (KIP-919)."""
+"""ControllerRegistration (key 70): a controller registers with the active one when it starts (KIP-919)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """CreateDelegationToken (key 38): issue a token with which others can act for a principal (KIP-48).
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
-v3 can issue a token for somebody else: owner principal, token requester (KIP-373).
+v3 can issue a token for another principal: owner principal, token requester (KIP-373).
 
 Kafka 4.0 dropped v0.
 """

@@ -1,8 +1,8 @@
 """CreatePartitions (key 37): give topics more partitions.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
-v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v3 may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations

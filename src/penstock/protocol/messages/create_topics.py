@@ -1,12 +1,12 @@
 """CreateTopics (key 19): create topics, or find out whether they could be created.
 
-v1 adds validate_only; tells error_message.
-v2 tells throttle_time_ms.
-v3 answers before it throttles (KIP-219).
+v1 adds validate_only; returns error_message.
+v2 returns throttle_time_ms.
+v3 responds before throttling (KIP-219).
 v4 takes -1 for the broker's default number of partitions or replicas (KIP-464).
-v5 is flexible; tells the configs, partitions and replicas that a topic got (KIP-525).
-v6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
-v7 tells topic_id (KIP-516).
+v5 is flexible; returns the configs, partitions and replicas that a topic got (KIP-525).
+v6 may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v7 returns topic_id (KIP-516).
 
 Kafka 4.0 dropped v0 and v1.
 """

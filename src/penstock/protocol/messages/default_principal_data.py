@@ -1,4 +1,4 @@
-"""DefaultPrincipalData: who sent a request that a broker forwards to the controller.
+"""DefaultPrincipalData: the principal of a request that a broker forwards to the controller.
 
 Travels in `EnvelopeRequest.request_principal`, after an int16 with its version (KIP-590).
 """

@@ -1,6 +1,6 @@
 """DeleteAcls (key 31): remove the access rules that match filters.
 
-v1 adds the pattern type of a resource name (KIP-290); answers before it throttles (KIP-219).
+v1 adds the pattern type of a resource name (KIP-290); responds before throttling (KIP-219).
 v2 is flexible.
 v3 knows users as resources (KIP-373).
 

@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42): delete groups that have no members, with their offsets.
+"""DeleteGroups (key 42): delete empty groups and their offsets.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 """
 

@@ -1,6 +1,6 @@
-"""DeleteRecords (key 21): move the start of partitions forward; what lies before it is gone.
+"""DeleteRecords (key 21): move the log start offset of partitions forward; records before it are deleted.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 """
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92): forget where an empty share group starts in some topics (KIP-932)."""
+"""DeleteShareGroupOffsets (key 92): delete the start offsets of an empty share group for some topics (KIP-932)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (key 86): the group coordinator has the state of share partitions dropped (KIP-932)."""
+"""DeleteShareGroupState (key 86): the group coordinator asks to delete the state of share partitions (KIP-932)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""DeleteTopics (key 20): delete topics with all that is in them.
+"""DeleteTopics (key 20): delete topics with all their records.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
-v3 may answer TOPIC_DELETION_DISABLED.
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
+v3 may return TOPIC_DELETION_DISABLED.
 v4 is flexible.
-v5 tells error_message; may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v5 returns error_message; may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
 v6 takes names or ids: topics in place of topic_names (KIP-516).
 
 Kafka 4.0 dropped v0.

@@ -36,4 +36,4 @@ class DescribeClusterResponse:
     cluster_id: str
     controller_id: Int32 = -1
     brokers: list[DescribeClusterBroker]
-    cluster_authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not asked
+    cluster_authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not requested

@@ -1,9 +1,9 @@
 """DescribeConfigs (key 32): the settings of topics, brokers and other resources, and where each value comes from.
 
 v0 says of a value only whether it is_default.
-v1 tells config_source instead, and synonyms on demand (KIP-226).
-v2 answers before it throttles (KIP-219).
-v3 tells config_type, and documentation on demand (KIP-569).
+v1 returns config_source instead, and synonyms on demand (KIP-226).
+v2 responds before throttling (KIP-219).
+v3 returns config_type, and documentation on demand (KIP-569).
 v4 is flexible.
 
 Kafka 4.0 dropped v0.

@@ -1,8 +1,8 @@
 """DescribeDelegationToken (key 41): the delegation tokens of some owners, or all that the caller may see.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
-v3 tells who asked for a token (KIP-373).
+v3 returns the requester of a token (KIP-373).
 
 Kafka 4.0 dropped v0.
 """

@@ -1,11 +1,11 @@
 """DescribeGroups (key 15): the state and the members of classic groups.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
-v3 can tell authorized_operations (KIP-430).
-v4 tells group_instance_id (KIP-345).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
+v3 can return authorized_operations (KIP-430).
+v4 returns group_instance_id (KIP-345).
 v5 is flexible.
-v6 tells error_message, and answers GROUP_ID_NOT_FOUND where older versions call the group dead (KIP-1043).
+v6 returns error_message, and GROUP_ID_NOT_FOUND where older versions return a dead group (KIP-1043).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DescribedGroup:
     protocol_type: str
     protocol_data: str
     members: list[DescribedGroupMember]
-    # A bit for each operation; the default: not asked.
+    # A bit for each operation; the default: not requested.
     authorized_operations: Int32 = field(since=3, default=-(2**31))
 
 

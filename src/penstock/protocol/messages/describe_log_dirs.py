@@ -1,10 +1,10 @@
 """DescribeLogDirs (key 35): the log directories of one broker, and the size of each replica in them.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
-v3 tells an error_code for the whole answer (KIP-784).
-v4 tells total_bytes and usable_bytes of the volume (KIP-827).
-v5 tells is_cordoned: the directory takes no new replicas (KIP-1066).
+v3 returns an error_code for the whole response (KIP-784).
+v4 returns total_bytes and usable_bytes of the volume (KIP-827).
+v5 returns is_cordoned: the directory takes no new replicas (KIP-1066).
 
 Kafka 4.0 dropped v0.
 """

@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55): the controller quorum's leader, voters and observers, and how far each is (KIP-595).
 
-v1 tells last_fetch_timestamp and last_caught_up_timestamp (KIP-836).
-v2 tells error_message, directories and the nodes' listeners (KIP-853).
+v1 returns last_fetch_timestamp and last_caught_up_timestamp (KIP-836).
+v2 returns error_message, directories and the nodes' listeners (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets (key 90): where share groups start in their partitions (KIP-932).
 
-v1 tells lag (KIP-1226).
+v1 returns lag (KIP-1226).
 """
 
 from __future__ import annotations

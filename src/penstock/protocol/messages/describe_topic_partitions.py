@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (key 75): who leads which partition, page by page, with eligible leaders (KIP-966).
+"""DescribeTopicPartitions (key 75): topics with their partitions and eligible leader replicas, in pages (KIP-966).
 
-An answer that had to stop says where in `next_cursor`; the next request hands it in as `cursor`.
+An incomplete response says in `next_cursor` where it stopped; the next request passes that as `cursor`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_id: Uuid
     is_internal: bool = False
     partitions: list[DescribeTopicPartitionsResponsePartition]
-    topic_authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not asked
+    topic_authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not requested
 
 
 @response(to=DescribeTopicPartitionsRequest)

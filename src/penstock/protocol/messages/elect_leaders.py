@@ -1,6 +1,6 @@
 """ElectLeaders (key 43): elect partition leaders now: the preferred ones, or unclean ones where no other is left.
 
-v1 adds election_type (v0 elects preferred leaders only); tells an error_code for the whole answer (KIP-460).
+v1 adds election_type (v0 elects preferred leaders only); returns an error_code for the whole response (KIP-460).
 v2 is flexible.
 """
 

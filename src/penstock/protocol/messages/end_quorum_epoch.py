@@ -1,6 +1,6 @@
 """EndQuorumEpoch (key 54): a leader of the controller quorum resigns, and says who should follow it (KIP-595).
 
-v1 is flexible; has preferred_candidates in place of preferred_successors; tells the leader's endpoints (KIP-853).
+v1 is flexible; has preferred_candidates in place of preferred_successors; returns the leader's endpoints (KIP-853).
 """
 
 from __future__ import annotations

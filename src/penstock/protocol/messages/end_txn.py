@@ -1,10 +1,10 @@
 """EndTxn (key 26): commit or abort a transaction.
 
-v1 answers before it throttles (KIP-219).
-v2 may answer PRODUCER_FENCED (KIP-588).
+v1 responds before throttling (KIP-219).
+v2 may return PRODUCER_FENCED (KIP-588).
 v3 is flexible.
-v4 may answer TRANSACTION_ABORTABLE (KIP-890).
-v5 raises the producer's epoch with each transaction, and tells id and epoch for the next one (KIP-890).
+v4 may return TRANSACTION_ABORTABLE (KIP-890).
+v5 raises the producer's epoch with each transaction, and returns id and epoch for the next one (KIP-890).
 """
 
 from __future__ import annotations

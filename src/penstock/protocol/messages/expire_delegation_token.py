@@ -1,6 +1,6 @@
 """ExpireDelegationToken (key 40): shorten the life of a delegation token, or end it.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 
 Kafka 4.0 dropped v0.

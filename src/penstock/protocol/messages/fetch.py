@@ -1,24 +1,24 @@
-"""Fetch (key 1): read batches of records from partitions; consumers and follower replicas use it alike.
+"""Fetch (key 1): read batches of records from partitions; for consumers and followers.
 
-The answer is held back until `min_bytes` are there or `max_wait_ms` are over. The first batch of the first
+The broker waits until `min_bytes` are available or `max_wait_ms` have passed. The first batch of the first
 partition that has one is returned whole, however small the limits are: a reader always makes progress (KIP-74).
 
-v1 tells throttle_time_ms.
+v1 returns throttle_time_ms.
 v2 may return message set v1.
 v3 adds max_bytes; from here on the order of partitions matters.
-v4 adds isolation_level; tells last_stable_offset and aborted_transactions; returns batch format v2.
+v4 adds isolation_level; returns last_stable_offset and aborted_transactions; returns batch format v2.
 v5 adds log_start_offset, both ways.
-v6 may answer KAFKA_STORAGE_ERROR.
+v6 may return KAFKA_STORAGE_ERROR.
 v7 adds incremental sessions: session_id, session_epoch, forgotten_topics_data (KIP-227).
-v8 answers before it throttles (KIP-219).
+v8 responds before throttling (KIP-219).
 v9 fences by current_leader_epoch (KIP-320).
 v10 may return zstd (KIP-110).
-v11 lets consumers read from a follower: adds rack_id, tells preferred_read_replica (KIP-392).
+v11 lets consumers read from a follower: adds rack_id, returns preferred_read_replica (KIP-392).
 v12 is flexible, and finds diverging logs: last_fetched_epoch, diverging_epoch, snapshot_id (KIP-595).
 v13 names topics by id (KIP-516).
-v14 may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
+v14 may return OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
 v15 moves replica_id into replica_state, with the replica's epoch (KIP-903).
-v16 tells node_endpoints (KIP-951).
+v16 returns node_endpoints (KIP-951).
 v17 adds replica_directory_id (KIP-853).
 v18 adds the follower's high_watermark (KIP-1166).
 
@@ -47,7 +47,7 @@ class FetchPartition:
     log_start_offset: Int64 = field(since=5, default=-1, ignorable=True)  # a follower's
     partition_max_bytes: Int32
     replica_directory_id: Uuid = field(since=17, default=ZERO_UUID, tag=0, ignorable=True)
-    # The default says that the follower cannot tell.
+    # The default means unknown.
     high_watermark: Int64 = field(since=18, default=2**63 - 1, tag=1, ignorable=True)
 
 

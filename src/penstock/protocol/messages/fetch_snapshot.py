@@ -1,6 +1,6 @@
 """FetchSnapshot (key 59): read a piece of a snapshot of the metadata log (KIP-630).
 
-v1 adds replica_directory_id; tells the leader's endpoint (KIP-853).
+v1 adds replica_directory_id; returns the leader's endpoint (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """FindCoordinator (key 10): which broker coordinates a group, a transaction or a share partition.
 
-v1 adds key_type; tells throttle_time_ms and error_message.
-v2 answers before it throttles (KIP-219).
+v1 adds key_type; returns throttle_time_ms and error_message.
+v2 responds before throttling (KIP-219).
 v3 is flexible.
 v4 asks for several keys at once: coordinator_keys, coordinators (KIP-699).
-v5 may answer TRANSACTION_ABORTABLE (KIP-890).
+v5 may return TRANSACTION_ABORTABLE (KIP-890).
 v6 takes key type 2, share, whose keys read `group:topic id:partition` (KIP-932).
 """
 

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): a client asks which of its metrics the broker wants, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71): which metrics the broker wants from a client, and how often (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Heartbeat (key 12): a member of a classic group shows that it is alive.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
 v3 adds group_instance_id (KIP-345).
 v4 is flexible.
 """

@@ -1,11 +1,11 @@
 """InitProducerId (key 22): get the id and epoch that make a producer idempotent or transactional.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
-v3 adds producer_id and producer_epoch, so that a producer can go on after a failure (KIP-360).
-v4 may answer PRODUCER_FENCED (KIP-588).
-v5 may answer TRANSACTION_ABORTABLE (KIP-890).
-v6 adds two-phase commit (KIP-939). Kafka 4.3 calls it unstable, but there is no other way to that.
+v3 adds producer_id and producer_epoch, so that a producer can continue after a failure (KIP-360).
+v4 may return PRODUCER_FENCED (KIP-588).
+v5 may return TRANSACTION_ABORTABLE (KIP-890).
+v6 adds two-phase commit (KIP-939). Unstable in Kafka 4.3, but there is no other way.
 """
 
 from __future__ import annotations

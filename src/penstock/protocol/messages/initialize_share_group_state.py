@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (key 83): the group coordinator has the state of share partitions begun (KIP-932).
+"""InitializeShareGroupState (key 83): the group coordinator initializes the state of share partitions (KIP-932).
 
 The share coordinator, to which this goes, keeps that state.
 """

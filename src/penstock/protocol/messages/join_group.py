@@ -1,16 +1,16 @@
-"""JoinGroup (key 11): a member enters a classic group, or begins a rebalance.
+"""JoinGroup (key 11): a member joins a classic group, or triggers a rebalance.
 
-The member that is named `leader` in the answer receives everyone's metadata, and assigns the partitions.
+The member that is `leader` in the response gets the metadata of all members, and assigns the partitions.
 
-v1 adds rebalance_timeout_ms; before it the session timeout stands for both.
-v2 tells throttle_time_ms.
-v3 answers before it throttles (KIP-219).
-v4 makes a new member join twice: the first answer, MEMBER_ID_REQUIRED, gives it an id (KIP-394).
+v1 adds rebalance_timeout_ms; before, the session timeout serves as both.
+v2 returns throttle_time_ms.
+v3 responds before throttling (KIP-219).
+v4 makes a new member join twice: the first response, MEMBER_ID_REQUIRED, gives it an id (KIP-394).
 v5 adds group_instance_id, static membership (KIP-345).
 v6 is flexible.
-v7 tells protocol_type (KIP-559).
+v7 returns protocol_type (KIP-559).
 v8 adds reason (KIP-800).
-v9 tells skip_assignment (KIP-814).
+v9 returns skip_assignment (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LeaveGroup (key 13): members leave a classic group, or are removed from it.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
 v3 removes several members at once, static ones by group_instance_id (KIP-345).
 v4 is flexible.
 v5 adds reason (KIP-800).

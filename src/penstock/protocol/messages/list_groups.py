@@ -1,10 +1,10 @@
 """ListGroups (key 16): the groups that a broker coordinates.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
 v3 is flexible.
-v4 filters by state and tells it (KIP-518).
-v5 filters by type and tells it (KIP-848).
+v4 filters by state and returns it (KIP-518).
+v5 filters by type and returns it (KIP-848).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ own disk, -5 the newest that was tiered, -6 the earliest that still waits to be 
 
 v0 returns up to max_num_offsets segment boundaries (old_style_offsets).
 v1 returns one offset and its timestamp.
-v2 adds isolation_level; tells throttle_time_ms.
-v3 answers before it throttles (KIP-219).
-v4 adds current_leader_epoch; tells leader_epoch (KIP-320).
-v5 may answer OFFSET_NOT_AVAILABLE.
+v2 adds isolation_level; returns throttle_time_ms.
+v3 responds before throttling (KIP-219).
+v4 adds current_leader_epoch; returns leader_epoch (KIP-320).
+v5 may return OFFSET_NOT_AVAILABLE.
 v6 is flexible.
 v7 takes timestamp -3 (KIP-734).
 v8 takes timestamp -4 (KIP-405).
@@ -54,7 +54,7 @@ class ListOffsetsPartitionResponse:
     error_code: ErrorCode = ErrorCode.NONE
     old_style_offsets: list[Int64] = field(until=0, default=[])
     timestamp: Int64 = field(since=1, default=-1)
-    offset: Int64 = field(since=1, default=-1)  # -1 where there is none
+    offset: Int64 = field(since=1, default=-1)  # -1 if there is none
     leader_epoch: Int32 = field(since=4, default=-1)
 
 

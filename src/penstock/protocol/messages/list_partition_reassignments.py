@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): the moves of partitions that are under way (KIP-455)."""
+"""ListPartitionReassignments (key 46): the ongoing reassignments of partitions (KIP-455)."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""Metadata (key 3): which brokers there are, and who leads which partition.
+"""Metadata (key 3): the brokers, topics and partition leaders.
 
 In v0 an empty list of topics means all of them; from v1 on None does, and an empty list means none.
 
-v1 tells rack, controller_id and is_internal.
-v2 tells cluster_id.
-v3 tells throttle_time_ms.
+v1 returns rack, controller_id and is_internal.
+v2 returns cluster_id.
+v3 returns throttle_time_ms.
 v4 adds allow_auto_topic_creation.
-v5 tells offline_replicas.
-v6 answers before it throttles (KIP-219).
-v7 tells leader_epoch (KIP-320).
-v8 can tell authorized operations (KIP-430).
+v5 returns offline_replicas.
+v6 responds before throttling (KIP-219).
+v7 returns leader_epoch (KIP-320).
+v8 can return authorized operations (KIP-430).
 v9 is flexible.
-v10 tells topic_id; asking by it does not work before v12 (KIP-516).
+v10 returns topic_id; requests by topic_id need v12 (KIP-516).
 v11 leaves the cluster's authorized operations to DescribeCluster (KIP-700).
-v12 can ask by topic_id alone.
-v13 tells an error_code for the whole answer, to send clients back to their bootstrap servers (KIP-1102).
+v12 can request topics by topic_id alone.
+v13 returns an error_code for the whole response, to send clients back to their bootstrap servers (KIP-1102).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class MetadataResponseTopic:
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     is_internal: bool = field(since=1, default=False, ignorable=True)
     partitions: list[MetadataResponsePartition]
-    # A bit for each operation; the default: not asked.
+    # A bit for each operation; the default: not requested.
     topic_authorized_operations: Int32 = field(since=8, default=-(2**31))
 
 
@@ -75,6 +75,6 @@ class MetadataResponse:
     cluster_id: str | None = field(since=2, default=None, ignorable=True)
     controller_id: Int32 = field(since=1, default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
-    # A bit for each operation; the default: not asked.
+    # A bit for each operation; the default: not requested.
     cluster_authorized_operations: Int32 = field(since=8, until=10, default=-(2**31))
     error_code: ErrorCode = field(since=13, default=ErrorCode.NONE, ignorable=True)

@@ -1,9 +1,9 @@
-"""OffsetCommit (key 8): store how far a group has read.
+"""OffsetCommit (key 8): commit the offsets of a group.
 
 v1 adds generation_id_or_member_epoch and member_id, and a commit_timestamp for each partition.
 v2 replaces commit_timestamp by one retention_time_ms for all.
-v3 tells throttle_time_ms.
-v4 answers before it throttles (KIP-219).
+v3 returns throttle_time_ms.
+v4 responds before throttling (KIP-219).
 v5 drops retention_time_ms: the broker's setting decides (KIP-211).
 v6 adds committed_leader_epoch (KIP-320).
 v7 adds group_instance_id (KIP-345).

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forget a group's offsets for some partitions (KIP-496). Its only version is not flexible."""
+"""OffsetDelete (key 47): delete a group's offsets for some partitions (KIP-496). Its only version is not flexible."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""OffsetFetch (key 9): look up how far groups have read.
+"""OffsetFetch (key 9): fetch the committed offsets of groups.
 
 v0 read offsets from ZooKeeper.
 v1 reads them from `__consumer_offsets`.
-v2 takes None for all topics; tells an error_code for the whole group.
-v3 tells throttle_time_ms.
-v4 answers before it throttles (KIP-219).
-v5 tells committed_leader_epoch (KIP-320).
+v2 takes None for all topics; returns an error_code for the whole group.
+v3 returns throttle_time_ms.
+v4 responds before throttling (KIP-219).
+v5 returns committed_leader_epoch (KIP-320).
 v6 is flexible.
 v7 adds require_stable, which refuses offsets that a transaction may still change (KIP-447).
 v8 asks for several groups at once (KIP-709).
@@ -55,7 +55,7 @@ class OffsetFetchRequest:
 @struct
 class OffsetFetchResponsePartition:
     partition_index: Int32
-    committed_offset: Int64  # -1 where there is none
+    committed_offset: Int64  # -1 if there is none
     committed_leader_epoch: Int32 = field(since=5, default=-1, ignorable=True)
     metadata: str | None
     error_code: ErrorCode = ErrorCode.NONE
@@ -70,7 +70,7 @@ class OffsetFetchResponseTopic:
 @struct
 class OffsetFetchResponsePartitions:
     partition_index: Int32
-    committed_offset: Int64  # -1 where there is none
+    committed_offset: Int64  # -1 if there is none
     committed_leader_epoch: Int32 = -1
     metadata: str | None
     error_code: ErrorCode = ErrorCode.NONE

@@ -1,9 +1,9 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch of a partition's leader ended.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch of a partition.
 
-With it a follower or consumer finds out whether its log has parted from the leader's, and where.
+With it a follower or consumer finds where its log diverges from the leader's.
 
-v1 tells leader_epoch, the greatest that is not above the one asked for (KIP-279).
-v2 adds current_leader_epoch, for fencing; tells throttle_time_ms (KIP-320).
+v1 returns leader_epoch, the largest that is not above the requested one (KIP-279).
+v2 adds current_leader_epoch, for fencing; returns throttle_time_ms (KIP-320).
 v3 adds replica_id (KIP-392).
 v4 is flexible.
 

@@ -1,18 +1,18 @@
 """Produce (key 0): append batches of records to partitions.
 
-`acks` says when to answer: 0 never, 1 once the leader wrote, -1 once every in-sync replica did.
+`acks` says when to respond: 0 never, 1 when the leader has written, -1 when all in-sync replicas have.
 
-v1 tells throttle_time_ms.
-v2 tells log_append_time_ms, and takes message set v1.
+v1 returns throttle_time_ms.
+v2 returns log_append_time_ms, and takes message set v1.
 v3 adds transactional_id, and takes nothing but batch format v2.
-v4 may answer KAFKA_STORAGE_ERROR.
-v5 tells log_start_offset.
-v6 answers before it throttles (KIP-219).
+v4 may return KAFKA_STORAGE_ERROR.
+v5 returns log_start_offset.
+v6 responds before throttling (KIP-219).
 v7 takes zstd (KIP-110).
-v8 names the records that spoilt a batch: record_errors, error_message (KIP-467).
+v8 names the invalid records of a batch: record_errors, error_message (KIP-467).
 v9 is flexible.
-v10 sends a client that asked the wrong broker to the right one: current_leader, node_endpoints (KIP-951).
-v11 may answer TRANSACTION_ABORTABLE (KIP-890).
+v10 redirects a client from the wrong broker to the leader: current_leader, node_endpoints (KIP-951).
+v11 may return TRANSACTION_ABORTABLE (KIP-890).
 v12 adds partitions to a transaction as it writes to them, with no AddPartitionsToTxn before it (KIP-890).
 v13 names topics by id (KIP-516).
 
@@ -63,7 +63,7 @@ class LeaderIdAndEpoch:
 class PartitionProduceResponse:
     index: Int32
     error_code: ErrorCode = ErrorCode.NONE
-    base_offset: Int64  # -1 where the batch was refused
+    base_offset: Int64  # -1 if the batch was refused
     # -1 unless the topic stamps appends.
     log_append_time_ms: Int64 = field(since=2, default=-1, ignorable=True)
     log_start_offset: Int64 = field(since=5, default=-1, ignorable=True)

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): a client sends metrics that were asked for, in OTLP (KIP-714)."""
+"""PushTelemetry (key 72): a client sends the requested metrics, in OTLP (KIP-714)."""
 
 from __future__ import annotations
 

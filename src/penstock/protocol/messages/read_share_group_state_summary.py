@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary (key 87): where share partitions start, without the state of single records (KIP-932).
 
-v1 tells delivery_complete_count, from which lag is reckoned (KIP-1226).
+v1 returns delivery_complete_count, from which lag is computed (KIP-1226).
 """
 
 from __future__ import annotations

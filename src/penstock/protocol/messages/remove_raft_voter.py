@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81): take a voter out of the controller quorum (KIP-853)."""
+"""RemoveRaftVoter (key 81): remove a voter from the controller quorum (KIP-853)."""
 
 from __future__ import annotations
 

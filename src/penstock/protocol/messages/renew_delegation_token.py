@@ -1,6 +1,6 @@
-"""RenewDelegationToken (key 39): let a delegation token live longer, up to its maximum.
+"""RenewDelegationToken (key 39): extend the lifetime of a delegation token, up to its maximum.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 is flexible.
 
 Kafka 4.0 dropped v0.

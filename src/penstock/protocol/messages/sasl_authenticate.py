@@ -1,6 +1,6 @@
 """SaslAuthenticate (key 36): one step of a SASL exchange, after SaslHandshake v1.
 
-v1 tells session_lifetime_ms, after which the client must authenticate anew (KIP-368).
+v1 returns session_lifetime_ms, after which the client must authenticate again (KIP-368).
 v2 is flexible.
 """
 

@@ -1,6 +1,6 @@
-"""ShareAcknowledge (key 79): say what became of acquired records: accepted, released, rejected (KIP-932).
+"""ShareAcknowledge (key 79): acknowledge acquired records: accept, release or reject (KIP-932).
 
-v1 is the first stable version; v0 was a preview, gone since Kafka 4.1.
+v1 is the first stable version; v0 was a preview, removed in Kafka 4.1.
 v2 adds renewal of acquisition locks (KIP-1222).
 """
 

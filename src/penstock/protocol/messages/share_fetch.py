@@ -1,6 +1,6 @@
 """ShareFetch (key 78): acquire records from share partitions, and acknowledge earlier ones on the way (KIP-932).
 
-v1 is the first stable version; v0 was a preview, gone since Kafka 4.1.
+v1 is the first stable version; v0 was a preview, removed in Kafka 4.1.
 v2 adds share_acquire_mode (KIP-1206) and renewal of acquisition locks (KIP-1222).
 """
 

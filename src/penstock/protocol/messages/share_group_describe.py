@@ -1,6 +1,6 @@
 """ShareGroupDescribe (key 77): the state, members and assignments of share groups (KIP-932).
 
-v1 is the first stable version; v0 was a preview, gone since Kafka 4.1.
+v1 is the first stable version; v0 was a preview, removed in Kafka 4.1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DescribedGroup:
     assignment_epoch: Int32
     assignor_name: str
     members: list[Member]
-    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not asked
+    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not requested
 
 
 @response(to=ShareGroupDescribeRequest)

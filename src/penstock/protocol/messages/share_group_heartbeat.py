@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat (key 76): a member of a share group joins, lives, and leaves (KIP-932).
+"""ShareGroupHeartbeat (key 76): a member of a share group joins, stays alive, and leaves (KIP-932).
 
-v1 is the first stable version; v0 was a preview, gone since Kafka 4.1.
+v1 is the first stable version; v0 was a preview, removed in Kafka 4.1.
 """
 
 from __future__ import annotations

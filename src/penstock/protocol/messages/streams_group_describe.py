@@ -97,7 +97,7 @@ class DescribedGroup:
     assignment_epoch: Int32
     topology: Topology | None = None
     members: list[Member]
-    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not asked
+    authorized_operations: Int32 = -(2**31)  # a bit for each operation; the default: not requested
 
 
 @response(to=StreamsGroupDescribeRequest)

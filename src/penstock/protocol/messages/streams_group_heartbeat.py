@@ -1,6 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): a member of a streams group joins with its topology, lives, and leaves (KIP-1071).
+"""StreamsGroupHeartbeat (key 88): a member of a streams group joins with its topology, stays alive, and leaves
+(KIP-1071).
 
-`member_epoch` 0 joins, -1 leaves, -2 leaves for a while. Between full heartbeats, None means that nothing changed.
+`member_epoch` 0 joins, -1 leaves, -2 leaves temporarily. Between full heartbeats, None means that nothing changed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""SyncGroup (key 14): the leader of a classic group hands in everyone's assignment, and each member receives its own.
+"""SyncGroup (key 14): the leader of a classic group sends the assignments, and each member gets its own.
 
-v1 tells throttle_time_ms.
-v2 answers before it throttles (KIP-219).
+v1 returns throttle_time_ms.
+v2 responds before throttling (KIP-219).
 v3 adds group_instance_id (KIP-345).
 v4 is flexible.
-v5 adds protocol_type and protocol_name, both ways, so that a mix-up is noticed (KIP-559).
+v5 adds protocol_type and protocol_name, both ways, so that a mismatch is detected (KIP-559).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SyncGroupRequest:
     group_instance_id: str | None = field(since=3, default=None)
     protocol_type: str | None = field(since=5, default=None, ignorable=True)
     protocol_name: str | None = field(since=5, default=None, ignorable=True)
-    assignments: list[SyncGroupRequestAssignment]  # from the leader alone
+    assignments: list[SyncGroupRequestAssignment]  # from the leader only
 
 
 @response(to=SyncGroupRequest)

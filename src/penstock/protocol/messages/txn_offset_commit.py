@@ -1,9 +1,9 @@
-"""TxnOffsetCommit (key 28): store how far a group has read, to hold once the transaction commits.
+"""TxnOffsetCommit (key 28): commit the offsets of a group as part of a transaction.
 
-v1 answers before it throttles (KIP-219).
+v1 responds before throttling (KIP-219).
 v2 adds committed_leader_epoch (KIP-320).
 v3 is flexible; adds member_id, group_instance_id and generation_id, which fence old members (KIP-447).
-v4 may answer TRANSACTION_ABORTABLE (KIP-890).
+v4 may return TRANSACTION_ABORTABLE (KIP-890).
 v5 adds the group to the transaction by itself, with no AddOffsetsToTxn before it (KIP-890).
 """
 

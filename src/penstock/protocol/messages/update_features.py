@@ -1,7 +1,7 @@
 """UpdateFeatures (key 57): raise or lower the level of the cluster's features, such as metadata.version (KIP-584).
 
 v1 adds validate_only, and upgrade_type in place of allow_downgrade (KIP-778).
-v2 answers for all features together, with no results for single ones.
+v2 has one result for all features together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82): a voter tells the quorum's leader its endpoints and KRaft versions (KIP-853)."""
+"""UpdateRaftVoter (key 82): a voter reports its endpoints and KRaft versions to the quorum's leader (KIP-853)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UpdateRaftVoterRequest:
     voter_id: Int32
     voter_directory_id: Uuid
     listeners: list[Listener]
-    kraft_version_feature: KRaftVersionFeature
+    k_raft_version_feature: KRaftVersionFeature
 
 
 @struct

@@ -1,6 +1,6 @@
 """Vote (key 52): a member of the controller quorum asks for a vote (KIP-595).
 
-v1 names voters by id and directory; tells the leader's endpoint (KIP-853).
+v1 names voters by id and directory; returns the leader's endpoint (KIP-853).
 v2 adds pre_vote, which asks without raising the epoch (KIP-996).
 """
 

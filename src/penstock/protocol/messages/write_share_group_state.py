@@ -1,6 +1,6 @@
 """WriteShareGroupState (key 85): a share partition's leader stores its state with the share coordinator (KIP-932).
 
-v1 adds delivery_complete_count, from which lag is reckoned (KIP-1226).
+v1 adds delivery_complete_count, from which lag is computed (KIP-1226).
 """
 
 from __future__ import annotations

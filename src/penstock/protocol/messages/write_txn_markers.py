@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): a transaction's coordinator has its end written into the partitions it touched.
+"""WriteTxnMarkers (key 27): a transaction coordinator writes markers to the partitions of a transaction.
 
 v1 is flexible.
 v2 adds transaction_version (KIP-1228).
