@@ -1,4 +1,4 @@
-"""What the intake takes from the appender."""
+"""The declarations of `_appender` for the intake."""
 
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -28,7 +28,7 @@ cdef class ProducerBatch:
     cdef readonly object error
     cdef readonly int64_t base_offset
     cdef readonly int64_t append_time_ms
-    cdef readonly int32_t asked_count
+    cdef readonly int32_t awaited_count
     cdef public int64_t created_ms
     cdef public int64_t charged_bytes
     cdef public int32_t attempts
@@ -60,10 +60,10 @@ cdef class Receipt:
     cdef ProducerBatch batch
     cdef int32_t index
     cdef int64_t timestamp
-    cdef bint is_asked
+    cdef bint is_awaited
 
     cpdef settle(self)
-    cdef int ask(self) except -1
+    cdef int mark_awaited(self) except -1
     cdef int wait(self, timeout) except -1
     cdef object failure(self)
     cdef object delivery(self)

@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Batches to which a producer appends record by record, and the receipts of their records.
+"""Batches to which a producer appends records one by one, and the receipts of their records.
 
-A `ProducerBatch` lives from its first record until the fate of all of them is known. It is sealed (compressed, stamped
-with the producer id, epoch, sequence and CRC), perhaps several times because a retry may need another epoch, perhaps
-split because the broker finds it too large, and is completed or failed exactly once. A `Receipt` is a batch and an
-index. Batches do not know their receipts, except those with a callback, so a receipt that nobody keeps is free.
+A `ProducerBatch` lives from its first record until all of them are acknowledged or have failed. It is sealed
+(compressed, and stamped with producer id, epoch, sequence and CRC), perhaps several times because a retry may need
+another epoch. It is split if the broker finds it too large, and is completed or failed exactly once. A `Receipt` is a
+batch and an index. Batches do not know their receipts, except those with a callback, so a receipt that is dropped
+costs nothing.
 
-Records are written in wire form behind the space for the header, so sealing an uncompressed batch copies nothing.
+Records are written in wire form after the space for the header, so sealing an uncompressed batch copies nothing.
 
 Invariant: no function lets another thread run between a check and the write that relies on it, which makes an append
 atomic. Functions that call Python code (callbacks, waits) say so.
@@ -26,7 +27,7 @@ from _thread import allocate_lock
 
 from penstock.records._kernel import iterate_records
 from penstock.records.batch import Compression
-from penstock.records.delivery import Delivery, plain_headers, resolve, tell
+from penstock.records.delivery import Delivery, plain_headers, resolve, run_callback
 
 
 cdef extern from "Python.h":
@@ -88,11 +89,11 @@ cdef class ProducerBatch:
 
     @property
     def size_bytes(self):
-        """What it takes uncompressed, with its header."""
+        """Uncompressed size, with the header."""
         return self.used
 
     cdef int open(self, Py_ssize_t capacity, object buffer) except -1:
-        """Give it room: a buffer of that many bytes that nobody else uses, or a new one."""
+        """Set the buffer: `buffer`, which has that many bytes and is not used elsewhere, or a new one."""
         self.buffer = PyByteArray_FromStringAndSize(NULL, capacity) if buffer is None else buffer
         self.start = <uint8_t*>PyByteArray_AS_STRING(self.buffer)
         self.capacity = capacity
@@ -102,7 +103,7 @@ cdef class ProducerBatch:
         self, int64_t timestamp, Py_ssize_t key_size, bint has_key, Py_ssize_t value_size, bint has_value,
         Py_ssize_t header_count, Py_ssize_t headers_bytes
     ) noexcept:
-        """What the next record takes behind the varint of its own length."""
+        """Size of the next record, without the varint of its length."""
         cdef int64_t delta = 0 if self.count == 0 else <int64_t>(<uint64_t>timestamp - <uint64_t>self.base_timestamp)
         return (
             1
@@ -133,8 +134,8 @@ cdef class ProducerBatch:
         self, Py_ssize_t size, int64_t timestamp, const char* key, Py_ssize_t key_size, const char* value,
         Py_ssize_t value_size, Py_ssize_t limit
     ) except NULL:
-        """Write all of a record but its headers; where they go. The buffer doubles where it is full, up to the limit
-        where that does."""
+        """Write a record except its headers; returns where they go. A full buffer doubles, up to `limit` if that is
+        enough."""
         cdef Py_ssize_t wanted = self.used + 5 + size
         cdef Py_ssize_t capacity
         cdef uint8_t* at
@@ -153,19 +154,19 @@ cdef class ProducerBatch:
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         at = write_varint(self.start + self.used, size)
-        at[0] = 0  # attributes, of which none is defined
+        at[0] = 0  # attributes: none is defined
         at = write_varint(at + 1, <int64_t>(<uint64_t>timestamp - <uint64_t>self.base_timestamp))
         at = write_varint(at, self.count)
         at = write_field(at, key, key_size)
         return write_field(at, value, value_size)
 
     cdef void end_record(self, uint8_t* at) noexcept:
-        """The record is whole, and ends there."""
+        """The record is complete, and ends at `at`."""
         self.used = at - self.start
         self.count += 1
 
     def append(self, int64_t timestamp, key, value, headers=()):
-        """Add a record of bytes or None and pairs; the receipt of it."""
+        """Append a record of bytes or None and header pairs; returns its receipt."""
         if self.sealed is not None or self.is_done:
             raise ValueError("a batch that was sealed takes no more records")
         cdef bytes key_bytes = plain_bytes(key)
@@ -191,9 +192,9 @@ cdef class ProducerBatch:
         return receipt
 
     def seal(self, compression=Compression.NONE, level=None, bint is_transactional=False):
-        """The batch as it goes over the wire, stamped with its producer's id, epoch and sequence as they are now.
+        """The batch in wire form, with the current producer id, epoch and sequence.
 
-        It takes no more records. Records are compressed the first time, and only the header is written anew after.
+        It takes no more records. Records are compressed the first time; after that only the header is written again.
         """
         if self.count == 0:
             raise ValueError("a batch has one record at least")
@@ -212,8 +213,8 @@ cdef class ProducerBatch:
         return self.sealed
 
     def split(self, Py_ssize_t limit_bytes):
-        """Batches of at most so many bytes, or of one record, that stand for this one from now on: its receipts tell of
-        theirs. Calls nobody."""
+        """Split into batches of at most `limit_bytes`, or of one record, which replace this one: receipts refer to
+        them from now on. Calls no Python code of the application."""
         if self.sealed is None:
             raise ValueError("only a batch that was sealed can be split")
         cdef list parts = []
@@ -232,18 +233,19 @@ cdef class ProducerBatch:
         for receipt, callback in callbacks or ():
             receipt.settle()
             receipt.batch.add_callback(receipt, callback)
-        self.open_gate()  # whoever waits looks again, and finds the parts
+        self.open_gate()  # waiting threads check again, and find the parts
         self.sealed = self.buffer = None
         return parts
 
     def complete(self, int64_t base_offset, int64_t append_time_ms=-1):
-        """It was written; whoever waits is told, callbacks included."""
+        """The batch was written: wake waiting threads and call callbacks."""
         self.base_offset = base_offset
         self.append_time_ms = append_time_ms
         self.finish()
 
     def fail(self, error, record_errors=None):
-        """It was not, and will not be. `record_errors` are exceptions by index, where they differ from `error`."""
+        """The batch was not written, and will not be. `record_errors` are exceptions by index, if they differ from
+        `error`."""
         self.error = error
         self.record_errors = record_errors
         self.finish()
@@ -254,14 +256,14 @@ cdef class ProducerBatch:
         callbacks, self.callbacks = self.callbacks, None
         if callbacks is not None:
             for receipt, callback in callbacks:
-                tell(callback, receipt)
+                run_callback(callback, receipt)
         return 0
 
     def add_callback(self, receipt, callback):
-        """False where it comes too late: the batch is done, or was split."""
+        """False if it is too late: the batch is done, or was split."""
         wanted = (receipt, callback)
         made = []
-        # Making objects may let other threads run, and from here on none is made.
+        # Making objects may let other threads run; from here on none is made.
         if self.is_done or self.parts is not None:
             return False
         if self.callbacks is None:
@@ -270,18 +272,18 @@ cdef class ProducerBatch:
         return True
 
     def wait_for_change(self, timeout):
-        """Return when the batch is done, or was split; False where that did not happen in so many seconds."""
-        # A bare lock, which `finish` opens: an event of `threading` costs both sides several microseconds more.
+        """Return when the batch is done or was split; False after `timeout` seconds."""
+        # A bare lock, which `finish` releases: an event of `threading` costs both sides several microseconds more.
         if self.gate is None:
             made = allocate_lock()
             made.acquire()
-            if self.gate is None and not self.is_done and self.parts is None:  # another thread may have been quicker
+            if self.gate is None and not self.is_done and self.parts is None:  # another thread may have been faster
                 self.gate = made
         gate = self.gate
         if gate is not None:
             if not gate.acquire(True, -1 if timeout is None else timeout):
                 return False
-            gate.release()  # for others who wait
+            gate.release()  # for other waiting threads
         return True
 
     cdef int open_gate(self) except -1:
@@ -291,7 +293,8 @@ cdef class ProducerBatch:
         return 0
 
     def parts_of(self, int32_t first, int32_t count):
-        """Where these records stand now, as batches with a first index and a count: here, or in the parts of it."""
+        """Where these records are now, as batches with a first index and a count: here, or in the parts of a split
+        batch."""
         cdef ProducerBatch part
         cdef int32_t start = 0, begin, end
         if self.parts is None:
@@ -304,23 +307,23 @@ cdef class ProducerBatch:
             start += part.count
         return found
 
-    def ask(self, int32_t count):
-        """The application asks for so many of its records."""
-        self.asked_count += count
+    def mark_awaited(self, int32_t count):
+        """The application waits for the result of this many of its records."""
+        self.awaited_count += count
 
     def error_of(self, int32_t index):
-        """Why a record was not written; None where it was."""
+        """Why a record was not written; None if it was."""
         if self.error is None or self.record_errors is None:
             return self.error
         return self.record_errors.get(index, self.error)
 
     @property
     def odd_records(self):
-        """Indexes of records that were refused for a reason of their own."""
+        """Indexes of records with an error of their own."""
         return sorted(self.record_errors or ())
 
     def watch(self, callback):
-        """Have `callback(receipt)` called, with a receipt of its last record, when it is done; at once where it is."""
+        """Call `callback(receipt)`, with a receipt of the last record, when the batch is done; now if it is."""
         cdef Receipt receipt = Receipt.__new__(Receipt)
         receipt.batch = self
         receipt.index = self.count - 1
@@ -328,49 +331,50 @@ cdef class ProducerBatch:
 
     @property
     def has_unasked_failure(self):
-        """Whether it failed and there is a record whose receipt nobody asked."""
-        return self.error is not None and self.asked_count < self.count
+        """Whether the batch failed and the application has not asked for the result of every record."""
+        return self.error is not None and self.awaited_count < self.count
 
     cdef object take_buffer(self):
-        """Its buffer for another batch, once it is done; None where somebody may still look at it."""
+        """The buffer for another batch, once this one is done; None if it may still be in use."""
         buffer, self.buffer, self.sealed = self.buffer, None, None
         if buffer is not None and (<PyByteArrayObject*>buffer).ob_exports == 0:
             return buffer
         return None
 
 
-# A receipt is made for every record and mostly thrown away at once: no collector looks at it, and it is made of one that
-# was (bench "clients": 40 ns a record). It is part of a cycle only until its batch is done, which clears callbacks.
+# A receipt is made for every record and usually dropped at once: it is not tracked by the garbage collector, and is
+# recycled (bench "clients": 40 ns a record). It is part of a cycle only until its batch is done, which clears
+# callbacks.
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
 cdef class Receipt:
-    """What `send` gives: a promise that tells what becomes of the record."""
+    """The result of `send`: a future for the delivery of the record."""
 
     def __init__(self):
         raise TypeError("a receipt is what send() gives; it cannot be made by hand")
 
     cpdef settle(self):
-        """Follow the batch to the part of it that has the record, where it was split."""
+        """If the batch was split, follow it to the part that has the record."""
         cdef ProducerBatch part
         while self.batch.parts is not None:
             for part in self.batch.parts:
                 if self.index < part.count:
                     break
                 self.index -= part.count
-            if self.is_asked:
-                part.asked_count += 1
+            if self.is_awaited:
+                part.awaited_count += 1
             self.batch = part
 
-    cdef int ask(self) except -1:
+    cdef int mark_awaited(self) except -1:
         self.settle()
-        if not self.is_asked:
-            self.is_asked = True
-            self.batch.asked_count += 1
+        if not self.is_awaited:
+            self.is_awaited = True
+            self.batch.awaited_count += 1
         return 0
 
     cdef int wait(self, timeout) except -1:
-        self.ask()
+        self.mark_awaited()
         while not self.batch.is_done:
             self.batch.waiting.wait_for(self.batch, timeout)
             self.settle()
@@ -399,44 +403,45 @@ cdef class Receipt:
         return self.batch.partition
 
     def done(self):
-        """Whether it is known what became of the record."""
+        """Whether the record was written or has failed."""
         self.settle()
         return self.batch.is_done
 
     def result(self, timeout=None):
-        """Where the record was written; waits for that, and raises why it was not. `timeout` is in seconds."""
+        """Wait until the record is written and return where; raise if it was not. `timeout` is in seconds."""
         self.wait(timeout)
         return self.delivery()
 
     def exception(self, timeout=None):
-        """Why the record was not written, or None where it was; waits like `result`."""
+        """Why the record was not written, or None if it was; waits like `result`."""
         self.wait(timeout)
         return self.failure()
 
     def add_done_callback(self, callback):
-        """Have `callback(receipt)` called when it is known what became of the record; at once where it is already.
+        """Call `callback(receipt)` when the record was written or has failed; now if it already is.
 
         It is called on the client's own thread or loop, so it must not block.
         """
-        self.ask()
+        self.mark_awaited()
         self.watch(callback)
 
     def watch(self, callback):
-        """Have `callback(receipt)` called like any other, without that counting as a question of the application."""
+        """Like `add_done_callback`, but does not count as asking for the result."""
         self.settle()
         while not self.batch.is_done:
             if self.batch.add_callback(self, callback):
                 return
             self.settle()
-        tell(callback, self)
+        run_callback(callback, self)
 
     def outcome(self):
-        """The delivery and the error, one of which is None; of a record that is done, and not as a question."""
+        """The delivery and the error, one of which is None, of a record that is done. Does not count as asking for the
+        result."""
         error = self.failure()
         return (self.delivery(), None) if error is None else (None, error)
 
     def __await__(self):
-        self.ask()
+        self.mark_awaited()
         if not self.batch.is_done:
             loop = asyncio.get_running_loop()
             future = loop.create_future()
@@ -450,6 +455,6 @@ cdef class Receipt:
 
 
 def place_of(Receipt receipt):
-    """The batch that has a receipt's record now, and the record's index there."""
+    """The batch that has the receipt's record now, and the record's index in it."""
     receipt.settle()
     return receipt.batch, receipt.index

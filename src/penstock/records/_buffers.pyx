@@ -45,7 +45,7 @@ cdef class GrowingBuffer:
         return 0
 
     cdef object take(self, Py_ssize_t used):
-        """Hand the first `used` bytes over to the caller; the next `reserve` allocates anew."""
+        """Return the first `used` bytes; the next `reserve` allocates again."""
         if self.holder is None or self.size != used:
             self.resize(used)
         holder, self.holder = self.holder, None

@@ -1,4 +1,4 @@
-"""What other compiled modules take from the builder: headers of records, and the header of a batch."""
+"""The declarations of `_builder` for other compiled modules: record headers and batch headers."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 

@@ -42,7 +42,7 @@ cdef extern from "Python.h":
 
 
 cdef class BatchWriter:
-    """A batch that grows record by record, behind the room that is left for its header."""
+    """A batch that grows record by record, after the space for its header."""
 
     cdef object out
     cdef uint8_t* at
@@ -87,7 +87,7 @@ cdef class BatchWriter:
             size += headers_size(headers)
         self.reserve(5 + size)
         self.put_varint(size)
-        self.at[0] = 0  # attributes, of which none is defined
+        self.at[0] = 0  # attributes: none is defined
         self.at += 1
         self.put_varint(timestamp_delta)
         self.put_varint(offset_delta)
@@ -122,7 +122,7 @@ cdef class BatchWriter:
             size = same_size + varint_size(offset_delta + index)
             self.reserve(5 + size)
             self.put_varint(size)
-            self.at[0] = 0  # attributes, of which none is defined
+            self.at[0] = 0  # attributes: none is defined
             self.at += 1
             self.put_varint(timestamp_delta)
             self.put_varint(offset_delta + index)
@@ -158,7 +158,7 @@ cdef Py_ssize_t headers_size(list headers) except -1:
 
 
 cdef uint8_t* write_headers(uint8_t* at, list headers) except NULL:
-    """Pairs of text and bytes or None, whose number has been written."""
+    """Pairs of text and bytes or None, whose count has been written."""
     cdef Py_ssize_t size
     cdef const char* start
     for name, content in headers:
@@ -183,7 +183,7 @@ cdef int write_batch_header(
     int32_t base_sequence,
     int32_t count,
 ) except -1:
-    """The header of a batch of `size` bytes, whose records stand behind it already, and the CRC over both."""
+    """Write the header of a batch of `size` bytes, whose records are already written, and its CRC."""
     store64(at, base_offset)
     store32(at + LENGTH_AT, size - LENGTH_BYTES)
     store32(at + LEADER_EPOCH_AT, leader_epoch)
@@ -218,9 +218,9 @@ def build_batch(
 ):
     """A batch of `records`, at least one.
 
-    A tuple `(timestamp, key, value, headers)` gets the next offset, a `Record` keeps its own, and `RecordRows` are many
-    records at once. The base offset defaults to that of the first record, or 0. The result is writable, so that a log
-    can `place` it.
+    A tuple `(timestamp, key, value, headers)` gets the next offset, a `Record` keeps its own, and `RecordRows` are
+    many records at once. The base offset defaults to that of the first record, or 0. The result is writable, so that a
+    log can assign offsets.
     """
     cdef BatchWriter writer = BatchWriter()
     cdef int64_t base = 0 if base_offset is None else base_offset
@@ -296,7 +296,7 @@ def build_batch(
 
 
 cdef object compressed(object view, object codec, object level):
-    """Room for a header, and behind it the records of `view` compressed; `view` has room for a header too."""
+    """Space for a header, followed by the compressed records of `view`, which also starts with space for a header."""
     payload = compress(codec, view[HEADER_BYTES:], level)
     result = bytearray(HEADER_BYTES)
     result += payload

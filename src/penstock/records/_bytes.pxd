@@ -1,4 +1,4 @@
-"""What the compiled modules share: big-endian numbers, named tuples made in C, and bytes from any buffer."""
+"""Shared by the compiled modules: big-endian numbers, named tuples made in C, and bytes from any buffer."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize
@@ -61,14 +61,14 @@ cdef inline void put(object target, Py_ssize_t index, object item):
 
 
 cdef inline object make_bytes(const uint8_t* data, Py_ssize_t size):
-    """A copy as bytes; None where there is nothing to copy."""
+    """A copy as bytes; None if `data` is NULL."""
     if data is NULL:
         return None
     return PyBytes_FromStringAndSize(<const char*>data, size)
 
 
 cdef inline object plain_bytes(object data):
-    """`data` as bytes or None; other buffers, and bytes of a class of their own, are copied; all else is a TypeError."""
+    """`data` as bytes or None; other buffers, and subclasses of bytes, are copied; everything else is a TypeError."""
     cdef Py_buffer buffer
     if data is None or PyBytes_CheckExact(data):
         return data

@@ -1,4 +1,4 @@
-"""What `_fetched` fills, without a call of Python for each batch."""
+"""The declarations of `_columns` for `_fetched`, which fills them without a Python call per batch."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -10,7 +10,7 @@ cdef enum:
     RECORD_BYTES_MIN = 7  # no record is shorter, so a payload bounds the count of its records
 
 
-# Where the reader of a batch is, and what its header says.
+# The position in a batch, and the fields of its header.
 cdef struct Walk:
     const uint8_t* at
     const uint8_t* end
@@ -25,7 +25,7 @@ cdef struct Walk:
 
 
 cdef inline Py_ssize_t records_max(int32_t count, Py_ssize_t payload_size) noexcept nogil:
-    """How many records there can be where a header claims `count`."""
+    """How many records there can be if a header declares `count`."""
     return max(min(count, payload_size // RECORD_BYTES_MIN), 0)
 
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Decodes record batches into Arrow's memory layout (`arrow_layout`), with no Python object per record.
+"""Decodes record batches into Arrow's memory layout (`arrow_layout`), without a Python object per record.
 
-Memory is reserved once per batch. The record count of the header is believed only as far as the payload can hold that
+Memory is reserved once per batch. The record count of the header is trusted only as far as the payload can hold that
 many records. The loop over the records then writes without checks, and without the interpreter lock for large batches,
-so that other threads go on fetching. A column never takes more bytes than the batch it comes from.
+so that other threads continue fetching. A column never takes more bytes than the batch it comes from.
 
 A `ColumnBuilder` belongs to one thread at a time.
 """
@@ -45,13 +45,13 @@ cdef enum:
     NO_HEADERS = 0
     LISTED_HEADERS = 1
     RAW_HEADERS = 2
-    LONG_WALK_BYTES = 65536  # for so much it is worth while to let other threads run
+    LONG_WALK_BYTES = 65536  # from this size on it pays to let other threads run
 
 
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
 
 
-# Where rows are written to.
+# Where rows are written.
 cdef struct Rows:
     NumberCursor offset
     NumberCursor timestamp
@@ -69,8 +69,8 @@ cdef inline int64_t timestamp_of(Walk* walk, RawRecord* record) noexcept nogil:
 
 
 cdef void walk_plain(Walk* walk, Rows* all_rows) noexcept nogil:
-    """Stops at the end, at a record with headers unless they are kept raw, and at one that is malformed."""
-    cdef Rows rows = all_rows[0]  # our own, so that all of it stays in registers
+    """Stops at the end, at a record with headers unless they are kept raw, and at a malformed one."""
+    cdef Rows rows = all_rows[0]  # a local copy, so that it stays in registers
     cdef const uint8_t* at = walk.at
     cdef const uint8_t* end = walk.end
     cdef int32_t index = walk.index
@@ -99,7 +99,7 @@ cdef void walk_plain(Walk* walk, Rows* all_rows) noexcept nogil:
 
 
 cdef class ColumnBuilder:
-    """Collects the records of batches as columns; `take` returns them and starts anew.
+    """Collects the records of batches as columns; `take` returns them and starts again.
 
     `allocate(size)` returns a writable buffer that has `resize`, such as `pyarrow.allocate_buffer`; the default is a
     bytearray.
@@ -126,9 +126,9 @@ cdef class ColumnBuilder:
         int64_t end_offset=INT64_MAX,
         limit_bytes=DECOMPRESSED_BYTES_DEFAULT,
     ):
-        """Add the records of the batch at `position` with `first_offset <= offset < end_offset`.
+        """Append the records of the batch at `position` with `first_offset <= offset < end_offset`.
 
-        After an exception the builder holds part of the batch and must be dropped.
+        After an exception the builder has part of the batch and must be dropped.
         """
         cdef Py_buffer buffer
         PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
@@ -146,7 +146,7 @@ cdef class ColumnBuilder:
         int64_t end_offset,
         object limit_bytes,
     ) except -1:
-        """`append`, for whoever holds the bytes of `view` in `buffer`."""
+        """`append`, for a caller that holds the bytes of `view` in `buffer`."""
         cdef Py_buffer decompressed
         cdef const uint8_t* head = header_at(buffer, position)
         cdef int64_t size = whole_size(head, buffer, position)
@@ -180,7 +180,7 @@ cdef class ColumnBuilder:
         cdef Py_ssize_t first_row = self.row_count
         self.reserve(records_max(walk.count, size), size)
         self.append_plain(walk, size > LONG_WALK_BYTES)
-        while walk.index < walk.count:  # one had headers, and so will those after it; or one is malformed
+        while walk.index < walk.count:  # a record has headers, as those after it probably do; or one is malformed
             if not read_record(&walk.at, walk.end, &record):
                 raise InvalidBatch(f"record {walk.index} of the batch at {position} is malformed")
             self.append_record(walk, &record)
@@ -193,13 +193,14 @@ cdef class ColumnBuilder:
 
     cdef int note_append_time(self, Py_ssize_t first_row) except -1:
         cdef Py_ssize_t count = len(self.append_time_runs)
-        if count and self.append_time_runs[count - 1][1] == first_row:  # -1 would be taken at its word here
+        if count and self.append_time_runs[count - 1][1] == first_row:  # -1 would be taken as a size here
             first_row = self.append_time_runs.pop()[0]
         self.append_time_runs.append((first_row, self.row_count))
         return 0
 
     cdef int append_plain(self, Walk* walk, bint is_long) except -1:
-        """Records without headers, up to the first that has some: no object is touched, and other threads may run."""
+        """Records without headers, up to the first that has some: no Python object is used, and other threads may run.
+        """
         cdef Rows rows
         cdef int32_t* header_offsets = <int32_t*>self.header_offsets.data
         cdef Py_ssize_t row
@@ -248,7 +249,7 @@ cdef class ColumnBuilder:
         return 0
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Make space for `rows` more rows, which take `size` bytes together."""
+        """Reserve space for `rows` more rows of `size` bytes in total."""
         rows += self.row_count
         self.offset.reserve(rows)
         self.timestamp.reserve(rows)
@@ -285,7 +286,7 @@ cdef class ColumnBuilder:
         return 0
 
     cdef int append_text(self, const uint8_t* name, Py_ssize_t size, int32_t left, Py_ssize_t left_size) except -1:
-        """A name that may be no UTF-8, which Arrow would not forgive; mended, it can be longer than it was."""
+        """A name that may be invalid UTF-8, which Arrow does not accept; the corrected name can be longer."""
         text = PyUnicode_AsUTF8String(PyUnicode_DecodeUTF8(<const char*>name, size, "replace"))
         name, size = <const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
         self.header_name.reserve(self.header_count + left, size + left_size)
@@ -296,7 +297,7 @@ cdef class ColumnBuilder:
         """The collected `Columns`; the builder is empty afterwards."""
         cdef Py_ssize_t rows = self.row_count
         cdef bint lists_headers = self.header_format == LISTED_HEADERS
-        self.reserve(0, 0)  # without rows, too, there is a first offset
+        self.reserve(0, 0)  # even without rows there is a first offset
         columns = Columns(
             rows,
             self.offset.take(rows),

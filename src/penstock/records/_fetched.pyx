@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The records of one partition in a fetch response, as messages or as columns.
 
-`FetchedRecords` makes a `Message` only when one is asked for. It leaves out control records, records before the
-requested position, and, if `aborted` is given, the records of aborted transactions.
+`FetchedRecords` makes a `Message` only when it is requested. It skips control records, records before the requested
+position and, if `aborted` is given, the records of aborted transactions.
 
 Invariant: a reader that has consumed everything so far continues at `next_offset`. A record that cannot be returned
-(damaged bytes, a deserializer that raises) is never skipped: asking again raises again.
+(damaged bytes, a deserializer that raises) is never skipped: the next call raises again.
 
-As in `_kernel.pyx`, nothing is read before it is known to lie inside the buffer.
+As in `_kernel.pyx`, nothing is read before it is known to be inside the buffer.
 """
 
 cimport cython
@@ -58,7 +58,7 @@ cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
 
 
 cdef class Held:
-    """Bytes that stay where they are. A class of its own, which the collector does not look into: it would clear a
+    """Bytes that stay in place. A separate class, which the garbage collector does not traverse: it would clear a
     memoryview while its bytes are still in use."""
 
     cdef Py_buffer buffer
@@ -77,9 +77,9 @@ cdef class Held:
 cdef class FetchedRecords:
     """The bytes of one partition in a fetch response; an iterator of messages.
 
-    `aborted` holds pairs of producer id and first offset, as the response has them; None reads uncommitted records too.
-    `decode_key` and `decode_value` deserialize. `explain(error, offset, data, is_key)` makes the exception to raise when
-    a record cannot be returned; `data` is None where the batch is damaged.
+    `aborted` has pairs of producer id and first offset, as in the response; None reads uncommitted records too.
+    `decode_key` and `decode_value` deserialize. `explain(error, offset, data, is_key)` makes the exception for a
+    record that cannot be returned; `data` is None if the batch is damaged.
 
     `end_offset` and `end_epoch` say where the next fetch begins and which leader epoch precedes it. `leader_epoch` is
     that of the batch before `next_offset`, -1 before the first.
@@ -96,7 +96,7 @@ cdef class FetchedRecords:
     cdef object view
     cdef Held held
     cdef const uint8_t* data
-    cdef object aborted  # (first offset, producer id), sorted; None for a reader who wants everything
+    cdef object aborted  # (first offset, producer id), sorted; None for a reader of all records
     cdef Py_ssize_t aborted_index
     cdef set aborted_producers
     cdef bint checks_crcs
@@ -147,7 +147,7 @@ cdef class FetchedRecords:
         self.survey()
 
     cdef void survey(self) noexcept:
-        """Go from header to header up to an incomplete one, or to one that is for `next_batch` to complain of."""
+        """Walk the headers up to an incomplete one, or to an invalid one, for which `next_batch` raises."""
         cdef const uint8_t* start = self.data
         cdef Py_ssize_t at = 0
         cdef int64_t size, offset
@@ -199,7 +199,7 @@ cdef class FetchedRecords:
         """Append whole batches to `builder` until it has `rows_max` rows; False if nothing is left below `end_offset`."""
         if self.failure is not None:
             raise self.failure
-        if self.reader is not None:  # half of a batch was given as messages
+        if self.reader is not None:  # half of a batch was returned as messages
             self.reader = None
             self.at = self.batch_start
         self.pending.clear()
@@ -215,7 +215,7 @@ cdef class FetchedRecords:
                     self.at = self.batch_start
                     return False
                 self.fill_batch(builder, end_offset)
-                if self.next_batch_offset > end_offset:  # for whoever wants the rest
+                if self.next_batch_offset > end_offset:  # for the reader of the rest
                     self.at = self.batch_start
                 self.pass_to(min(self.next_batch_offset, end_offset))
         except RecordsError as error:
@@ -242,7 +242,7 @@ cdef class FetchedRecords:
         return 0
 
     cdef int expect(self, ColumnBuilder builder, int64_t end_offset, Py_ssize_t rows_max) except -1:
-        """Have room made at once for what comes, as far as headers tell: memory that grows is memory that is copied."""
+        """Reserve space at once for all batches, as far as headers tell: memory that grows is copied."""
         cdef Py_ssize_t at = self.at
         cdef Py_ssize_t rows = 0
         cdef int64_t payload_bytes = 0
@@ -254,16 +254,16 @@ cdef class FetchedRecords:
             if size < size_min(head[MAGIC_AT]) or <int64_t>load64(head) >= end_offset:
                 break
             at += size
-            # How much a compressed batch holds is known when it is decompressed; its own word is not believed.
+            # The size of a compressed batch is known when it is decompressed; the declared size is not trusted.
             if head[MAGIC_AT] == MAGIC and not load16(head + ATTRIBUTES_AT) & (COMPRESSION_MASK | CONTROL_MASK):
                 rows += records_max(<int32_t>load32(head + RECORD_COUNT_AT), size - HEADER_BYTES)
                 payload_bytes += size - HEADER_BYTES
-        if payload_bytes <= INT32_MAX:  # else it is for `append_at` to find which batch is too much
+        if payload_bytes <= INT32_MAX:  # otherwise `append_at` finds which batch is too much
             builder.reserve(rows, payload_bytes)
         return 0
 
     cdef Message next_message(self):
-        """The next message, decoded; the one that cannot be is kept for the next time."""
+        """The next message, decoded; one that cannot be decoded is kept for the next call."""
         cdef Message message
         if self.pending:
             message = self.pending.pop()
@@ -294,7 +294,7 @@ cdef class FetchedRecords:
             raise
         message.key = key
         message.value = value
-        # What a decoder made may lead back to the message; bytes cannot.
+        # A decoded object may refer back to the message; bytes cannot.
         if (PyObject_IS_GC(key) or PyObject_IS_GC(value)) and not PyObject_GC_IsTracked(message):
             PyObject_GC_Track(<PyObject*>message)
         return 0
@@ -322,7 +322,7 @@ cdef class FetchedRecords:
             self.fail(error)
 
     cdef int fail(self, error) except -1:
-        """From now on nothing is given."""
+        """Return nothing from now on."""
         self.failure = error
         if self.explain is not None:
             self.failure = self.explain(error, self.next_offset, None, False)
@@ -332,7 +332,7 @@ cdef class FetchedRecords:
     cdef inline Message make_message(self, int64_t offset):
         cdef BatchReader reader = self.reader
         cdef Message message = Message.__new__(Message)
-        # Nothing in it leads anywhere, so the collector need not walk it: millions may be kept.
+        # It refers to no other objects, so the garbage collector need not traverse it: there may be millions.
         PyObject_GC_UnTrack(<PyObject*>message)
         message.topic = self.topic
         message.partition = self.partition
@@ -346,7 +346,7 @@ cdef class FetchedRecords:
         return message
 
     cdef bint next_batch(self) except -1:
-        """Find the next batch with records to show; the offsets of others are passed."""
+        """Find the next batch with visible records; the offsets of others are skipped."""
         cdef const uint8_t* head
         cdef int64_t size
         cdef uint32_t crc, stored_crc
@@ -385,7 +385,7 @@ cdef class FetchedRecords:
         return False
 
     cdef bint is_aborted_batch(self, const uint8_t* head, int attributes) except -1:
-        """Whether the batch belongs to a transaction that was aborted."""
+        """Whether the batch belongs to an aborted transaction."""
         cdef int64_t producer_id = <int64_t>load64(head + PRODUCER_ID_AT)
         cdef list aborted = self.aborted
         if producer_id < 0:
@@ -423,8 +423,8 @@ cdef class FetchedRecords:
 cdef class MessageStream:
     """An endless iterator of messages. `refill` returns the next source and how many messages to take from it at most.
 
-    It is called only when the next message is wanted, so that a rebalance or a commit happens between two messages. None
-    ends the stream.
+    It is called only when the next message is requested, so that a rebalance or a commit happens between two messages.
+    None ends the stream.
     """
 
     cdef object refill
@@ -441,7 +441,7 @@ cdef class MessageStream:
         cdef Message message
         cdef FetchedRecords source
         while True:
-            source = self.source  # held: a decoder, or a thread that comes by meanwhile, may bring the next one
+            source = self.source  # kept alive: a decoder or another thread may replace it
             if source is not None and self.left > 0:
                 message = source.next_message()
                 if message is not None:

@@ -1,4 +1,4 @@
-"""What the appender of rows takes from the intake."""
+"""The declarations of `_intake` for `_rows`."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -24,7 +24,7 @@ cdef class PartitionQueue:
     cdef readonly ProducerBatch open
     cdef readonly object closed
     cdef public object line
-    cdef bint is_told
+    cdef bint is_reported
     cdef Py_ssize_t usual_bytes
     cdef Span span
 
@@ -44,7 +44,7 @@ cdef class Intake:
     cdef readonly dict topics
     cdef public bint is_plain
     cdef public bint is_open
-    cdef readonly Py_ssize_t room_bytes
+    cdef readonly Py_ssize_t available_bytes
     cdef readonly Py_ssize_t batch_bytes_max
     cdef readonly Py_ssize_t record_bytes_max
     cdef object host

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Where an application's records enter the producer: partition queues, buffer accounting, and `send` itself.
 
-A `send` finds the topic, takes bytes and text as they are, chooses the partition by key or stays with the sticky one,
-appends to the open batch and returns a receipt, all in one compiled call with no other thread in between. Unusual cases
-(unknown topic, full buffer, record too large, interceptors, custom partitioner, wrong type) go to
-`host.send_otherwise`. Python code runs only before a record is looked at (serializers, `host.choose`) and after it was
-appended (`host.opened`, `host.filled`). `delivery.Host` declares what the host must offer.
+A `send` finds the topic, takes bytes and text, chooses the partition by key or keeps the sticky one, appends to the
+open batch and returns a receipt, all in one compiled call that no other thread interrupts. Unusual cases (unknown
+topic, full buffer, record too large, interceptors, custom partitioner, wrong type) go to `host.send_otherwise`. Python
+code runs only before a record is read (serializers, `host.choose`) and after it was appended (`host.opened`,
+`host.filled`). `delivery.Host` declares the methods of the host.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -43,11 +43,11 @@ cdef enum:
 
 
 cdef class Span:
-    """Rows of one table that stand behind one another in a batch."""
+    """Consecutive rows of one table in a batch."""
 
 
 cdef class PartitionQueue:
-    """The batches of one partition that have not been sent: one that is open, behind those that are closed."""
+    """The unsent batches of one partition: closed ones, and one that is open."""
 
     def __init__(self, topic, partition):
         self.topic = topic
@@ -56,11 +56,11 @@ cdef class PartitionQueue:
         self.usual_bytes = FIRST_CAPACITY
 
     def close_open(self):
-        """Let no more records into the open batch."""
+        """Close the open batch."""
         self.close_batch()
 
     def take(self):
-        """The first batch, the open one where it is the only one; None where there is none."""
+        """The first batch, which is the open one if it is the only one; None if there is none."""
         cdef ProducerBatch batch = self.open
         if self.closed:
             return self.closed.popleft()
@@ -70,10 +70,10 @@ cdef class PartitionQueue:
         return batch
 
     def forget(self):
-        """Nothing is left to look after: tell again when a record comes. False where one came meanwhile."""
+        """The queue is empty: report it again when a record comes. False if one came meanwhile."""
         if self.open is not None or self.closed:
             return False
-        self.is_told = False
+        self.is_reported = False
         return True
 
     cdef int close_batch(self) except -1:
@@ -85,7 +85,7 @@ cdef class PartitionQueue:
 
 
 cdef class TopicQueues:
-    """The partitions of one topic, and the one that records without a key go to at present."""
+    """The partitions of one topic, and the sticky one for records without a key."""
 
     def __init__(self, name, count, serialize_key=None, serialize_value=None):
         self.name = name
@@ -95,13 +95,13 @@ cdef class TopicQueues:
         self.grow(count)
 
     def grow(self, count):
-        """Have at least so many partitions."""
+        """Have at least `count` partitions."""
         while len(self.queues) < count:
             self.queues.append(PartitionQueue(self.name, len(self.queues)))
 
 
 cdef class Intake:
-    """All topics that a producer knows, and how much of `buffer.memory` is free (`room_bytes`).
+    """All topics of a producer, and how much of `buffer.memory` is free (`available_bytes`).
 
     `is_plain` is False when every record must go through `host.send_otherwise`. `is_open` is False once the producer
     closes; a `send` that began before then is refused too.
@@ -112,7 +112,7 @@ cdef class Intake:
     ):
         self.host = host
         self.batch_bytes_max = max(batch_bytes_max, 1)
-        self.room_bytes = buffer_bytes
+        self.available_bytes = buffer_bytes
         self.record_bytes_max = record_bytes_max
         self.now_ms = now_ms
         self.wall_ms = wall_ms
@@ -127,9 +127,9 @@ cdef class Intake:
         return self.put(topic, value, key, headers, partition, timestamp_ms)
 
     def append(self, TopicQueues topic, int32_t partition, timestamp_ms, key, value, headers):
-        """Add a record of bytes or None and of plain headers to a partition; None where there is no room for it.
+        """Append a record of bytes or None and of plain headers to a partition; None if the buffer is full.
 
-        A negative partition stands for the current one of records without a key.
+        A negative partition means the sticky one.
         """
         cdef bytes key_bytes = plain_bytes(key)
         cdef bytes value_bytes = plain_bytes(value)
@@ -146,24 +146,24 @@ cdef class Intake:
         )
 
     def take_news(self):
-        """Partitions that got a record since they were last forgotten, once each."""
+        """Partitions that got a record since they were last empty, once each."""
         news, self.news = self.news, []
         return news
 
     def give_back(self, ProducerBatch batch):
         """The batch is done: its bytes are free for other records."""
-        self.room_bytes += batch.charged_bytes
+        self.available_bytes += batch.charged_bytes
         batch.charged_bytes = 0
         buffer = batch.take_buffer()
-        # Memory that the system has given once is not asked for again: a fresh megabyte costs its pages, 0.1 ms.
+        # Buffers are reused: the pages of a fresh megabyte cost 0.1 ms.
         if buffer is not None and len(buffer) == self.batch_bytes_max:
             if len(self.spare_buffers) < SPARE_BUFFERS_MAX:
                 self.spare_buffers.append(buffer)
 
     def charge(self, ProducerBatch batch):
-        """Count a batch that came by splitting another."""
+        """Count a batch that was split off another."""
         batch.charged_bytes = batch.used
-        self.room_bytes -= batch.used
+        self.available_bytes -= batch.used
 
     cdef object put(
         self, object name, object value, object key, object headers, object partition, object timestamp_ms
@@ -226,7 +226,7 @@ cdef class Intake:
         self, TopicQueues topic, PartitionQueue queue, int64_t timestamp, const char* key, Py_ssize_t key_size,
         const char* value, Py_ssize_t value_size, list headers
     ):
-        """Append to the queue, or to the topic's current one where there is none; None where it cannot come in now."""
+        """Append to the queue, or to the topic's sticky one if it is None; returns None if that is not possible now."""
         cdef bint is_sticky = queue is None
         cdef bint is_opened = False
         cdef bint is_filled = False
@@ -242,7 +242,7 @@ cdef class Intake:
         if is_sticky:
             queue = topic.sticky
             if queue is None or topic.sticky_bytes + HEADER_BYTES + size > self.batch_bytes_max:
-                # Not before a batch ends: half a batch left behind would have to wait for its time.
+                # Not before the batch is full: a half-full batch would have to wait for `linger.ms`.
                 if queue is not None and queue.open is not None and queue.open.used + size > self.batch_bytes_max:
                     queue.close_batch()
                     is_filled = True
@@ -251,7 +251,7 @@ cdef class Intake:
                     queue = topic.sticky = self.host.choose(topic)
         # From here on no Python code runs, so no other thread does.
         batch = queue.open
-        if not self.is_open or size + HEADER_BYTES > self.record_bytes_max or size + HEADER_BYTES > self.room_bytes:
+        if not self.is_open or size + HEADER_BYTES > self.record_bytes_max or size + HEADER_BYTES > self.available_bytes:
             return None
         if batch is not None and batch.used + size > self.batch_bytes_max:
             queue.close_batch()
@@ -267,15 +267,15 @@ cdef class Intake:
         whole_size = size + varint_size(size)
         batch.put(size, timestamp, key, key_size, value, value_size, headers, self.batch_bytes_max)
         batch.charged_bytes += whole_size
-        self.room_bytes -= whole_size
+        self.available_bytes -= whole_size
         if is_sticky:
             topic.sticky_bytes += whole_size
         receipt = Receipt.__new__(Receipt)
         receipt.batch = batch
         receipt.index = batch.count - 1
         receipt.timestamp = timestamp
-        if not queue.is_told:
-            queue.is_told = True
+        if not queue.is_reported:
+            queue.is_reported = True
             self.news.append(queue)
         if is_filled:
             self.host.filled()
@@ -288,14 +288,14 @@ cdef class Intake:
         cdef Py_ssize_t capacity = min(self.batch_bytes_max, queue.usual_bytes)
         batch.created_ms = clock_ms(CLOCK_MONOTONIC) if self.now_ms is None else self.now_ms()
         if 2 * capacity > self.batch_bytes_max:
-            # The last one was about full, and this one will be too.
+            # The last one was almost full, so this one will probably be too.
             batch.open(self.batch_bytes_max, self.spare_buffers.pop() if self.spare_buffers else None)
         else:
             batch.open(max(capacity, FIRST_CAPACITY), None)
-        # Making objects may start the garbage collector, it may run Python code, and that another thread.
+        # Making objects may start the garbage collector, which may run Python code, and so another thread.
         if queue.open is None:
             batch.charged_bytes = HEADER_BYTES
-            self.room_bytes -= HEADER_BYTES
+            self.available_bytes -= HEADER_BYTES
             queue.open = batch
         return 0
 
@@ -316,7 +316,7 @@ cdef inline int64_t clock_ms(clockid_t clock) noexcept:
 
 
 cdef inline int read_field(object data, const char** start, Py_ssize_t* size) noexcept:
-    """Where the bytes of a key or value are: those of bytes, of text in UTF-8, or none for None."""
+    """The bytes of a key or value: of bytes, of text as UTF-8, or none for None."""
     if PyBytes_CheckExact(data):
         start[0] = PyBytes_AS_STRING(data)
         size[0] = PyBytes_GET_SIZE(data)
@@ -333,7 +333,7 @@ cdef inline int read_field(object data, const char** start, Py_ssize_t* size) no
 
 
 cdef class Sending:
-    """The base of a sync producer: its `send` is the intake's, compiled, and not a Python call that makes another."""
+    """The base of a sync producer: `send` is compiled, without another Python call."""
 
     cdef Intake intake
 
@@ -341,11 +341,11 @@ cdef class Sending:
         self.intake = intake
 
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None):
-        """Send a record. Returns at once with a receipt, unless the buffer is full or the topic not known yet: then it
-        waits, for `max.block.ms` at most.
+        """Send a record. Returns a receipt at once, unless the buffer is full or the topic is not known yet: then it
+        waits for up to `max.block.ms`.
 
-        Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
-        key go to one partition, unless `partition` names it.
+        The producer's serializers convert keys and values to bytes; without a serializer they must be bytes or text.
+        Records with the same key go to the same partition, unless `partition` is given.
         """
         if self.intake is None:
             raise TypeError("Producer.__init__ was not called: a class derived from it calls super().__init__()")
@@ -353,7 +353,7 @@ cdef class Sending:
 
 
 def largest_size(bytes key, bytes value, list headers not None):
-    """The most bytes that a record can take, wherever it stands in a batch. `headers` are plain pairs."""
+    """The largest possible size of a record, wherever it is in a batch. `headers` are plain pairs."""
     return largest_record(
         0 if key is None else len(key), 0 if value is None else len(value), len(headers), headers_size(headers)
     )

@@ -1,4 +1,4 @@
-"""What other compiled modules take from the kernel: the checksum, and the steps through a batch."""
+"""The declarations of `_kernel` for other compiled modules: the checksum, and the reader of a batch."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

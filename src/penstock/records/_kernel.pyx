@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Reads and checks record batches.
 
-The bytes come from peers and disks, so nothing is read before it is known to lie inside the buffer, and no memory is
+The bytes come from clients and disks, so nothing is read before it is known to be inside the buffer, and no memory is
 allocated for a count that the bytes cannot hold. A buffer is held while it is read, so that its owner cannot resize
 it. Tests compare every function with a plain-Python reference, on good, damaged and random input.
 """
@@ -47,7 +47,7 @@ cdef enum:
     CODEC_MAX = 4
     SOUND = -1
     SURPLUS = -2
-    LONG_WALK_BYTES = 65536  # for so much it is worth while to let other threads run
+    LONG_WALK_BYTES = 65536  # from this size on it pays to let other threads run
 
 
 cdef object DECOMPRESSED_BYTES_DEFAULT = DECOMPRESSED_BYTES_MAX
@@ -75,7 +75,7 @@ cdef object make_header(const uint8_t* at):
 
 
 cdef const uint8_t* header_at(Py_buffer* buffer, Py_ssize_t position) except NULL:
-    """The header's first byte, once it is known that all 61 are there and of our format."""
+    """The start of the header, after checking that all 61 bytes are there and have format v2."""
     cdef const uint8_t* at
     if position < 0 or buffer.len - position < HEADER_BYTES:
         raise CorruptBatch(f"a batch at {position} does not fit a buffer of {buffer.len} bytes")
@@ -86,7 +86,7 @@ cdef const uint8_t* header_at(Py_buffer* buffer, Py_ssize_t position) except NUL
 
 
 cdef int64_t whole_size(const uint8_t* at, Py_buffer* buffer, Py_ssize_t position) except -1:
-    """The batch's size, once it is known to lie inside the buffer and to have a codec that exists."""
+    """The size of the batch, after checking that it is inside the buffer and its codec exists."""
     cdef int64_t size = <int64_t><int32_t>load32(at + LENGTH_AT) + LENGTH_BYTES
     if size < HEADER_BYTES or size > buffer.len - position:
         raise CorruptBatch(f"the batch at {position} claims {size} of {buffer.len - position} bytes")
@@ -97,7 +97,7 @@ cdef int64_t whole_size(const uint8_t* at, Py_buffer* buffer, Py_ssize_t positio
 
 
 def read_header(view, Py_ssize_t position=0):
-    """The header at `position`. Checks only that the header lies inside the buffer, not the records or the CRC."""
+    """The header at `position`. Checks only that the header is inside the buffer, not the records or the CRC."""
     cdef Py_buffer buffer
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
@@ -107,7 +107,7 @@ def read_header(view, Py_ssize_t position=0):
 
 
 def read_headers(view):
-    """The headers of all whole batches, with no other checks; an incomplete batch at the end is left out."""
+    """The headers of all whole batches, without other checks; an incomplete batch at the end is ignored."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef const uint8_t* at
@@ -142,7 +142,7 @@ cdef struct Totals:
 def check_batch(view, Py_ssize_t position=0):
     """The header at `position`, after checking that the whole batch is there, undamaged and consistent.
 
-    Uncompressed records are checked one by one; compressed records are not looked at.
+    Uncompressed records are checked one by one; compressed records are not read.
     """
     cdef Py_buffer buffer
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
@@ -153,7 +153,7 @@ def check_batch(view, Py_ssize_t position=0):
 
 
 def inspect_batch(view, Py_ssize_t position=0):
-    """`check_batch` and `scan_records` in one pass; the scan is None where records are compressed."""
+    """`check_batch` and `scan_records` in one pass; the scan is None if records are compressed."""
     cdef Py_buffer buffer
     cdef Totals totals
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
@@ -167,7 +167,7 @@ def inspect_batch(view, Py_ssize_t position=0):
 
 
 def check_batches(view):
-    """`check_batch` for a buffer that must hold whole batches and nothing else."""
+    """`check_batch` for a buffer that must hold only whole batches."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef list headers = []
@@ -182,7 +182,7 @@ def check_batches(view):
 
 
 cdef object check_at(Py_buffer* buffer, Py_ssize_t position, Totals* totals):
-    """The header of a batch that is as it should be; `totals`, if wanted, are those of its records, if not compressed."""
+    """The header of a valid batch; `totals`, if wanted, are those of its records, if they are not compressed."""
     cdef const uint8_t* at = header_at(buffer, position)
     cdef int64_t size = whole_size(at, buffer, position)
     cdef uint32_t crc = checksum(at + ATTRIBUTES_AT, size - ATTRIBUTES_AT)
@@ -206,7 +206,7 @@ cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0:
 
 
 cdef int walk(const uint8_t* at, const uint8_t* end, int32_t count, Py_ssize_t position) except -1:
-    """Make sure that exactly `count` well-formed records fill a batch."""
+    """Check that exactly `count` well-formed records fill a batch."""
     cdef RawRecord record
     cdef int32_t index
     for index in range(count):
@@ -220,7 +220,7 @@ cdef int walk(const uint8_t* at, const uint8_t* end, int32_t count, Py_ssize_t p
 cdef int add_up(
     const uint8_t* header, const uint8_t* at, const uint8_t* end, Py_ssize_t position, Totals* totals
 ) except -1:
-    """`walk` over the records of a batch, wherever they lie, and add up what a scan tells."""
+    """`walk` over the records of a batch, wherever they are, and compute the totals of a scan."""
     cdef int32_t count = <int32_t>load32(header + RECORD_COUNT_AT)
     cdef uint64_t base_timestamp = load64(header + BASE_TIMESTAMP_AT)
     cdef int64_t largest = <int64_t>load64(header + MAX_TIMESTAMP_AT)
@@ -243,7 +243,7 @@ cdef int add_up(
 cdef int32_t add_up_records(
     const uint8_t* at, const uint8_t* end, int32_t count, uint64_t base_timestamp, Totals* totals
 ) noexcept nogil:
-    """The index of the first record that is malformed, or SOUND, or SURPLUS where something follows the last."""
+    """The index of the first malformed record, or SOUND, or SURPLUS if bytes follow the last."""
     cdef RawRecord record
     cdef int32_t index
     cdef int64_t smallest = INT64_MAX
@@ -285,7 +285,7 @@ cdef int raise_surplus(int32_t count, Py_ssize_t position) except -1:
 # Reading records -----------------------------------------------------------------------------------------------------
 
 cdef class BatchReader:
-    """Steps through the records of one batch; owns its bytes, decompressed, while it lives."""
+    """Reads the records of one batch one by one; owns its decompressed bytes."""
 
     def __cinit__(self, view, Py_ssize_t position, limit_bytes):
         cdef const uint8_t* at
@@ -305,7 +305,7 @@ cdef class BatchReader:
         self.at = at + HEADER_BYTES
         self.end = at + size
         if codec != 0:
-            # A view that owns its memory: the traceback of a failure may keep it longer than this buffer is held.
+            # A view that owns its memory: the traceback of an exception may keep it longer than this buffer is held.
             payload = memoryview(view)[position + HEADER_BYTES : position + size]
             self.take_decompressed(decompress(Compression(codec), payload, limit_bytes=limit_bytes))
 
@@ -379,12 +379,12 @@ cdef object make_headers(RawRecord* record, const uint8_t* end):
 
 
 def iterate_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
-    """The records of the batch at `position`, decompressed where needed. Does not check the CRC."""
+    """The records of the batch at `position`, decompressed if needed. Does not check the CRC."""
     return BatchReader(view, position, limit_bytes)
 
 
 def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
-    """The bytes of the batch's records, decompressed where needed."""
+    """The bytes of the batch's records, decompressed if needed."""
     cdef Py_buffer buffer
     cdef const uint8_t* at
     cdef int64_t size
@@ -403,7 +403,7 @@ def read_payload(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_
 
 
 def scan_records(view, Py_ssize_t position=0, *, limit_bytes=DECOMPRESSED_BYTES_DEFAULT):
-    """Look at every record of the batch, decompressed where needed. Does not check the CRC."""
+    """Scan every record of the batch, decompressed if needed. Does not check the CRC."""
     cdef BatchReader reader = BatchReader(view, position, limit_bytes)
     cdef Py_buffer buffer
     cdef Totals totals

@@ -1,4 +1,4 @@
-"""Where the fields of a batch's header stand, as `batch` has them; a test holds the two equal."""
+"""Positions of the fields of a batch header, as in `batch`; a test compares the two."""
 
 
 cdef enum:

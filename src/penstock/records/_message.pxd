@@ -1,4 +1,4 @@
-"""The message that `_fetched` makes of a record, field by field."""
+"""The message that `_fetched` makes of a record."""
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """`Message`: one record as a consumer receives it.
 
-A program may keep millions of them, so a message costs one object from a free list, its key and its value
+An application may keep millions of them, so a message costs one object from a free list, its key and its value
 (bench/micro/records.py).
 """
 
@@ -64,7 +64,7 @@ cdef class Message:
 
     @property
     def time(self):
-        """`timestamp_ms` as a datetime in UTC; None without a timestamp, or for one beyond Python's calendar."""
+        """`timestamp_ms` as a datetime in UTC; None without a timestamp, or if Python's calendar does not reach it."""
         if self.timestamp_ms == NO_TIMESTAMP:
             return None
         try:

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Parses and writes messages of the formats before record batches (v0 and v1).
+"""Parses and writes messages of formats v0 and v1.
 
     offset i64 | size i32 | crc u32 | magic i8 | attributes i8 | timestamp i64, in v1 only |
     key: i32 and bytes | value: i32 and bytes
 
-A size of -1 is a null. The CRC is CRC-32 (zlib's) and covers everything after itself. `message_set` defines what a
-wrapper message means. As in `_kernel.pyx`, nothing is read before it is known to lie inside the buffer.
+A size of -1 is a null. The CRC is CRC-32 (zlib's) and covers everything after itself. `message_set` defines wrapper
+messages. As in `_kernel.pyx`, nothing is read before it is known to be inside the buffer.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -35,7 +35,7 @@ cdef enum:
 
 
 def parse_messages(view):
-    """All messages of a buffer that must hold whole messages and nothing else; every CRC is checked."""
+    """All messages of a buffer that must hold only whole messages; every CRC is checked."""
     cdef Py_buffer buffer
     cdef Py_ssize_t position = 0
     cdef Py_ssize_t size
@@ -77,7 +77,7 @@ cdef object parse_message(const uint8_t* head, Py_ssize_t size, Py_ssize_t posit
     put(message, 2, <int>at[5])
     at += 6
     if magic == 1:
-        timestamp = <int64_t>load64(at)  # 8 bytes that are there, since both sizes and more are in the minimum
+        timestamp = <int64_t>load64(at)  # 8 bytes that exist, because the minimum size covers both sizes and more
         at += 8
     put(message, 3, timestamp)
     at = read_field(message, 4, at, end)
@@ -89,7 +89,7 @@ cdef object parse_message(const uint8_t* head, Py_ssize_t size, Py_ssize_t posit
 
 
 cdef const uint8_t* read_field(object message, Py_ssize_t index, const uint8_t* at, const uint8_t* end) except? NULL:
-    """Put the bytes at `at` into the message; NULL without an exception where they leave it."""
+    """Set a field of the message to the bytes at `at`; NULL without an exception if they exceed the message."""
     cdef int32_t size
     if end - at < 4:
         return NULL
@@ -111,11 +111,11 @@ cdef uint32_t checksum(const uint8_t* data, Py_ssize_t size) except? 0:
 def write_messages(
     records, *, int magic, int64_t base_offset=0, int codec=0, timestamp_type=TimestampType.CREATE_TIME
 ):
-    """`records` as messages whose offsets count from `base_offset`. These formats have no headers."""
+    """`records` as messages with offsets from `base_offset`. These formats have no headers."""
     cdef object out = bytearray()
     cdef uint8_t* at
     cdef Py_ssize_t used = 0
-    cdef Py_ssize_t room = 0
+    cdef Py_ssize_t capacity = 0
     cdef Py_ssize_t size
     cdef int attributes = codec | (TIMESTAMP_TYPE_MASK if magic == 1 and timestamp_type else 0)
     for offset, timestamp, key, value, _ in records:
@@ -125,9 +125,9 @@ def write_messages(
         size += (0 if key is None else PyBytes_GET_SIZE(key)) + (0 if value is None else PyBytes_GET_SIZE(value))
         if size > INT32_MAX:
             raise ValueError(f"a message of {size} bytes is too large")
-        if room - used < LENGTH_BYTES + size:
-            room = max(2 * room, used + LENGTH_BYTES + size)
-            PyByteArray_Resize(out, room)
+        if capacity - used < LENGTH_BYTES + size:
+            capacity = max(2 * capacity, used + LENGTH_BYTES + size)
+            PyByteArray_Resize(out, capacity)
         at = <uint8_t*>PyByteArray_AS_STRING(out) + used
         used += LENGTH_BYTES + size
         store64(at, <int64_t>offset - base_offset)

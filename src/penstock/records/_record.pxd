@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef struct RawRecord:
     int64_t timestamp_delta
     int32_t offset_delta
-    const uint8_t* key  # NULL where the record has none
+    const uint8_t* key  # NULL if the record has none
     int32_t key_size
     const uint8_t* value
     int32_t value_size
@@ -61,7 +61,7 @@ cdef inline const uint8_t* read_bytes(
 
 
 cdef inline bint read_record(const uint8_t** cursor, const uint8_t* end, RawRecord* record) noexcept nogil:
-    """The record at the cursor, which moves to the next one; False where it is malformed."""
+    """The record at the cursor, which moves to the next one; False if it is malformed."""
     cdef int32_t length
     cdef const uint8_t* at = read_varint(cursor[0], end, &length)
     if at is NULL or length <= 0 or length > end - at:

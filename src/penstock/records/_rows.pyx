@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Appends the rows of a table to a producer's batches, with no Python object per row.
+"""Appends the rows of a table to a producer's batches, without a Python object per row.
 
-A row is appended as a `send` would (`_intake.Intake.add`), but its bytes come from Arrow buffers (`table_rows.Rows`),
-and it gets an entry in `spans` instead of a receipt. A span is a run of rows that stand one after another in a batch;
-`span_of_row` has the index of each row's span, so that a failed batch can name its rows.
+A row is appended as by `send` (`_intake.Intake.add`), but its bytes come from Arrow buffers (`table_rows.Rows`), and
+it gets an entry in `spans` instead of a receipt. A span is a run of consecutive rows in a batch; `span_of_row` has the
+index of each row's span, so that a failed batch can name its rows.
 
 Python code runs only where a batch begins or ends (`host.choose`, `host.opened`, `host.filled`). No other thread runs
 between two of those calls, which makes each append atomic.
@@ -24,7 +24,7 @@ from penstock.records.table_rows import Fault
 
 
 cdef class Held:
-    """The bytes of a buffer, whatever it calls its elements, for as long as this lives."""
+    """The bytes of a buffer, whatever its element type, for as long as this lives."""
 
     cdef Py_buffer view
     cdef bint is_held
@@ -38,12 +38,12 @@ cdef class Held:
             PyBuffer_Release(&self.view)
 
     cdef const uint8_t* start(self) noexcept:
-        """Never NULL, so that bytes of no length are not taken for a null."""
+        """Never NULL, so that an empty value is not taken for a null."""
         return <const uint8_t*>self.view.buf if self.view.len else <const uint8_t*>b""
 
 
 cdef class Column:
-    """Buffers of a column, held, and where they start. Without buffers every row of it is null."""
+    """The buffers of a column, held, and where they start. Without buffers every row is null."""
 
     cdef Held held_data
     cdef Held held_offsets
@@ -76,7 +76,7 @@ cdef class Column:
         return self.is_there and (self.validity is NULL or (self.validity[at >> 3] >> (at & 7)) & 1)
 
     cdef inline const char* read(self, Py_ssize_t row, Py_ssize_t* size) noexcept:
-        """Where the bytes of a row are; NULL where it is null."""
+        """The bytes of a row; NULL if it is null."""
         cdef Py_ssize_t at = self.first + row
         size[0] = 0
         if not self.has(row):
@@ -105,7 +105,7 @@ cdef Column number_column(rows):
 
 
 cdef class RowAppender:
-    """Appends the rows of one record batch. `wanted_bytes` is what the next row needs when there was no room for it."""
+    """Appends the rows of one record batch. `wanted_bytes` is the size of the next row if the buffer was full."""
 
     cdef readonly list spans
     cdef readonly object span_of_row
@@ -151,7 +151,7 @@ cdef class RowAppender:
             self.span_numbers = self.span_of_row
 
     def fault(self):
-        """The first row that cannot be sent, and why; to be asked before any is appended."""
+        """The first row that cannot be sent, and why; to be called before any row is appended."""
         cdef Py_ssize_t row
         cdef int found
         for row in range(self.count):
@@ -161,12 +161,12 @@ cdef class RowAppender:
         return None
 
     def size_of(self, Py_ssize_t row):
-        """What a row takes at most, in a batch of its own."""
+        """The largest size of a row, in a batch of its own."""
         return HEADER_BYTES + self.largest_size(row)
 
     def append(self):
-        """Append as many rows as there is room for; True when all have been. Where one stops when a batch is full,
-        nothing is wanted but the same call again."""
+        """Append as many rows as fit; True when all are appended. If it stops because a batch is full, call it again.
+        """
         cdef Intake intake = self.intake
         cdef TopicQueues topic = self.topics[0] if self.topics else None
         cdef PartitionQueue queue
@@ -200,7 +200,7 @@ cdef class RowAppender:
                 is_sticky = True
                 queue = topic.sticky
                 if queue is None or topic.sticky_bytes + HEADER_BYTES + size > intake.batch_bytes_max:
-                    # As in `Intake.add`: not before a batch ends.
+                    # As in `Intake.add`: not before the batch is full.
                     if queue is not None and queue.open is not None:
                         if queue.open.used + size > intake.batch_bytes_max:
                             queue.close_batch()
@@ -209,7 +209,7 @@ cdef class RowAppender:
                         topic.sticky_bytes = 0
                         queue = topic.sticky = intake.host.choose(topic)
             # From here on no Python code runs, so no other thread does.
-            if not intake.is_open or size + HEADER_BYTES > intake.room_bytes:
+            if not intake.is_open or size + HEADER_BYTES > intake.available_bytes:
                 self.wanted_bytes = size + HEADER_BYTES
                 if is_filled:
                     intake.host.filled()
@@ -235,13 +235,13 @@ cdef class RowAppender:
             whole_size = size + varint_size(size)
             self.write(batch, size, timestamp, key, key_size, value, value_size, header_start, header_end)
             batch.charged_bytes += whole_size
-            intake.room_bytes -= whole_size
+            intake.available_bytes -= whole_size
             if is_sticky:
                 topic.sticky_bytes += whole_size
             self.note(row, queue, batch)
             self.next_row = row + 1
-            if not queue.is_told:
-                queue.is_told = True
+            if not queue.is_reported:
+                queue.is_reported = True
                 intake.news.append(queue)
             if is_filled:
                 intake.host.filled()
@@ -273,7 +273,7 @@ cdef class RowAppender:
         return 0
 
     cdef int note(self, Py_ssize_t row, PartitionQueue queue, ProducerBatch batch) except -1:
-        """The row is the batch's last."""
+        """The row is the last of the batch."""
         cdef int32_t index = batch.count - 1
         cdef Span span = queue.span
         if (
@@ -284,7 +284,8 @@ cdef class RowAppender:
         ):
             span.count += 1
         else:
-            # Making an object may start the garbage collector, and another thread append; the index is known by then.
+            # Making an object may start the garbage collector, and let another thread append; the index is known by
+            # then.
             span = Span.__new__(Span)
             span.owner = self.spans
             span.batch = batch
@@ -329,7 +330,7 @@ cdef class RowAppender:
         return largest_record(key_size, value_size, header_end - header_start, headers_bytes)
 
     cdef Py_ssize_t headers_of(self, Py_ssize_t row, Py_ssize_t* start, Py_ssize_t* end) noexcept:
-        """Which pairs a row has, and what they take."""
+        """The header pairs of a row, and their size."""
         cdef Py_ssize_t at = self.headers.first + row
         cdef Py_ssize_t header, size
         cdef Py_ssize_t taken = 0

@@ -1,6 +1,6 @@
-"""What is written of a record, in C: variable-length integers, fields with their sizes, and a batch's header.
+"""Writes records in C: variable-length integers, fields with their sizes, and batch headers.
 
-Sizes are told before anything is written: whoever writes has made room, and nothing here looks at where it ends.
+Sizes are computed before anything is written: the caller has reserved memory, and nothing here checks bounds.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -38,7 +38,7 @@ cdef inline uint8_t* write_field(uint8_t* at, const char* data, Py_ssize_t size)
 
 
 cdef inline Py_ssize_t field_size(object data, const char** start) noexcept:
-    """The bytes that a key, a value or a header's value takes, and where its own bytes start; for bytes or None."""
+    """The size of a key, a value or a header's value, and where its bytes start; for bytes or None."""
     if data is None:
         start[0] = NULL
         return 1

@@ -13,7 +13,7 @@ from penstock.records.batch import Buffer
 
 OFFSET_MAX = 2**63 - 1
 
-# How headers are kept: not at all, as lists of names and values, or as the bytes of the record.
+# How headers are returned: not at all, as lists of names and values, or as the bytes of the record.
 NO_HEADERS, LISTED_HEADERS, RAW_HEADERS = 0, 1, 2
 
 
@@ -34,14 +34,14 @@ class Columns(NamedTuple):
     row_count: int
     offset: NumberColumn
     timestamp: NumberColumn
-    """Microseconds since 1970; null where the record has no timestamp."""
+    """Microseconds since 1970; null if the record has no timestamp."""
     key: BytesColumn
     value: BytesColumn
     raw_headers: BytesColumn
-    """Filled with `RAW_HEADERS` only; null where the record has no headers."""
+    """With `RAW_HEADERS` only; null if the record has no headers."""
     header_count: int
     header_offsets: Buffer
-    """Filled with `LISTED_HEADERS` only: the first header of each row, as an index into the two columns below."""
+    """With `LISTED_HEADERS` only: the first header of each row, as an index into the two columns below."""
     header_name: BytesColumn
     header_value: BytesColumn
     append_time_runs: tuple[tuple[int, int], ...] = ()

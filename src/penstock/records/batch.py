@@ -1,11 +1,11 @@
-"""A batch of records, format v2: its header of 61 bytes, what it means, and what is changed in place.
+"""Record batches, format v2: the 61-byte header, its fields, and what is changed in place.
 
     base_offset i64 | length i32 | leader_epoch i32 | magic i8 | crc u32 |
     attributes i16 | last_offset_delta i32 | base_timestamp i64 | max_timestamp i64 |
     producer_id i64 | producer_epoch i16 | base_sequence i32 | record_count i32 | records ...
 
-The CRC covers everything after itself. Base offset and leader epoch stand before it, so that a broker can
-place a batch in its log without reading the rest: `place` must stay two small writes.
+The CRC covers everything after itself. Base offset and leader epoch precede it, so a broker assigns them without
+reading the rest: `assign_offsets` must stay two small writes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.protocol.constants import NO_LEADER_EPOCH as NO_LEADER_EPOCH
 from penstock.records.crc import crc32c
 
 HEADER_BYTES = 61
-LENGTH_BYTES = 12  # base offset and length, which the length itself does not count
+LENGTH_BYTES = 12  # base offset and length, which the length field does not count
 CRC_START = 21  # the first byte that the CRC covers
 MAGIC = 2
 
-BASE_OFFSET_AT = 0
 LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
@@ -36,14 +36,14 @@ COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40  # KIP-534: base_timestamp holds the time after which tombstones may go
+DELETE_HORIZON_MASK = 0x40  # KIP-534: base_timestamp is the time after which tombstones may be removed
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
 SEQUENCE_MAX = 2**31 - 1  # sequences wrap to 0 after this
+PRODUCER_EPOCH_MAX = 2**15 - 1  # after this the producer gets another producer id
 BATCH_BYTES_MAX = 2**31 - 1  # the length field is a signed 32-bit number
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -72,7 +72,7 @@ class TimestampType(IntEnum):
 
 
 class BatchHeader(NamedTuple):
-    """The header as it stands in the bytes, but `size_bytes` is the whole batch and not the length field."""
+    """The header fields; `size_bytes` is the size of the whole batch, not the length field."""
 
     base_offset: int
     size_bytes: int
@@ -98,14 +98,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; -1 where the batch has none. Sequences wrap to 0 after 2**31 - 1."""
+        """Sequence of the last record; -1 if the batch has none. Sequences wrap to 0 after 2**31 - 1."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
     @property
     def compression(self) -> Compression:
-        """Raises ValueError for the three numbers that no codec has; a checked batch never has them."""
+        """Raises ValueError for the three unused codec numbers; a checked batch never has them."""
         return Compression(self.attributes & COMPRESSION_MASK)
 
     @property
@@ -140,7 +140,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record that has no offset yet; a plain tuple of the same four serves as well."""
+    """A record without an offset; a plain tuple of the same four fields works too."""
 
     timestamp: int
     key: bytes | None
@@ -149,7 +149,7 @@ class NewRecord(NamedTuple):
 
 
 class RecordRows(NamedTuple):
-    """New records that differ in a few numbers alone, which are kept by column: what a coordinator writes of a commit.
+    """New records that differ only in a few numbers, stored by column: the offset commits of a group coordinator.
 
     A key is `key_start | int32`, a value `value_start | int64 | int32 | value_end`.
     """
@@ -163,8 +163,8 @@ class RecordRows(NamedTuple):
     value_end: bytes
 
     def records(self) -> list[NewRecord]:
-        """The same one by one; ValueError where columns differ in length, OverflowError for a number that does not
-        fit."""
+        """The same records one by one; ValueError if columns differ in length, OverflowError for a number that does
+        not fit."""
         timestamp, key_start, key_numbers, value_start, value_longs, value_ints, value_end = self
         return [
             NewRecord(
@@ -184,7 +184,7 @@ class RecordRows(NamedTuple):
 
 
 class RecordScan(NamedTuple):
-    """What a broker wants to know of a batch's records without taking them out."""
+    """What a broker checks of a batch's records, without decoding them."""
 
     min_timestamp: int
     max_timestamp: int
@@ -192,16 +192,16 @@ class RecordScan(NamedTuple):
     has_consecutive_offsets: bool
     """Offset deltas are 0, 1, 2, ..., as a producer must send them; compaction leaves gaps."""
     payload_bytes: int
-    """The size of the records when they are not compressed: what it cost to look at them."""
+    """The uncompressed size of the records: the cost of the scan."""
 
 
 def read_magic(view: Buffer, position: int = 0) -> int:
-    """The format of the batch or message at `position`; the one byte that means the same in every format."""
+    """The format of the batch or message at `position`; the byte is at the same place in every format."""
     return view[position + MAGIC_AT]
 
 
 def join_batch(header: BatchHeader, payload: Buffer) -> bytearray:
-    """A batch of `header` and of records as they are sent; the length and the CRC are computed."""
+    """A batch with this header and these encoded records; the length and the CRC are computed."""
     size_bytes = HEADER_BYTES + len(payload)
     if size_bytes > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {size_bytes} bytes is too large")
@@ -213,21 +213,23 @@ def join_batch(header: BatchHeader, payload: Buffer) -> bytearray:
     return batch
 
 
-def place(view: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch at `position` its offset and epoch. Neither is under the CRC."""
+def assign_offsets(
+    view: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
+) -> None:
+    """Set base offset and leader epoch of the batch at `position`. The CRC does not cover them."""
     _INT64.pack_into(view, position, base_offset)
     _INT32.pack_into(view, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_append_time(view: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Give every record of the batch the broker's time, by one attribute and one field, and renew the CRC."""
+    """Set LogAppendTime for all records of the batch, by one attribute and one field, and update the CRC."""
     (attributes,) = _INT16.unpack_from(view, position + ATTRIBUTES_AT)
     _INT16.pack_into(view, position + ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
     set_max_timestamp(view, position, timestamp_ms)
 
 
 def set_max_timestamp(view: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Correct a maximum that a producer got wrong, and renew the CRC."""
+    """Set the max timestamp, and update the CRC."""
     _INT64.pack_into(view, position + MAX_TIMESTAMP_AT, timestamp_ms)
     (length,) = _INT32.unpack_from(view, position + LENGTH_AT)
     covered = memoryview(view)[position + CRC_START : position + LENGTH_BYTES + length]

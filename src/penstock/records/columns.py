@@ -1,7 +1,7 @@
-"""Batches as Arrow columns: offset, timestamp, key, value, headers.
+"""Decodes batches into Arrow columns: offset, timestamp, key, value, headers.
 
-Straight from the bytes of a fetch response into Arrow's buffers, with no Python object for a record. Arrow itself
-is imported only when columns are asked for: a broker runs without it.
+From the bytes of a fetch response straight into Arrow's buffers, without a Python object per record. Arrow is imported
+only when columns are used, so a broker runs without it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 class HeaderColumn(IntEnum):
-    """What becomes of the headers."""
+    """How headers are returned."""
 
     NONE = NO_HEADERS
     LIST = LISTED_HEADERS
     """A list of structs of `key` (text) and `value` (bytes)."""
     RAW = RAW_HEADERS
-    """The bytes as the record has them (size and name, size and value, ...); null where there are none."""
+    """The bytes of the record (size and name, size and value, ...); null if there are no headers."""
 
 
 def decode_columns(
@@ -66,9 +66,9 @@ def iterate_columns(
 ) -> Iterator[pyarrow.RecordBatch]:
     """The records of the whole batches in the buffer, in pieces of at most `rows_max` rows.
 
-    Checksums are checked, an incomplete batch at the end is ignored and control batches are passed over. `keep` is
-    asked for every other batch, so that a reader can leave out what was aborted. Records outside of `first_offset` and
-    `end_offset` (exclusive) are left out. A record without a timestamp has a null there.
+    Checksums are checked, an incomplete batch at the end is ignored, and control batches are skipped. `keep` is called
+    for every other batch, so that a reader can skip aborted ones. Records outside `first_offset` and `end_offset`
+    (exclusive) are skipped. A record without a timestamp has a null there.
     """
     builder = column_builder(headers)
     for _ in _append_batches(builder, batches, first_offset, end_offset, keep, limit_bytes):
@@ -109,7 +109,7 @@ def _pieces(batch: pyarrow.RecordBatch, rows_max: int) -> Iterator[pyarrow.Recor
 def column_schema(
     headers: HeaderColumn = HeaderColumn.LIST, *, timestamp_types: bool = False
 ) -> pyarrow.Schema:
-    """The schema of what `decode_columns` returns; with the kinds of times, if they are wanted, at the end."""
+    """The schema of `decode_columns`; with the timestamp types at the end, if wanted."""
     import pyarrow as pa
 
     fields = [
@@ -129,7 +129,7 @@ def column_schema(
 
 
 def column_builder(headers: HeaderColumn) -> kernel.ColumnBuilder:
-    """A builder whose columns lie in Arrow's own memory: bench "consume into Arrow"."""
+    """A builder whose columns are in Arrow's own memory: bench "consume into Arrow"."""
     import pyarrow as pa
 
     return kernel.ColumnBuilder(headers, partial(pa.allocate_buffer, resizable=True))
@@ -138,7 +138,7 @@ def column_builder(headers: HeaderColumn) -> kernel.ColumnBuilder:
 def record_batch(
     columns: Columns, headers: HeaderColumn, *, timestamp_types: bool = False
 ) -> pyarrow.RecordBatch:
-    """What a `ColumnBuilder` collected, as Arrow has it; nothing is copied."""
+    """The columns of a `ColumnBuilder` as an Arrow record batch, without copying."""
     import pyarrow as pa
 
     schema = column_schema(headers, timestamp_types=timestamp_types)
@@ -169,7 +169,7 @@ def record_batch(
 
 
 def _timestamp_types(rows: int, append_time_runs: tuple[tuple[int, int], ...]) -> Any:
-    """Kafka's numbers for whose a time is: 0 the producer's, 1 the broker's. Nearly always it is one for all rows."""
+    """Kafka's timestamp types: 0 is CreateTime, 1 is LogAppendTime. Nearly always all rows have the same."""
     import pyarrow as pa
 
     def same(kind: TimestampType, count: int) -> Any:

@@ -1,12 +1,11 @@
-"""The four codecs of Kafka, in the framings that its clients read and write.
+"""Kafka's four codecs, in the framings that its clients read and write.
 
-gzip and zstd are plain streams. Snappy is wrapped in the framing of the Java library that Kafka began with
-("xerial"), and taken without it as well. LZ4 is a frame of independent blocks: the Java client refuses linked
-ones, which is why the frame is written here and not by cramjam.
+gzip and zstd are plain streams. Snappy has the framing of the Java library that Kafka started with ("xerial"), and is
+read without it too. LZ4 is a frame of independent blocks: the Java client refuses linked blocks, so the frame is
+written here and not by cramjam.
 
-Decompression never writes more than `limit_bytes`: the room is taken before, from what the data declares or
-can hold at most, and a stream that would leave it is refused. What a stranger declares is bounded by what the
-codec can make of the bytes that are there; whether the data is well formed is for the codec to say.
+Decompression never writes more than `limit_bytes`. Memory is allocated before, by the size that the data declares or
+can have at most. A declared size is bounded by what the codec can make of the compressed bytes.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from penstock.records.batch import Buffer, Compression
 from penstock.records.errors import CorruptBatch, TooLarge, UnsupportedCompression
 
 MIB = 1024 * 1024
-DECOMPRESSED_BYTES_MAX = 128 * MIB  # more than any sane batch holds, less than would hurt a node
+DECOMPRESSED_BYTES_MAX = 128 * MIB  # more than any sane batch has, less than would hurt a node
 
-DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}  # Kafka's own
-GZIP_LEVEL_DEFAULT = 6  # what -1 means to zlib
+DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}  # Kafka's default
+GZIP_LEVEL_DEFAULT = 6  # zlib's meaning of -1
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEAD = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable by version 1
@@ -31,9 +30,9 @@ XERIAL_BLOCK_BYTES = 32 * 1024
 
 LZ4_HEAD = b"\x04\x22\x4d\x18\x60\x40\x82"  # magic; independent blocks of 64 KiB; checksum
 LZ4_BLOCK_BYTES = 64 * 1024
-LZ4_STORED = 0x8000_0000  # this bit of a block's size says that its bytes are as they were
+LZ4_STORED = 0x8000_0000  # this bit of a block's size marks an uncompressed block
 LZ4_HIGH_LEVEL_MIN = 3  # below, frames would be written by the fast compressor
-LZ4_HIGH_LEVEL_MAX = 12  # liblz4's; Kafka's setting goes on to 17, with the same result
+LZ4_HIGH_LEVEL_MAX = 12  # liblz4's; Kafka's setting goes up to 17, with the same result
 
 ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 
@@ -47,7 +46,7 @@ _UINT32_LE = Struct("<I")
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` as the clients of `codec` expect it; no level means Kafka's default."""
+    """`data` compressed for clients; no level means Kafka's default."""
     if codec is Compression.NONE:
         return data
     if codec is Compression.SNAPPY:
@@ -62,7 +61,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buff
 
 
 def decompress(codec: Compression, data: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """What `data` was before `compress`. Raises `CorruptBatch`, or `TooLarge` rather than pass the limit."""
+    """`data` decompressed. Raises `CorruptBatch`, or `TooLarge` if it would exceed the limit."""
     if codec is Compression.NONE:
         return data
     try:
@@ -82,21 +81,22 @@ def decompress(codec: Compression, data: Buffer, *, limit_bytes: int = DECOMPRES
 def _decompress_into(
     into: Callable[[Buffer, bytearray], int], data: Buffer, bound: int, limit_bytes: int
 ) -> memoryview:
-    """Decompress into room for `bound` bytes, or for the limit; a bound that was a lie gets a second try."""
-    room = bytearray(min(bound, limit_bytes))
+    """Decompress into a buffer of `bound` bytes, or of the limit; if the bound was wrong, try once more with the
+    limit."""
+    buffer = bytearray(min(bound, limit_bytes))
     try:
-        size = into(data, room)
+        size = into(data, buffer)
     except cramjam.DecompressionError as exc:
         if "write whole buffer" not in str(exc):
             raise
-        if len(room) == limit_bytes:
-            raise TooLarge(f"decompressed records pass {limit_bytes} bytes") from exc
+        if len(buffer) == limit_bytes:
+            raise TooLarge(f"decompressed records exceed {limit_bytes} bytes") from exc
         return _decompress_into(into, data, limit_bytes, limit_bytes)
-    return memoryview(room)[:size]
+    return memoryview(buffer)[:size]
 
 
 def _gzip_bound(data: Buffer) -> int:
-    """The size that the stream's end declares, which is right for the single member that every client writes."""
+    """The size declared at the end of the stream, which is right for the single member that every client writes."""
     if len(data) < 4:
         return 0
     (declared,) = _UINT32_LE.unpack_from(data, len(data) - 4)
@@ -104,7 +104,7 @@ def _gzip_bound(data: Buffer) -> int:
 
 
 def _lz4_bound(data: Buffer) -> int:
-    """Blocks times the largest size that the frame allows for one."""
+    """The number of blocks times the largest block size of the frame."""
     if len(data) < 7:
         return 0
     flags = data[4]
@@ -122,7 +122,7 @@ def _lz4_bound(data: Buffer) -> int:
 
 
 def _zstd_bound(data: Buffer) -> int:
-    """The frame's declared content, or its blocks times the largest size of one."""
+    """The declared content size, or the number of blocks times the largest block size."""
     if len(data) < 6:
         return 0
     descriptor = data[4]
@@ -143,7 +143,7 @@ def _zstd_blocks_bound(data: Buffer, at: int) -> int:
     while at + 3 <= len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         kind, size = (head >> 1) & 3, head >> 3
-        if kind == 2:  # compressed: its size says nothing of what comes out
+        if kind == 2:  # compressed: its size does not tell the uncompressed size
             bound += ZSTD_BLOCK_BYTES_MAX
         else:
             bound += size
@@ -169,14 +169,14 @@ def _decompress_snappy(view: memoryview, limit_bytes: int) -> memoryview:
     at = 0
     while at < len(view):
         if bytes(view[at : at + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
-            at += len(XERIAL_HEAD)  # also in the middle, where streams were joined
+            at += len(XERIAL_HEAD)  # also in the middle, if streams were joined
             continue
         if at + 4 > len(view):
             raise CorruptBatch("a snappy block is cut off")
         (size,) = _INT32.unpack_from(view, at)
         at += 4
         if size < 0 or size > len(view) - at:
-            raise CorruptBatch("a snappy block leaves the data")
+            raise CorruptBatch("a snappy block exceeds the data")
         part = _decompress_snappy_block(view[at : at + size], limit_bytes)
         limit_bytes -= len(part)
         parts.append(part)
@@ -187,14 +187,14 @@ def _decompress_snappy(view: memoryview, limit_bytes: int) -> memoryview:
 def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> Buffer:
     declared = cramjam.snappy.decompress_raw_len(block)
     if declared > limit_bytes:
-        raise TooLarge("decompressed records pass the limit")
+        raise TooLarge("decompressed records exceed the limit")
     if declared > len(block) * SNAPPY_RATIO_MAX:
         raise CorruptBatch("a snappy block declares more than it can hold")
-    room = bytearray(declared)
-    size = cramjam.snappy.decompress_raw_into(block, room)
+    buffer = bytearray(declared)
+    size = cramjam.snappy.decompress_raw_into(block, buffer)
     if size != declared:
         raise CorruptBatch("a snappy block is shorter than it declares")
-    return room
+    return buffer
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
@@ -216,7 +216,7 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _compress_lz4_block_high(raw: memoryview, level: int) -> memoryview:
-    """One block, taken out of a frame of its own: cramjam has levels for frames and none for blocks."""
+    """One block, cut out of a frame: cramjam has levels for frames and none for blocks."""
     high_level = min(max(level, LZ4_HIGH_LEVEL_MIN), LZ4_HIGH_LEVEL_MAX)
     frame = memoryview(cramjam.lz4.compress(raw, level=high_level))
     at = len(LZ4_HEAD)
@@ -227,5 +227,5 @@ def _compress_lz4_block_high(raw: memoryview, level: int) -> memoryview:
     assert frame[4] & 0x09 == 0, (
         "the frame has neither content size nor dictionary, which would shift its block"
     )
-    assert _UINT32_LE.unpack_from(frame, end) == (0,), "what fits one block was written as one block"
+    assert _UINT32_LE.unpack_from(frame, end) == (0,), "data that fits one block was written as one block"
     return frame[at + 4 : at + 4 + size]

@@ -1,7 +1,7 @@
-"""Between formats: message sets of old producers into batches, batches into message sets for old consumers.
+"""Converts message sets of old producers to batches, and batches to message sets for old consumers.
 
-The log holds batches only. Whatever a format cannot carry is dropped here and nowhere else: headers and control
-records on the way down. Compression stays what it was.
+The log holds batches only. Headers and control records, which old formats do not have, are dropped on the way down.
+Compression stays the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORDS_AT_ONCE = 10_000  # as objects they take a few megabytes, and a batch ma
 def up_convert(
     message_set: Buffer, *, level: int | None = None, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> bytearray:
-    """What a producer sent in format 0 or 1, as one batch from offset 0; writable, so that a log can place it."""
+    """A message set of format 0 or 1 as one batch from offset 0; writable, so that a log can assign offsets."""
     messages = read_message_set(message_set, limit_bytes=limit_bytes)
     if messages.is_mixed:
         raise InvalidBatch("a compressed message must be the only one that a producer sends")
@@ -45,11 +45,11 @@ def up_convert(
 def down_convert(
     batches: Buffer, *, magic: int, first_offset: int = 0, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> bytearray:
-    """Batches as message sets of format `magic`; an incomplete batch at the end is left out.
+    """Batches as message sets of format `magic`; an incomplete batch at the end is ignored.
 
-    Records before `first_offset` are left out of what is not compressed: some consumers take the first message that
-    they see for the one they asked for. What follows a batch of zstd, which old clients cannot read, is left out too;
-    `UnsupportedCompression` where that comes first. Only some records at a time are taken out of a batch.
+    Uncompressed records before `first_offset` are skipped, because some consumers take the first message for the one
+    they requested. Everything from a zstd batch on, which old clients cannot read, is left out;
+    `UnsupportedCompression` if that comes first. Only some records of a batch are decoded at a time.
     """
     out = bytearray()
     position = 0
@@ -78,9 +78,9 @@ def recompress(
     position: int = 0,
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> bytearray:
-    """The batch at `position` with its records under another codec, or none; all else stays as it was.
+    """The batch at `position` with another codec, or none; everything else stays the same.
 
-    Records that were compressed are looked at now, as those that are not were on arrival.
+    Compressed records are checked now, as uncompressed ones were on arrival.
     """
     header = kernel.read_header(view, position)
     payload = kernel.read_payload(view, position, limit_bytes=limit_bytes)

@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of batches, in hardware: 25 GB/s, 0.15 µs for a call (bench/micro/records.py).
+"""CRC-32C, the checksum of batches, in hardware: 25 GB/s, 0.15 µs a call (bench/micro/records.py).
 
-The C module is loaded from inside its package without running the package: that imports `importlib.metadata`
-only to learn its own version, and would cost every start of the broker some 40 ms.
+The C module is loaded without running its package, which imports `importlib.metadata` only for its own version and
+would cost every start of the broker some 40 ms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The plain types of the compiled producer classes: what became of a record, and what the classes call back.
+"""Plain types for the compiled producer classes: delivery results, and the interfaces that they call.
 
-`Waiting` and `Host` are implemented by the producers of `penstock.client` and called from `_appender.pyx`,
-`_intake.pyx` and `_rows.pyx`.
+The producers of `penstock.client` implement `Waiting` and `Host`; `_appender.pyx`, `_intake.pyx` and `_rows.pyx` call
+them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.producer")
 
-NO_OFFSET = -1
 
 HeaderValue = bytes | bytearray | memoryview | str | None
 AnyHeaders = Mapping[str, HeaderValue] | Iterable[tuple[str, HeaderValue]]
-"""Headers as programs have them."""
+"""Headers as applications pass them."""
 
 
 class Delivery(NamedTuple):
@@ -31,13 +30,13 @@ class Delivery(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """-1 where the broker does not tell: with acks=0, and for a batch that it had already."""
+    """-1 if the broker does not tell: with acks=0, and for a duplicate."""
     timestamp_ms: int
-    """The record's own, or the broker's where the topic stamps what is appended."""
+    """The record's own, or the broker's if the topic uses LogAppendTime."""
 
 
 class Waiting(Protocol):
-    """How a program waits for a batch; the sync client blocks, the async one refuses."""
+    """How an application waits for a batch; the sync client blocks, the asyncio client refuses."""
 
     def wait_for(self, batch: Any, timeout: float | None) -> None:
         """Return when the batch is done, or raise."""
@@ -50,7 +49,7 @@ class Host(Waiting, Protocol):
     def send_otherwise(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> Receipt:
-        """Send a record that `Intake.send` cannot take: look the topic up, wait for buffer memory, or raise."""
+        """Send a record that `Intake.send` cannot: look the topic up, wait for buffer memory, or raise."""
         ...
 
     def choose(self, topic: TopicQueues) -> PartitionQueue:
@@ -70,16 +69,16 @@ class Host(Waiting, Protocol):
         ...
 
 
-def tell(callback: Callable[[Any], object], receipt: Any) -> None:
-    """A callback that fails must not keep others from being told, so what it raises is logged."""
+def run_callback(callback: Callable[[Any], object], receipt: Any) -> None:
+    """Call a callback. One that fails must not prevent others from being called, so its exception is logged."""
     try:
         callback(receipt)
     except Exception:
-        logger.exception("a callback of a receipt raised")
+        logger.exception("a callback of a receipt raised an exception")
 
 
 def resolve(future: asyncio.Future[None], loop: asyncio.AbstractEventLoop) -> None:
-    """Wake the task of `loop` that waits for the future. May be called from any thread.
+    """Complete the future that a task of `loop` waits for. May be called from any thread.
 
     On the loop itself it is done at once: `call_soon_threadsafe` costs two system calls and a turn of the loop (bench
     "one record, wait for it, penstock.aio").
@@ -96,29 +95,31 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def lasting(headers: AnyHeaders) -> AnyHeaders:
-    """Headers that can be gone through more than once; what a generator gives is kept."""
+    """Headers that can be iterated more than once; a generator is copied."""
     return list(headers) if isinstance(headers, Iterator) else headers
 
 
 def plain_headers(headers: AnyHeaders) -> list[tuple[str, bytes | None]]:
-    """Headers as they are written: text and bytes or None; everything else is a TypeError."""
+    """Headers as text and bytes or None; everything else is a TypeError."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     plain = []
     try:
         for name, content in pairs:
             if not isinstance(name, str):
-                raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+                raise TypeError(f"header names must be str, not {type(name).__name__}")
             if not name.isascii():
-                str.encode(name)  # whoever writes it relies on that it can be
+                str.encode(name)  # the writer relies on this
             if isinstance(content, str):
                 content = str.encode(content)
             elif content is not None and not isinstance(content, bytes):
                 if not isinstance(content, bytearray | memoryview):
-                    raise TypeError(f"the header {name} is bytes, text or None, not {type(content).__name__}")
+                    raise TypeError(
+                        f"the value of header {name} must be bytes, str or None, not {type(content).__name__}"
+                    )
                 content = bytes(content)
             plain.append((name, content))
     except UnicodeEncodeError as error:
-        raise TypeError(f"a header of this text cannot be written: {error}") from error
+        raise TypeError(f"a header has text that cannot be encoded: {error}") from error
     except ValueError as error:
-        raise TypeError(f"headers are a mapping, or pairs of name and value: {error}") from error
+        raise TypeError(f"headers must be a mapping, or pairs of name and value: {error}") from error
     return plain

@@ -1,4 +1,4 @@
-"""What can be wrong with records, each with the protocol's error that a broker answers; and a missing kernel."""
+"""Errors of records, each with the error code that a broker answers; and a missing kernel."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from typing import ClassVar
 
 
 class RecordsError(Exception):
-    """Records that a peer or a disk handed over cannot be taken as they are."""
+    """Records from a client or a disk are not acceptable."""
 
     error_name: ClassVar[str] = "INVALID_RECORD"
-    """Name of the protocol's error code, so that a boundary maps it as `ErrorCode[error.error_name]`."""
+    """Name of the error code, so that a caller maps it as `ErrorCode[error.error_name]`."""
 
 
 class CorruptBatch(RecordsError):
-    """The bytes are damaged: a checksum does not match, or lengths leave the buffer."""
+    """The bytes are damaged: a checksum does not match, or a length exceeds the buffer."""
 
     error_name = "CORRUPT_MESSAGE"
 
 
 class InvalidBatch(RecordsError):
-    """The bytes arrived as they were sent, but they lie or break a rule: counts, offsets, structure."""
+    """The bytes are undamaged but break a rule: counts, offsets, structure."""
 
     error_name = "INVALID_RECORD"
 
 
 class InvalidTimestamp(RecordsError):
-    """A record's time is outside the topic's bounds, or a producer claimed the broker's LogAppendTime."""
+    """A timestamp is outside the topic's bounds, or a producer used LogAppendTime."""
 
     error_name = "INVALID_TIMESTAMP"
 
 
 class UnsupportedMagic(RecordsError):
-    """The format can not carry what was asked of it, or is none that we know."""
+    """The format cannot represent the records, or is unknown."""
 
     error_name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
 
 
 class UnsupportedCompression(RecordsError):
-    """A codec that does not exist, or that the peer's version must not be given."""
+    """The codec does not exist, or the client's version does not support it."""
 
     error_name = "UNSUPPORTED_COMPRESSION_TYPE"
 
 
 class TooLarge(RecordsError):
-    """Decompressed bytes would pass the limit that the caller set: a bomb, or a limit that is too small."""
+    """Decompressed data would exceed the caller's limit: a decompression bomb, or a limit that is too small."""
 
     error_name = "MESSAGE_TOO_LARGE"
 
@@ -54,7 +54,8 @@ class KernelMissing(ImportError):
     def __init__(self, reason: ImportError) -> None:
         super().__init__(
             f"Penstock's compiled kernel cannot be loaded: {reason}."
-            " In a checkout run `make install`; otherwise run `pip install --force-reinstall penstock`.",
+            " In a checkout run `make install`; otherwise run `pip install --force-reinstall` with a wheel that fits"
+            " this Python.",
             name=reason.name,
             path=reason.path,
         )

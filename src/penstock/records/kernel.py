@@ -1,10 +1,10 @@
 """The compiled functions and classes that touch every byte or every record of a batch.
 
-There is no fallback. Plain Python takes 100 to 1,000 times as long for the same batch, which nobody would notice until
-production. The sources are the `.pyx` files of this package and hold the documentation; the `.pyi` files beside them
-hold the types. Tests compare them with the plain reference in `tests/oracle/records`.
+There is no fallback: plain Python takes 100 to 1,000 times as long for the same batch, which would go unnoticed until
+production. The sources are the `.pyx` files of this package, with the documentation; the `.pyi` files next to them
+have the types. Tests compare them with the plain reference in `tests/oracle/records`.
 
-What only producers need is in `producing`.
+`producing` has what only producers need.
 """
 
 from __future__ import annotations

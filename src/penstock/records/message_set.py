@@ -1,11 +1,11 @@
-"""Message sets: how clients older than 0.11 send and receive records (formats v0 and v1).
+"""Message sets: the record formats v0 and v1 of clients older than 0.11.
 
-A set is a row of messages. A compressed message is a wrapper: its value is another set, one level deep. In v1 the
-offsets inside a wrapper count from the first, and the wrapper carries the absolute offset of the last; in v0 they are
-absolute. A wrapper stamped with LogAppendTime gives its time to every message in it.
+A set is a sequence of messages. A compressed message is a wrapper: its value is another set, one level deep. In v1 the
+offsets inside a wrapper count from the first, and the wrapper has the absolute offset of the last; in v0 they are
+absolute. A wrapper with LogAppendTime gives its timestamp to every message in it.
 
-LZ4 in v0 has a frame whose header checksum also covers the frame's magic number, because the first client that
-wrote it did so (KAFKA-3160). Both sides of that mistake are kept: mended before reading, made when writing.
+The header checksum of LZ4 frames in v0 wrongly covers the frame's magic number, because the first client wrote it so
+(KAFKA-3160). It is corrected before reading, and reproduced when writing.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from penstock.records.old_messages import OldMessage
 
 @dataclass(frozen=True, slots=True)
 class MessageSet:
-    """A set with its wrappers taken off."""
+    """A set without its wrappers."""
 
     magic: int
     codec: Compression
-    """That of the wrappers; NONE where there are none."""
+    """That of the wrappers; NONE if there are none."""
 
     timestamp_type: TimestampType
     records: list[Record]
     is_mixed: bool
-    """Wrappers stand beside other messages, which no producer may send."""
+    """Wrappers next to other messages, which no producer may send."""
 
 
 def read_message_set(view: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> MessageSet:
@@ -52,7 +52,7 @@ def read_message_set(view: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX)
     records: list[Record] = []
     for message in messages:
         if message.magic != magic:
-            raise InvalidBatch(f"a message of format {message.magic} stands in a set of format {magic}")
+            raise InvalidBatch(f"a message of format {message.magic} is in a set of format {magic}")
         attributes |= message.attributes
         if message.attributes & COMPRESSION_MASK:
             codec = _read_codec(message)
@@ -82,14 +82,14 @@ def write_message_set(
     if codec is Compression.NONE or not records:
         return kernel.write_messages(records, magic=magic, timestamp_type=timestamp_type)
     if codec is Compression.ZSTD:
-        raise UnsupportedCompression("zstd has no place in formats 0 and 1")
+        raise UnsupportedCompression("formats 0 and 1 do not support zstd")
     base_offset = records[0].offset if magic else 0
     inner = kernel.write_messages(
         records, magic=magic, base_offset=base_offset, timestamp_type=timestamp_type
     )
     value = compress(codec, inner, level)
     if magic == 0 and codec is Compression.LZ4:
-        value = spoil_lz4_header(value)
+        value = break_lz4_header(value)
     newest = max(record.timestamp for record in records)
     wrapper = Record(records[-1].offset, newest, None, bytes(value), ())
     return kernel.write_messages([wrapper], magic=magic, codec=codec, timestamp_type=timestamp_type)
@@ -101,7 +101,7 @@ def _read_codec(message: OldMessage) -> Compression:
         raise UnsupportedCompression(f"there is no codec {number}")
     codec = Compression(number)
     if codec is Compression.ZSTD:
-        raise InvalidBatch(f"zstd has no place in format {message.magic}")
+        raise InvalidBatch(f"format {message.magic} does not support zstd")
     return codec
 
 
@@ -110,7 +110,7 @@ def _unwrap(wrapper: OldMessage, codec: Compression, limit_bytes: int) -> list[R
     if value is None:
         raise InvalidBatch("a compressed message has no value")
     if wrapper.magic == 0 and codec is Compression.LZ4:
-        value = mend_lz4_header(value)
+        value = fix_lz4_header(value)
     inner = kernel.parse_messages(decompress(codec, value, limit_bytes=limit_bytes))
     if not inner:
         raise InvalidBatch("a compressed message holds no messages")
@@ -127,30 +127,30 @@ def _unwrap(wrapper: OldMessage, codec: Compression, limit_bytes: int) -> list[R
 
 
 def _first_offset(wrapper: OldMessage, inner: list[OldMessage]) -> int:
-    """What to add to the offsets inside: nothing in v0, where they are absolute."""
+    """What to add to the offsets inside a wrapper: nothing in v0, where they are absolute."""
     if wrapper.magic == 0 or wrapper.offset == 0:  # librdkafka sent wrappers with 0, whatever was inside
         return 0
     if wrapper.offset < inner[-1].offset:
-        raise InvalidBatch(f"offset {inner[-1].offset} stands in a wrapper of offset {wrapper.offset}")
+        raise InvalidBatch(f"offset {inner[-1].offset} is in a wrapper of offset {wrapper.offset}")
     return wrapper.offset - inner[-1].offset
 
 
-def mend_lz4_header(frame: Buffer) -> bytes:
-    """The frame with the checksum that it should have had, whatever it has."""
+def fix_lz4_header(frame: Buffer) -> bytes:
+    """The frame with the correct checksum."""
     end = _lz4_descriptor_end(frame)
     checksum = _xxh32_short(bytes(frame[4:end])) >> 8 & 0xFF
     return bytes(frame[:end]) + bytes((checksum,)) + bytes(frame[end + 1 :])
 
 
-def spoil_lz4_header(frame: Buffer) -> bytes:
-    """The frame as clients of format v0 expect it, its magic number under the checksum."""
+def break_lz4_header(frame: Buffer) -> bytes:
+    """The frame with the checksum that clients of format v0 expect, which covers the magic number."""
     end = _lz4_descriptor_end(frame)
     checksum = _xxh32_short(bytes(frame[:end])) >> 8 & 0xFF
     return bytes(frame[:end]) + bytes((checksum,)) + bytes(frame[end + 1 :])
 
 
 def _lz4_descriptor_end(frame: Buffer) -> int:
-    """Where the checksum stands: after the flags, the block size, and a content size if the flags say so."""
+    """Where the checksum is: after the flags, the block size, and a content size if the flags say so."""
     if len(frame) < 7:
         raise CorruptBatch("an lz4 frame is cut off")
     end = 6 + (8 if frame[4] & 0x08 else 0)
@@ -163,7 +163,7 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 2654435761, 2246822519, 32664
 
 
 def _xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which is all that a frame's header ever has."""
+    """xxHash32 with seed 0 of fewer than 16 bytes, the most that a frame header has."""
     mask = 0xFFFF_FFFF
     value = _PRIME_5 + len(data)
     whole = len(data) // 4 * 4

@@ -1,8 +1,8 @@
-"""Single messages of the formats before record batches (v0 and v1), for the kernel.
+"""Single messages of formats v0 and v1, for the kernel.
 
-`OldMessage` is what `kernel.parse_messages` returns. `kernel.FetchedRecords` calls the two functions when a fetch
-response holds an old message. What a wrapper message means is defined in `message_set`, which itself needs the
-kernel, so it is imported when the first old message arrives.
+`kernel.parse_messages` returns `OldMessage`s. `kernel.FetchedRecords` calls the two functions when a fetch response
+has an old message. They need `message_set`, which itself needs the kernel, so it is imported when the first old
+message arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.records.errors import InvalidBatch
 
 
 class OldMessage(NamedTuple):
-    """One message as its bytes have it. The value of a compressed message is another message set."""
+    """One message. The value of a compressed message is another message set."""
 
     offset: int
     magic: int
