@@ -1,5 +1,6 @@
-"""Bytes between peers: frames out of a stream, sockets under it, connections over it.
+"""The network layer: sockets, frames and connections.
 
-`framing` decides, with no I/O, where one request ends; `sockets` moves bytes; `connection` keeps the order of
-answers and stops reading from a peer that does not read its own. Nothing here knows what a request means.
+`framing` splits a byte stream into requests, without I/O. `sockets` sends and receives bytes. `connection` keeps
+responses in order, and stops reading from a peer that does not read its responses (back-pressure). Nothing here knows
+the content of a request.
 """

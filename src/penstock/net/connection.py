@@ -1,12 +1,12 @@
-"""One peer's requests, answered in the order in which they came.
+"""A connection: handles the requests of one peer and sends the responses in the order of the requests.
 
-Work is pipelined: a request that has to wait (for a sync, for the high watermark, for bytes to fetch) does not
-hold the next one back, only its answer. A peer that does not read its answers, or that has too many requests
-waiting, is not read from until it catches up; that bounds what one connection can cost in memory. What it can cost
-in time is bounded by turns: a peer with many requests at hand is served for some milliseconds, then the others are.
+Requests are pipelined: one that waits (for a sync, for the high watermark, for bytes to fetch) delays only the later
+responses, not the later requests. If a peer does not read its responses, or has too many requests in progress, the
+connection stops reading from it; that limits the memory of one connection. Turns limit its time: after some
+milliseconds of buffered requests of one peer, the other peers get their turn.
 
-What a request means is the business of `serve`, which returns the parts of an answer, or a future of them, or
-None where the protocol wants no answer. The views it is given are valid until it returns.
+`serve` handles a request. It returns the parts of a response, or a future of them, or None if the protocol has no
+response. The view that it gets is valid until it returns.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from penstock.runtime.network import FileSlice, Part, Stream
 
 logger = logging.getLogger(__name__)
 
-WAITING_ANSWERS_MAX = 256  # requests under way on one connection; clients send 5, load generators some 100
-WAITING_BYTES_MAX = 4 << 20  # answers in memory that wait for an earlier one; beyond this no more are made
-LARGE_ANSWER_BYTES = WAITING_BYTES_MAX // WAITING_ANSWERS_MAX  # smaller ones are bounded by their number
-TURN_S_MAX = 0.01  # how long one peer's requests are served before others get their turn
-OUTGOING_PARTS_MAX = 64  # answers gathered for one system call; bench "small pipelined" gains nothing beyond
-BACKLOG_BYTES_MAX = 1 << 20  # answers that the peer has not read: beyond this it gets no further ones
+WAITING_RESPONSES_MAX = (
+    256  # requests in progress on one connection; clients send 5, load generators about 100
+)
+WAITING_BYTES_MAX = 4 << 20  # of responses that wait for an earlier one; then no further request is handled
+LARGE_RESPONSE_BYTES = WAITING_BYTES_MAX // WAITING_RESPONSES_MAX  # smaller ones are limited by their number
+TURN_S_MAX = 0.01  # how long the requests of one peer are handled before it is the turn of others
+OUTGOING_PARTS_MAX = 64  # responses per system call; more gain nothing in bench "small pipelined"
+BACKLOG_BYTES_MAX = 1 << 20  # of responses that the peer has not read; then no further request is handled
 
-Answer = list[Part] | asyncio.Future[list[Part] | None] | None
+Response = list[Part] | asyncio.Future[list[Part] | None] | None
 
 
 class PeerError(Exception):
@@ -38,9 +40,9 @@ class PeerError(Exception):
 
 
 class Server(Protocol):
-    """What a connection needs from the broker."""
+    """Handles the requests of connections."""
 
-    def serve(self, frame: memoryview, connection: Connection) -> Answer: ...
+    def serve(self, frame: memoryview, connection: Connection) -> Response: ...
 
     def connection_closed(self, connection: Connection) -> None: ...
 
@@ -52,7 +54,7 @@ class Connection:
         "_frames",
         "_held_by",
         "_is_paused",
-        "_large_answers",
+        "_large_responses",
         "_outgoing",
         "_pumping",
         "_server",
@@ -79,7 +81,7 @@ class Connection:
         now: Callable[[], float],
         faults: PeerFaults | None = None,
     ) -> None:
-        """`faults` is the log of what peers do wrong, which all connections of a node share."""
+        """`faults` is shared by all connections of a node."""
         self.stream = stream
         self.peer = stream.peer
         self.peer_host = stream.peer_host
@@ -88,12 +90,12 @@ class Connection:
         self.last_active = now()
         self.is_closed = False
         self.data: dict[str, object] = {}
-        """What a layer above remembers about this peer for as long as it stays, such as its client's name."""
+        """State of higher layers about this connection, such as the name of the client."""
         self._server = server
         self._faults = faults or PeerFaults()
         self._frames = FrameReader(scratch, frame_bytes_max=frame_bytes_max)
-        self._waiting: deque[Answer] = deque()
-        self._large_answers: dict[int, int] = {}  # the size of each in `_waiting`, by its identity
+        self._waiting: deque[Response] = deque()
+        self._large_responses: dict[int, int] = {}  # their sizes, by the id() of the response in `_waiting`
         self._waiting_bytes = 0
         self._held_by: asyncio.Future[Any] | None = None
         self._outgoing: list[Part] = []
@@ -101,7 +103,7 @@ class Connection:
         self._pumping = False
         self._backlog_bytes = 0
 
-    # -- what the stream calls
+    # -- called by the stream
 
     def lend_buffer(self) -> memoryview:
         return self._frames.lend()
@@ -116,59 +118,59 @@ class Connection:
 
     def closed(self, reason: BaseException | None) -> None:
         self.is_closed = True
-        for answer in self._waiting:
-            if isinstance(answer, asyncio.Future):
-                answer.cancel()
+        for response in self._waiting:
+            if isinstance(response, asyncio.Future):
+                response.cancel()
         self._waiting.clear()
         if reason is not None:
-            logger.debug("connection of %s ended: %s", self.peer, reason)
+            logger.debug("the connection from %s ended: %s", self.peer, reason)
         self._server.connection_closed(self)
 
-    # -- what the server calls
+    # -- called by the server
 
     def close(self) -> None:
-        """Send what is queued and end; answers that are still being worked on are dropped."""
+        """Send the queued responses and end. Responses that are not ready are dropped."""
         self.stream.close()
 
     def abort(self) -> None:
-        """End now; what was not sent is dropped."""
+        """End now and drop the queued responses."""
         self.stream.abort()
 
     def hold(self, work: asyncio.Future[Any]) -> None:
-        """Serve nothing more of this peer until `work` is done: for the few requests that would otherwise be
-        overtaken by the next, or that cost so much that one at a time is enough."""
+        """Handle no further request of this peer until `work` is done: for requests that the next one must not
+        overtake, or that need so much memory that only one may run."""
         self._held_by = work
-        work.add_done_callback(self._let_go)
+        work.add_done_callback(self._release)
 
     def has_next(self) -> bool:
-        """Whether there is something behind the request that is being served: a whole one, or the beginning of one."""
+        """Whether bytes after the current request are buffered: a whole request, or part of one."""
         return self._frames.buffered_bytes > 0
 
     def take_next(self) -> memoryview | None:
-        """The request after the one that is being served, if all of it is here, to be served with it: then the answer
-        is that to both, one after the other. `give_back` what cannot be."""
+        """Take the next request, if all of it is buffered, to handle it together with the current one: the response
+        must then contain both. `give_back` a request that cannot be handled with it."""
         try:
             return self._frames.next_frame()
         except FrameTooLarge:
-            return None  # and it will be refused when its turn comes
+            return None  # it is rejected when its turn comes
 
     def give_back(self, frame: memoryview) -> None:
-        """Have the request that was taken last served for itself."""
+        """Return the request that was taken last, to be handled alone."""
         self._frames.give_back(frame)
 
     def has_work(self) -> bool:
-        """Whether the peer waits for us: an answer is being worked on, and none waits for the peer to read it."""
+        """Whether a request is in progress, and the peer has read all responses so far."""
         return bool(self._waiting) and not self._backlog_bytes
 
-    def look_at_backlog(self, now: float) -> None:
-        """Count what the peer has read since the last look as a sign of life."""
+    def check_backlog(self, now: float) -> None:
+        """Treat it as activity if the peer has read from the backlog since the last check."""
         backlog_bytes = self.stream.backlog_bytes()
         if backlog_bytes != self._backlog_bytes:
             self._backlog_bytes = backlog_bytes
             self.last_active = now
 
     def is_stuck(self) -> bool:
-        """Whether answers wait for the peer to read them, as of the last look."""
+        """Whether responses waited for the peer to read them at the last check."""
         return self._backlog_bytes > 0
 
     def shrink(self) -> None:
@@ -177,32 +179,30 @@ class Connection:
     # -- the pump
 
     def _pump(self, now: float) -> None:
-        """Serve the whole frames at hand, for one turn at most, then send what is ready in one go."""
+        """Handle the buffered requests, for one turn at most, then send the ready responses together."""
         frames, waiting, outgoing, serve = self._frames, self._waiting, self._outgoing, self._server.serve
         turn_ends = now + TURN_S_MAX
         self._pumping = True
         try:
             while (frame := frames.next_frame()) is not None:
-                answer = serve(frame, self)
-                if answer is None:
+                response = serve(frame, self)
+                if response is None:
                     pass
-                elif type(answer) is list:
+                elif type(response) is list:
                     if waiting:
-                        waiting.append(answer)
-                        self._note_size(answer, answer)
+                        waiting.append(response)
+                        self._note_size(response, response)
                     else:
-                        outgoing += answer
-                        if len(answer) > 1:  # a slice of a file: start it on its way
+                        outgoing += response
+                        if len(response) > 1:  # a slice of a file: send it now
                             self._send_outgoing()
                 else:
-                    waiting.append(answer)
-                    answer.add_done_callback(self._answered)  # type: ignore[union-attr]
+                    waiting.append(response)
+                    response.add_done_callback(self._response_ready)  # type: ignore[union-attr]
                 if (waiting or self._held_by) and not self._can_serve():
                     self._pause()
                     break
-                if (
-                    not frames.buffered_bytes
-                ):  # the usual end, of a peer that waits: bench "one-record latency"
+                if not frames.buffered_bytes:  # the usual case, first: bench "one-record latency"
                     break
                 if self._is_behind():
                     self._pause()
@@ -217,8 +217,10 @@ class Connection:
             self.stream.close()
             return
         except Exception:
-            # Whatever it was, what is left of this peer's bytes is in a buffer that others will use next.
-            logger.exception("serving %s failed; this is a bug, and its connection is closed", self.peer)
+            # The rest of this peer's bytes is in a buffer that other connections use next, so it cannot go on.
+            logger.exception(
+                "handling a request from %s failed; this is a bug; closing its connection", self.peer
+            )
             self._send_outgoing()
             self.stream.close()
             return
@@ -230,15 +232,15 @@ class Connection:
             self._pause()
 
     def _can_serve(self) -> bool:
-        """Whether the next request may be served although earlier ones are not answered yet."""
+        """Whether the next request may be handled while earlier ones are in progress."""
         return (
-            len(self._waiting) < WAITING_ANSWERS_MAX
+            len(self._waiting) < WAITING_RESPONSES_MAX
             and self._waiting_bytes < WAITING_BYTES_MAX
             and self._held_by is None
         )
 
     def _is_behind(self) -> bool:
-        """Whether the peer has left so much unread that serving it further would only fill memory."""
+        """Whether the backlog of unread responses is over its limit."""
         if len(self._outgoing) >= OUTGOING_PARTS_MAX:
             self._send_outgoing()
         return self.stream.backlog_bytes() > BACKLOG_BYTES_MAX
@@ -247,47 +249,47 @@ class Connection:
         self._is_paused = True
         self.stream.pause_reading()
 
-    def _let_go(self, work: asyncio.Future[Any]) -> None:
-        """What held the connection is done, and is not to be kept: its result may be large."""
+    def _release(self, work: asyncio.Future[Any]) -> None:
+        """The work that held the connection is done. It is not kept, because its result may be large."""
         if self._held_by is work:
             self._held_by = None
-        self._answered(work)
+        self._response_ready(work)
 
-    def _answered(self, done: asyncio.Future[Any]) -> None:
-        """Some answer is there: send those at the head of the line."""
+    def _response_ready(self, done: asyncio.Future[Any]) -> None:
+        """A response is ready: send the ready ones at the head of the queue."""
         if self.is_closed:
             return
-        waiting, outgoing, large_answers = self._waiting, self._outgoing, self._large_answers
+        waiting, outgoing, large_responses = self._waiting, self._outgoing, self._large_responses
         while waiting:
-            answer = waiting[0]
-            if large_answers:
-                self._waiting_bytes -= large_answers.pop(id(answer), 0)
-            if isinstance(answer, asyncio.Future):
-                if not answer.done():
+            response = waiting[0]
+            if large_responses:
+                self._waiting_bytes -= large_responses.pop(id(response), 0)
+            if isinstance(response, asyncio.Future):
+                if not response.done():
                     break
-                if answer.cancelled() or answer.exception() is not None:
-                    # The node is stopping, or has said already what went wrong; later answers must not overtake.
-                    logger.debug("no answer for %s; closing its connection", self.peer)
+                if response.cancelled() or response.exception() is not None:
+                    # The node is stopping, or the error is already logged; later responses must not overtake.
+                    logger.debug("closing the connection from %s: a request has no response", self.peer)
                     self._send_outgoing()
                     self.stream.close()
                     return
-                answer = answer.result()
+                response = response.result()
             waiting.popleft()
-            if answer:
-                outgoing += answer
+            if response:
+                outgoing += response
         if waiting and not done.cancelled() and done.exception() is None:
             self._note_size(done, done.result())
         if not self._pumping:
             self._send_outgoing()
             self._continue_reading()
 
-    def _note_size(self, answer: list[Part] | asyncio.Future[Any], parts: object) -> None:
-        """Count an answer that has to wait for an earlier one, if it is large and still waits."""
+    def _note_size(self, response: list[Part] | asyncio.Future[Any], parts: object) -> None:
+        """Count the size of a large response that waits for an earlier one."""
         if type(parts) is not list:
             return
         size = sum([len(part) for part in parts if type(part) is not FileSlice])
-        if size > LARGE_ANSWER_BYTES and any(each is answer for each in self._waiting):
-            self._large_answers[id(answer)] = size
+        if size > LARGE_RESPONSE_BYTES and any(each is response for each in self._waiting):
+            self._large_responses[id(response)] = size
             self._waiting_bytes += size
 
     def _send_outgoing(self) -> None:

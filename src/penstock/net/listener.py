@@ -1,4 +1,4 @@
-"""A listener accepts streams at one address, makes connections of them, and bounds their number and idleness."""
+"""Listeners: accept connections, limit their number, and close idle ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from penstock.runtime.network import Listening, Network, Stream
 
 logger = logging.getLogger(__name__)
 
-SWEEPS_PER_IDLE_LIMIT = 10  # an idle connection is closed at most a tenth of the limit too late
-SWEEP_S_MAX = 30.0  # quiet connections give their buffers back at least this often
+SWEEPS_PER_IDLE_LIMIT = 10  # an idle connection is closed at most a tenth of the limit late
+SWEEP_S_MAX = 30.0  # idle connections release their buffers at least this often
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class ConnectionLimits:
     connections_max: int
     connections_per_host_max: int
     host_overrides: Mapping[str, int]
-    """Hosts with a limit of their own."""
+    """Limits of single hosts."""
     idle_ms_max: int
-    """-1 lets connections idle for ever."""
+    """-1 means no limit."""
     frame_bytes_max: int
 
 
 class ConnectionTable:
-    """All connections of a node over all its listeners; the one place that counts them."""
+    """All connections of a node on all its listeners."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._connections: dict[Connection, None] = {}  # in order of arrival; a set would have none
+        self._connections: dict[Connection, None] = {}  # a dict and not a set, for its order
         self._per_host: Counter[str] = Counter()
         self.refused_count = 0
         self.faults = PeerFaults()
@@ -44,15 +44,15 @@ class ConnectionTable:
         return len(self._connections)
 
     def refusal(self, host: str) -> str | None:
-        """Why one more connection of `host` is too many, or None."""
+        """Why a new connection of `host` must be rejected, or None."""
         if len(self._connections) >= self.limits.connections_max:
             return (
-                f"the limit of {self.limits.connections_max} connections is reached; raise max.connections, or the "
+                f"the limit of {self.limits.connections_max} connections is reached; increase max.connections, or the "
                 "limit of open files (ulimit -n)"
             )
         host_max = self.limits.host_overrides.get(host, self.limits.connections_per_host_max)
         if self._per_host.get(host, 0) >= host_max:
-            return f"{host} has reached its limit of connections, max.connections.per.ip={host_max}"
+            return f"{host} has reached the limit of connections per IP address, max.connections.per.ip={host_max}"
         return None
 
     def add(self, connection: Connection) -> None:
@@ -67,34 +67,35 @@ class ConnectionTable:
                 del self._per_host[connection.peer_host]
 
     def sweep(self, now: float) -> None:
-        """Close what has idled too long, or has not read for as long, or is gone; take back the buffers of what
-        is merely quiet."""
+        """Close connections that were reset, are idle, or do not read; release the buffers of quiet ones."""
         limit_s = self.limits.idle_ms_max / 1000
         for connection in list(self._connections):
             try:
-                self._look_at(connection, now, limit_s)
+                self._check(connection, now, limit_s)
             except Exception:
-                # One broken connection must not keep the others from being swept.
-                logger.exception("sweeping the connection of %s failed; closing it", connection.peer)
+                # One broken connection must not stop the sweep.
+                logger.exception("checking the connection from %s failed; closing it", connection.peer)
                 connection.abort()
 
-    def _look_at(self, connection: Connection, now: float, limit_s: float) -> None:
+    def _check(self, connection: Connection, now: float, limit_s: float) -> None:
         if connection.stream.is_reset():
-            logger.debug("%s is gone", connection.peer)
+            logger.debug("%s reset its connection", connection.peer)
             connection.abort()
             return
-        connection.look_at_backlog(now)
+        connection.check_backlog(now)
         if connection.has_work():
             return
         idle_s = now - connection.last_active
         if 0 <= limit_s < idle_s:
             if connection.is_stuck():
                 logger.info(
-                    "%s has read nothing for %.0f s; dropping what it was sent", connection.peer, idle_s
+                    "closing the connection from %s: it has read no response for %.0f s",
+                    connection.peer,
+                    idle_s,
                 )
                 connection.abort()
             else:
-                logger.debug("closing %s, idle for %.0f s", connection.peer, idle_s)
+                logger.debug("closing the connection from %s: idle for %.0f s", connection.peer, idle_s)
                 connection.close()
         elif idle_s > 1:
             connection.shrink()
@@ -105,11 +106,11 @@ class ConnectionTable:
 
 
 class Listener:
-    """One entry of `listeners`. Start it, and every accepted stream is served by `server` until it ends."""
+    """One entry of `listeners`. `server` handles the requests of all its connections."""
 
     def __init__(self, name: str, server: Server, table: ConnectionTable) -> None:
         self.name = name
-        self.serve = server.serve  # the server's own method: a connection calls it for every frame
+        self.serve = server.serve  # bound once, because a connection calls it for every frame
         self._server = server
         self._table = table
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -122,7 +123,7 @@ class Listener:
         return self._listening.port
 
     async def bind(self, network: Network, host: str, port: int) -> None:
-        """Take the address; whoever connects waits until `start`."""
+        """Bind the address. Clients that connect wait until `start`."""
         self._loop = asyncio.get_running_loop()
         self._listening = await network.listen(host, port, self._accept)
 
@@ -166,5 +167,5 @@ class Listener:
         self._sweeper = self._loop.call_later(every_s, self._sweep)
 
     def _sweep(self) -> None:
-        self._schedule_sweep()  # first: a sweep that fails must not be the last one
+        self._schedule_sweep()  # first, so that a failed sweep is not the last one
         self._table.sweep(self._loop.time())

@@ -1,8 +1,8 @@
 """Streams over TCP sockets, driven by the event loop's readiness callbacks.
 
-Sockets are used directly rather than through asyncio transports: a response mixes bytes in memory with slices
-of files, and only the socket itself can take both in order (`sendmsg`, `sendfile`) without a copy. Reads go
-into the buffer that the handler lends. Everything runs on the loop's thread.
+Sockets are used directly and not through asyncio transports: a response mixes bytes in memory with slices of files,
+and only the socket itself can send both in order (`sendmsg`, `sendfile`) without a copy. Reads go into the buffer that
+the handler lends. Everything runs on the thread of the loop.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from penstock.runtime.network import FileSlice, Listening, Part, Stream, StreamH
 
 logger = logging.getLogger(__name__)
 
-VECTOR_PARTS_MAX = 256  # well under IOV_MAX; longer queues go out in several calls
-JOINED_BYTES_MAX = 1 << 16  # answers that are sent as one buffer; larger ones are not worth a copy
-SENDFILE_BYTES_MAX = 1 << 30  # Linux sends at most 2 GiB - 4 KiB a call
-ACCEPTS_PER_TURN = 64  # a storm of connections must not starve the ones that are served
-# Errors of sendfile that come from the file. All others come from the socket, whose peer is gone.
+VECTOR_PARTS_MAX = 256  # well under IOV_MAX; longer queues need several calls
+JOINED_BYTES_MAX = 1 << 16  # parts that are joined into one buffer; larger ones are not worth a copy
+SENDFILE_BYTES_MAX = 1 << 30  # Linux sends at most 2 GiB - 4 KiB per call
+ACCEPTS_PER_TURN = 64  # many new connections must not starve the existing ones
+# Errors of sendfile that come from the file. All others come from a disconnected socket.
 DISK_ERRORS = frozenset(
     getattr(errno, name)
     for name in ("EIO", "ENXIO", "ENODEV", "ESTALE", "EUCLEAN", "EBADMSG", "ENODATA", "EREMOTEIO")
-    if hasattr(errno, name)  # some are Linux's own
+    if hasattr(errno, name)  # some exist only on Linux
 )
-ACCEPT_RETRY_S = 0.1  # out of descriptors: wait for some to be freed rather than spin
+ACCEPT_RETRY_S = 0.1  # out of descriptors: wait until some are free
 
 
 class SocketStream:
-    """One connected socket. `penstock.runtime.network.Stream` says what callers may rely on."""
+    """One connected socket. `penstock.runtime.network.Stream` documents the interface."""
 
     __slots__ = (
         "_closing",
@@ -103,7 +103,7 @@ class SocketStream:
         if self._handler is None or self._closing:
             return
         if not self._queue:
-            # The common answer is one small buffer into an empty socket: bench "one-record latency", "small pipelined".
+            # The usual case: one small buffer and an empty queue (bench "one-record latency", "small pipelined").
             part = parts[0] if len(parts) == 1 else _joined(parts)
             if part is not None and type(part) is not FileSlice:
                 try:
@@ -124,7 +124,7 @@ class SocketStream:
             self._flush(wait_on_backlog=True)
 
     def is_reset(self) -> bool:
-        # uvloop tells of a reset once. If that call still found bytes to read, there is never another.
+        # uvloop reports a reset only once. If that call still found bytes to read, no other call follows.
         return self._handler is not None and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
@@ -133,7 +133,7 @@ class SocketStream:
             self._queued_bytes += len(part)
 
     def _flush(self, *, wait_on_backlog: bool) -> None:
-        """Send until the queue is empty or the peer's window is full."""
+        """Send until the queue is empty or the socket accepts no more."""
         queue = self._queue
         try:
             while queue:
@@ -155,11 +155,11 @@ class SocketStream:
             )
         except OSError as error:
             if error.errno in DISK_ERRORS:
-                # Not at once: the owner may answer requests of this very connection.
+                # Later, because the owner may respond to requests of this very connection.
                 self._loop.call_soon(head.failed, error)
             raise
         if sent == 0:
-            raise OSError(errno.EIO, "the file ended before the slice that was promised", head.file.path)
+            raise OSError(errno.EIO, "the file is shorter than the slice to send", head.file.path)
         self._queued_bytes -= sent
         if sent == head.size:
             self._queue.popleft()
@@ -172,7 +172,7 @@ class SocketStream:
         flags = 0
         for part in queue:
             if type(part) is FileSlice or len(vector) == VECTOR_PARTS_MAX:
-                flags = socket.MSG_MORE  # let the header leave in one packet with the bytes that follow
+                flags = socket.MSG_MORE  # send the header in one packet with the bytes that follow
                 break
             vector.append(part)  # type: ignore[arg-type]
         sent = self._socket.sendmsg(vector, [], flags)
@@ -209,7 +209,7 @@ class SocketStream:
         self._end_soon(None)
 
     def _end_soon(self, reason: BaseException | None) -> None:
-        """End from inside a handler's own call: the callback must not run before that call has returned."""
+        """End after the current call of the handler has returned: `closed` must not run inside it."""
         if self._handler is not None:
             self.pause_reading()
             self._loop.call_soon(self._end, reason)
@@ -228,15 +228,15 @@ class SocketStream:
 
 
 def _joined(parts: Sequence[Part]) -> bytes | None:
-    """Several small buffers as one, because keeping account of each costs more than the copy (bench "small pipelined",
-    "raw produce, 16 KiB"); None where they are large, or a slice of a file is among them."""
+    """Join small buffers, because tracking each costs more than the copy (bench "small pipelined", "raw produce,
+    16 KiB"). None if they are large, or include a slice of a file."""
     if FileSlice in map(type, parts) or sum(map(len, parts)) > JOINED_BYTES_MAX:
         return None
     return b"".join(parts)  # type: ignore[arg-type]
 
 
 class SocketListening:
-    """A listening socket that hands every accepted stream to `accept`."""
+    """A listening socket that passes every accepted stream to `accept`."""
 
     def __init__(
         self,
@@ -262,17 +262,19 @@ class SocketListening:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                logger.warning("cannot accept on %s:%d: %s; trying again soon", self.host, self.port, error)
+                logger.warning(
+                    "cannot accept connections on %s:%d: %s; retrying", self.host, self.port, error
+                )
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(ACCEPT_RETRY_S, self._resume)
                 return
             try:
                 self._serve(connected, address)
             except OSError as error:
-                logger.debug("a connection of %s ended as it was accepted: %s", address, error)
+                logger.debug("the connection from %s ended while it was accepted: %s", address, error)
                 connected.close()
             except Exception:
-                logger.exception("accepting a connection of %s failed", address)
+                logger.exception("accepting a connection from %s failed", address)
                 connected.close()
 
     def _serve(self, connected: socket.socket, address: object) -> None:
@@ -296,7 +298,7 @@ class SocketListening:
 
 
 class SocketBuffers:
-    """Socket options from `socket.send.buffer.bytes` and its sisters; -1 leaves the system's own tuning on."""
+    """Socket options from `socket.send.buffer.bytes` and similar settings; -1 leaves them to the system."""
 
     def __init__(self, *, send_bytes: int = -1, receive_bytes: int = -1, backlog: int = 128) -> None:
         self.send_bytes = send_bytes
@@ -355,8 +357,8 @@ class SocketNetwork:
 async def _connect(
     loop: asyncio.AbstractEventLoop, connecting: socket.socket, address: tuple[object, ...]
 ) -> None:
-    """What `sock_connect` does. That of uvloop looks every address up in libuv's pool of threads, and a process that
-    was forked after the pool was made crashes when it ends, because it waits for threads that it does not have."""
+    """Replaces `sock_connect`. uvloop's version resolves every address in libuv's thread pool, and a process that was
+    forked after the pool was created crashes on exit, because it waits for threads that it does not have."""
     try:
         connecting.connect(address)
         return
@@ -381,11 +383,11 @@ async def _connect(
 async def _address(
     loop: asyncio.AbstractEventLoop, host: str, port: int
 ) -> tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]:
-    """The first address of a host. A numeric one is read at once; only a name is worth a thread."""
+    """The first address of a host. Only a name needs a thread, a numeric address does not."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        # Not the loop's own: see `_connect`.
+        # Not the resolver of the loop: see `_connect`.
         look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         found = await loop.run_in_executor(None, look_up)
     return found[0]

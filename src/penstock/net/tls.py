@@ -1,13 +1,13 @@
-"""TLS over any stream: plain bytes on one side, records of TLS on the other, and the same `Stream` to whoever uses it.
+"""TLS over any stream: a `Stream` with plaintext above and TLS records below.
 
-OpenSSL works here on buffers in memory, never on the socket, so the same code runs over sockets and in a simulation,
-for clients and for brokers. What is sent before the handshake is done waits for it.
+OpenSSL works on buffers in memory and not on the socket, so the same code runs over sockets and in a simulation, for
+clients and for brokers. Data that is sent before the end of the handshake is queued.
 
-A slice of a file has to pass through this process, because it must be encrypted. That is done in pieces as the stream
-below takes them, so a fetch of any size costs `BACKLOG_BYTES_MAX` of memory at most, and `TURN_BYTES_MAX` of encryption
-before the event loop goes on with others.
+A slice of a file must be read into this process to be encrypted. That is done in pieces as the stream below sends them,
+so a fetch of any size needs at most `BACKLOG_BYTES_MAX` of memory, and encrypts at most `TURN_BYTES_MAX` per turn of
+the event loop.
 
-Invariant: the handler is told that the stream ended exactly once, whether the handshake failed, the peer said goodbye
+Invariant: `closed` of the handler is called exactly once, whether the handshake failed, the peer closed the connection
 or the stream below was lost.
 """
 
@@ -22,16 +22,14 @@ from collections.abc import Callable, Sequence
 
 from penstock.runtime.network import FileSlice, Network, Part, Stream, StreamHandler
 
-READ_BYTES = 64 * 1024  # of TLS records at a time; one holds up to 16 KiB
-WRITE_BYTES = 256 * 1024  # of a large part that are encrypted at a time, so that its copy stays small
-BACKLOG_BYTES_MAX = 1 << 20  # encrypted bytes that the peer has not read: beyond this no more are encrypted
-TURN_BYTES_MAX = (
-    1 << 20
-)  # about a millisecond; a peer that reads as fast as we encrypt must not stall the others
+READ_BYTES = 64 * 1024  # per read of TLS records, which have up to 16 KiB each
+WRITE_BYTES = 256 * 1024  # of a large part that are encrypted at a time, to keep the copy small
+BACKLOG_BYTES_MAX = 1 << 20  # encrypted bytes that the peer has not read; then encryption pauses
+TURN_BYTES_MAX = 1 << 20  # about a millisecond; a peer that reads as fast as we encrypt must not block others
 
 
 class TlsStream:
-    """Stands between the stream below, whose handler it is, and a handler above, whose stream it is."""
+    """The handler of the stream below, and the stream of the handler above."""
 
     def __init__(
         self,
@@ -47,10 +45,10 @@ class TlsStream:
         self._tls = context.wrap_bio(
             self._from_peer, self._to_peer, server_side=server_side, server_hostname=server_name
         )
-        self._room = memoryview(bytearray(READ_BYTES))
+        self._received = memoryview(bytearray(READ_BYTES))
         self._handler: StreamHandler | None = None
         self._waiting: deque[Part] = deque()
-        """What is not encrypted yet."""
+        """Parts that are not encrypted yet."""
         self._waiting_bytes = 0
         self._is_scheduled = False
         self._is_paused = False
@@ -58,12 +56,12 @@ class TlsStream:
         self._failure: BaseException | None = None
         self.is_established = False
         self.established: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the handshake is, or failed with it: `ssl.SSLError`, or `ConnectionError` where the peer left."""
+        """Done after the handshake. It fails with `ssl.SSLError`, or with `ConnectionError` if the peer disconnects."""
         self.peer = below.peer
         self.peer_host = below.peer_host
 
     def start(self, handler: StreamHandler) -> None:
-        """Begin the handshake; the handler gets what is received after it."""
+        """Start the handshake. The handler receives the data after it."""
         if self.established.done():  # the stream below was lost already
             return
         self._handler = handler
@@ -71,10 +69,10 @@ class TlsStream:
 
     @property
     def session(self) -> ssl.SSLObject:
-        """For what was agreed on: version, cipher, the peer's certificate."""
+        """The TLS session: version, cipher, the certificate of the peer."""
         return self._tls
 
-    # -- what the user of the stream calls
+    # -- called by the user of the stream
 
     def send(self, parts: Sequence[Part]) -> None:
         if self._handler is None or self._is_closing:
@@ -98,9 +96,7 @@ class TlsStream:
         if self._is_paused:
             self._is_paused = False
             self._below.resume_reading()
-            if (
-                self.is_established
-            ):  # what was received before the pause is in memory, and no socket will tell of it
+            if self.is_established:  # data from before the pause is in memory; no socket event follows for it
                 asyncio.get_running_loop().call_soon(self._pump)
 
     def close(self) -> None:
@@ -108,7 +104,7 @@ class TlsStream:
             return
         self._is_closing = True
         if self.is_established:
-            self._send_waiting()  # and then say goodbye
+            self._send_waiting()  # then it sends close_notify
         else:
             self._below.close()
 
@@ -116,13 +112,13 @@ class TlsStream:
         self._is_closing = True
         self._below.abort()
 
-    # -- what the stream below calls
+    # -- called by the stream below
 
     def lend_buffer(self) -> memoryview:
-        return self._room
+        return self._received
 
     def received(self, size: int) -> None:
-        self._from_peer.write(self._room[:size])
+        self._from_peer.write(self._received[:size])
         self._pump()
 
     def drained(self) -> None:
@@ -130,25 +126,25 @@ class TlsStream:
             return
         if self._waiting:
             self._send_waiting()
-        self._tell_drained()
+        self._notify_drained()
 
     def closed(self, reason: BaseException | None) -> None:
         handler, self._handler = self._handler, None
         reason = self._failure or reason
         if not self.established.done():
             self.established.set_exception(
-                reason or ConnectionResetError("the peer left during the TLS handshake")
+                reason or ConnectionResetError("the peer disconnected during the TLS handshake")
             )
-            self.established.exception()  # seen: a server does not await it
+            self.established.exception()  # mark it as retrieved: a server does not await it
         self._waiting.clear()
         self._waiting_bytes = 0
         if handler is not None:
             handler.closed(reason)
 
-    # -- between the two
+    # -- encryption
 
     def _pump(self) -> None:
-        """Go on with whatever the bytes at hand allow."""
+        """Continue the handshake, send and receive, as far as the received bytes allow."""
         if self._handler is None:
             return
         try:
@@ -167,27 +163,27 @@ class TlsStream:
         self._flush()
 
     def _decrypt(self) -> None:
-        """Hand up what is there until more bytes are needed, which raises."""
+        """Decrypt and pass on the received data; raises when more bytes are needed."""
         while not self._is_paused and not self._is_closing and self._handler is not None:
-            room = self._handler.lend_buffer()
+            buffer = self._handler.lend_buffer()
             try:
-                size = int(self._tls.read(len(room), room))
+                size = int(self._tls.read(len(buffer), buffer))
             except ssl.SSLZeroReturnError:
                 size = 0
-            if not size:  # the peer said goodbye
+            if not size:  # the peer sent close_notify
                 self.close()
                 return
             self._handler.received(size)
 
     def _send_waiting(self) -> None:
-        """Encrypt what waits and pass it on, for one turn at most and as far as the stream below keeps up."""
+        """Encrypt and send the queued parts, for one turn at most, and as fast as the stream below sends."""
         turn_bytes = TURN_BYTES_MAX
         try:
             while self._waiting and self._failure is None:
                 if self._to_peer.pending >= WRITE_BYTES:
                     self._flush()
                 if self._below.backlog_bytes() >= BACKLOG_BYTES_MAX:
-                    return  # `drained` goes on
+                    return  # `drained` continues
                 if turn_bytes <= 0:
                     self._continue_soon()
                     return
@@ -199,23 +195,23 @@ class TlsStream:
                     self._waiting[0] = piece[size:]
                 else:
                     self._waiting.popleft()
-        except ssl.SSLWantReadError:  # the peer renegotiates, and has to say more first
+        except ssl.SSLWantReadError:  # the peer renegotiates; more of its bytes are needed first
             return
         except ssl.SSLError as error:
             self._fail(error)
             return
-        except OSError as error:  # a slice cannot be read; the peer can only be told by ending
+        except OSError as error:  # a slice cannot be read; closing is the only way to report it
             self._failure = error
             self.abort()
             return
         finally:
             self._flush()
         if self._is_closing and self._failure is None:
-            self._say_goodbye()
+            self._send_close_notify()
             self._below.close()
 
     def _next_piece(self) -> memoryview:
-        """Bytes at the head of what waits, few enough to be encrypted at once."""
+        """The first queued bytes, up to `WRITE_BYTES`."""
         head = self._waiting[0]
         if not isinstance(head, FileSlice):
             piece = memoryview(head)[:WRITE_BYTES]
@@ -242,10 +238,10 @@ class TlsStream:
         self._is_scheduled = False
         if self._handler is not None:
             self._send_waiting()
-            self._tell_drained()
+            self._notify_drained()
 
-    def _tell_drained(self) -> None:
-        """Only we know: the stream below may have been empty between two pieces."""
+    def _notify_drained(self) -> None:
+        """Notify the handler if the whole backlog is empty, and not only that of the stream below."""
         if self._handler is not None and not self._is_closing and not self.backlog_bytes():
             self._handler.drained()
 
@@ -253,13 +249,15 @@ class TlsStream:
         if self._to_peer.pending:
             self._below.send([self._to_peer.read()])
 
-    def _say_goodbye(self) -> None:
-        with contextlib.suppress(ssl.SSLError):  # which wants to read: the peer's goodbye is not waited for
+    def _send_close_notify(self) -> None:
+        with contextlib.suppress(
+            ssl.SSLError
+        ):  # it wants to read the peer's close_notify, which we do not wait for
             self._tls.unwrap()
         self._flush()
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """The bytes make no sense to TLS, or who sent them cannot be trusted: tell the peer why, and end."""
+        """The TLS data is invalid, or the peer is not trusted: send the alert, and end."""
         self._failure = error
         self._is_closing = True
         self._flush()
@@ -270,11 +268,11 @@ def _read(piece: FileSlice) -> memoryview:
     try:
         data = memoryview(piece.read())
     except OSError as error:
-        # Not at once: the owner may answer requests of this very connection.
+        # Later, because the owner may respond to requests of this very connection.
         asyncio.get_running_loop().call_soon(piece.failed, error)
         raise
     if len(data) < piece.size:
-        raise OSError(errno.EIO, "the file ended before the slice that was promised", piece.file.path)
+        raise OSError(errno.EIO, "the file is shorter than the slice to send", piece.file.path)
     return data
 
 
@@ -287,16 +285,16 @@ async def connect_tls(
     context: ssl.SSLContext,
     server_name: str | None,
 ) -> Stream:
-    """Connect and shake hands. `server_name` is what the certificate must be for, where the context checks it.
+    """Connect and do the TLS handshake. If the context checks it, the certificate must be for `server_name`.
 
-    Raises `ssl.SSLError` where the two sides do not agree or do not trust each other, `OSError` for the rest.
+    Raises `ssl.SSLError` if the handshake or the verification fails, and `OSError` for other failures.
     """
     made: list[TlsStream] = []
 
     def wrap(below: Stream) -> TlsStream:
         stream = TlsStream(below, context, server_name=server_name)
         made.append(stream)
-        # One turn later, because the stream below takes nothing before it has its handler.
+        # One turn later, because the stream below does not send before it has its handler.
         asyncio.get_running_loop().call_soon(stream.start, handler(stream))
         return stream
 
