@@ -1,6 +1,5 @@
-"""The cluster's metadata: its records, the immutable image that they add up to, and the change from one image
-to the next.
+"""The metadata of the cluster: its records, the immutable image, and the delta between two images.
 
-Nothing here does I/O and nothing decides: `controller` makes records, `quorum` commits them, and this
-package says what they mean. Start with `image`, then `replay`.
+Nothing here does I/O or makes decisions: `controller` creates records, `quorum` commits them, and this package applies
+them to the image. Start with `image`, then `replay`.
 """

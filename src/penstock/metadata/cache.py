@@ -1,15 +1,15 @@
-"""The image that handlers read, and those who want to hear of every change.
+"""The current image, which handlers read, and the listeners that are notified of every change.
 
-There is one per node and it only moves forward: `publish` is called in the order of the metadata log, with
-committed changes only. Listeners are called in the order in which they subscribed and must not raise; one
-that does stops the node rather than letting it serve a cluster that half of its parts have not heard of.
+There is one cache per node. `publish` is called in the order of the metadata log, with committed changes only.
+Listeners are called in the order of their subscription and must not raise: an exception stops the node, so that it
+never runs with a change that only some of its parts have applied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.delta import MetadataDelta, as_new
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 
 Listener = Callable[[MetadataDelta], None]
@@ -21,8 +21,16 @@ class MetadataCache:
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
-        """Hear of every change from now on; what holds already is in `image`."""
+        """Notify `listener` of every later change."""
         self._listeners.append(listener)
+
+    def install(self, listener: Listener) -> None:
+        """Pass the present image to `listener` as one change, and then every later change."""
+        listener(as_new(self.image))
+        self._listeners.append(listener)
+
+    def __contains__(self, listener: Listener) -> bool:
+        return listener in self._listeners
 
     def unsubscribe(self, listener: Listener) -> None:
         self._listeners.remove(listener)

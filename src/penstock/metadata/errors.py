@@ -1,14 +1,15 @@
-"""What can go wrong with metadata: a request that is refused, and a log that can not be believed."""
+"""A refused request, and a corrupt metadata log."""
 
 from __future__ import annotations
 
 from penstock.protocol.errors import ErrorCode
 
-MESSAGE_LENGTH_MAX = 1000  # more than anybody reads, and far less than a string of the protocol holds
+MESSAGE_LENGTH_MAX = 1000  # far less than the maximum of a protocol string
 
 
 class Refused(Exception):
-    """Not a failure of this node: the answer to a request, or to one item of it, with words that help."""
+    """A request, or one item of it, is refused: the error code and message of the response. Not a failure of this
+    node."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         self.error = error
@@ -17,9 +18,13 @@ class Refused(Exception):
 
 
 def _shorten(message: str) -> str:
-    """Words that quote a client may be as long as what it sent, and then would not fit into an answer."""
+    """A message that quotes the request may be too long for a response."""
     return message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 3] + "..."
 
 
+def unknown_topic(name: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
 class CorruptMetadata(Exception):
-    """The metadata log says something impossible, or something that this version can not read."""
+    """The metadata log is inconsistent, or contains records that this version cannot read."""

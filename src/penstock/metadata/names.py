@@ -1,6 +1,6 @@
-"""Names of topics: which are valid, which belong to Kafka itself, and which would collide.
+"""Names of topics: valid names, internal topics, and collisions.
 
-A name becomes a folder, so these rules are also what keeps `../x` inside the data folder.
+A name becomes a directory name, so these rules also keep `../x` inside the log directory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 
-NAME_LENGTH_MAX = 249  # with a partition number and a suffix it still fits a file name of 255 bytes
+NAME_LENGTH_MAX = 249  # with a partition number and a suffix, it fits into a file name of 255 bytes
 _VALID = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -25,7 +25,7 @@ def is_internal(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse a name that no topic can have."""
+    """Refuse an invalid topic name."""
     fault = fault_of_topic_name(name)
     if fault is not None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
@@ -44,8 +44,8 @@ def fault_of_topic_name(name: str) -> str | None:
 
 
 def unified_name(name: str) -> str | None:
-    """What a metric would be called: '.' and '_' look alike there, so two topics must not share it. None
-    where a name has neither and so can not collide."""
+    """The name in metrics, where '.' and '_' are the same, so two topics must not share it. None if the name contains
+    neither and cannot collide."""
     if "." in name or "_" in name:
         return name.replace(".", "_")
     return None

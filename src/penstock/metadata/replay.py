@@ -1,13 +1,11 @@
-"""What each record of the metadata log does to the image.
+"""Applies the records of the metadata log to the image.
 
-This is the only place where metadata changes. Replaying is total: a record that makes no sense here (a
-partition of a topic that never was) means that the log or this code is broken, and raises `CorruptMetadata`
-rather than guessing. A known kind of record for which the image has no room yet is refused the same way: to
-skip it would silently drop what someone was told is stored.
+Metadata changes only here. An inconsistent record (a partition of an unknown topic) means that the log is corrupt or
+that this code has a bug, and raises `CorruptMetadata`. Records that no part of a node reads yet (ACLs, SCRAM
+credentials, quotas, delegation tokens) are kept as they are, so that a snapshot does not lose them.
 
-A builder copies a part of the image when a record first touches it; the topics that are touched are kept as
-lists until `finish` (see `topics`), so a batch that adds two thousand partitions to one topic copies its
-partitions once.
+A builder copies a part of the image at its first change. Changed topics are lists until `finish` (see `topics`), so a
+batch that adds two thousand partitions to one topic copies its partitions once.
 """
 
 from __future__ import annotations
@@ -24,19 +22,23 @@ from penstock.metadata.image import (
     ControllerImage,
     Endpoint,
     FeatureRange,
+    KeptKey,
     MetadataImage,
     PartitionImage,
 )
 from penstock.metadata.records import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     ControllerEndpoint,
     ControllerFeature,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -46,10 +48,14 @@ from penstock.metadata.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from penstock.metadata.resources import ConfigResource, ResourceType, topic_resource
@@ -66,8 +72,34 @@ RECOVERY_UNCHANGED = -1
 _TRANSACTION_ENDS = (EndTransactionRecord, AbortTransactionRecord)
 
 
+def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """The partition after a change."""
+    replicas = _changed(old.replicas, record.replicas)
+    directories = old.directories
+    if record.directories is not None or len(directories) != len(replicas):
+        directories = _directories(record.directories, replicas)
+    # Setting a leader, even the same one, starts a new epoch: a restarted leader may have lost records.
+    names_leader = record.leader != LEADER_UNCHANGED
+    is_recovering = old.is_recovering
+    if record.leader_recovery_state != RECOVERY_UNCHANGED:
+        is_recovering = bool(record.leader_recovery_state)
+    return PartitionImage(
+        replicas=replicas,
+        isr=_changed(old.isr, record.isr),
+        leader=record.leader if names_leader else old.leader,
+        leader_epoch=old.leader_epoch + names_leader,
+        partition_epoch=old.partition_epoch + 1,
+        directories=directories,
+        is_recovering=is_recovering,
+        adding_replicas=_changed(old.adding_replicas, record.adding_replicas),
+        removing_replicas=_changed(old.removing_replicas, record.removing_replicas),
+        eligible_leaders=_changed(old.eligible_leaders, record.eligible_leader_replicas),
+        last_known_leaders=_changed(old.last_known_leaders, record.last_known_elr),
+    )
+
+
 class ImageBuilder:
-    """An image under change. Use: `replay` every record, then `finish` once."""
+    """Builds the next image. Call `replay` for every record, then `finish` once."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._before = image
@@ -76,22 +108,28 @@ class ImageBuilder:
         self._brokers: dict[int, BrokerImage | None] = {}
         self._controllers: dict[int, ControllerImage] = {}
         self._features: dict[str, int] = {}
+        self._kept: dict[KeptKey, object | None] = {}
         self._next_producer_id = image.next_producer_id
         self._held: list[object] | None = None
-        """Records of a transaction (KIP-868) whose end has not come yet."""
+        """Records of an open metadata transaction (KIP-868)."""
+        self.has_records = False
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self._held is not None
 
     def replay(self, record: object) -> None:
+        self.has_records = True
         if self._held is not None and not isinstance(record, _TRANSACTION_ENDS):
             self._held.append(record)
             return
         act = _REPLAY.get(type(record))
-        if act is None:
-            raise CorruptMetadata(f"the image has no room for a {type(record).__name__}")
+        assert act is not None, f"{type(record).__name__} is not a metadata record"
         act(self, record)
 
     def finish(self, *, offset: int, epoch: int) -> MetadataDelta:
         if self._held is not None:
-            raise CorruptMetadata("the log ends inside a transaction")
+            raise CorruptMetadata("the metadata log ends inside a transaction")
         before = self._before
         topics, topic_deltas = self._topics.finish()
         image = MetadataImage(
@@ -101,6 +139,7 @@ class ImageBuilder:
             controllers=_merged(before.controllers, self._controllers),
             features=_merged(before.features, self._features),
             next_producer_id=self._next_producer_id,
+            kept=_merged(before.kept, self._kept),
             offset=offset,
             epoch=epoch,
         )
@@ -146,36 +185,11 @@ class ImageBuilder:
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
         old = self._topics.partition(record.topic_id, record.partition_id)
-        replicas = _changed(old.replicas, record.replicas)
-        directories = old.directories
-        if record.directories is not None or len(directories) != len(replicas):
-            directories = _directories(record.directories, replicas)
-        # Naming a leader, even the same one, starts a new epoch: a leader that came back may have lost its tail.
-        names_leader = record.leader != LEADER_UNCHANGED
-        is_recovering = old.is_recovering
-        if record.leader_recovery_state != RECOVERY_UNCHANGED:
-            is_recovering = bool(record.leader_recovery_state)
-        self._topics.put_partition(
-            record.topic_id,
-            record.partition_id,
-            PartitionImage(
-                replicas=replicas,
-                isr=_changed(old.isr, record.isr),
-                leader=record.leader if names_leader else old.leader,
-                leader_epoch=old.leader_epoch + names_leader,
-                partition_epoch=old.partition_epoch + 1,
-                directories=directories,
-                is_recovering=is_recovering,
-                adding_replicas=_changed(old.adding_replicas, record.adding_replicas),
-                removing_replicas=_changed(old.removing_replicas, record.removing_replicas),
-                eligible_leaders=_changed(old.eligible_leaders, record.eligible_leader_replicas),
-                last_known_leaders=_changed(old.last_known_leaders, record.last_known_elr),
-            ),
-        )
+        self._topics.put_partition(record.topic_id, record.partition_id, changed_partition(old, record))
 
     def _clear_elr(self, record: ClearElrRecord) -> None:
-        """KIP-966: the feature was switched off, or a topic's `min.insync.replicas` changed; the sets mean
-        nothing now."""
+        """The feature was disabled, or `min.insync.replicas` of a topic changed: the sets are no longer valid
+        (KIP-966)."""
         self._topics.clear_eligible_leaders(record.topic_name)
 
     # Settings, features, producer ids
@@ -183,7 +197,7 @@ class ImageBuilder:
     def _config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceType.of(record.resource_type), record.resource_name)
         if resource.type is ResourceType.UNKNOWN:
-            raise CorruptMetadata(f"there is no resource type {record.resource_type}")
+            raise CorruptMetadata(f"unknown resource type {record.resource_type}")
         settings = self._configs.get(resource)
         if settings is None:
             settings = self._configs[resource] = dict(self._before.settings_of(resource))
@@ -206,7 +220,7 @@ class ImageBuilder:
             )
         self._next_producer_id = record.next_producer_id
 
-    # Nodes
+    # Brokers and controllers
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self._brokers[record.broker_id] = BrokerImage(
@@ -230,7 +244,7 @@ class ImageBuilder:
         broker = self._broker(record.broker_id, record.broker_epoch)
         is_fenced = {-1: False, 0: broker.is_fenced, 1: True}.get(record.fenced)
         if is_fenced is None:
-            raise CorruptMetadata(f"{record.fenced} says nothing about fencing")
+            raise CorruptMetadata(f"invalid fencing change {record.fenced}")
         cordoned = record.cordoned_log_dirs
         self._brokers[record.broker_id] = replace(
             broker,
@@ -260,6 +274,31 @@ class ImageBuilder:
             features=_feature_ranges(record.features),
         )
 
+    # Records that are kept as they are, by their keys
+
+    def _acl(self, record: AccessControlEntryRecord) -> None:
+        self._kept["acl", record.id] = record
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        self._kept["acl", record.id] = None
+
+    def _scram(self, record: UserScramCredentialRecord) -> None:
+        self._kept["scram", record.name, record.mechanism] = record
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
+        self._kept["scram", record.name, record.mechanism] = None
+
+    def _token(self, record: DelegationTokenRecord) -> None:
+        self._kept["token", record.token_id] = record
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
+        self._kept["token", record.token_id] = None
+
+    def _quota(self, record: ClientQuotaRecord) -> None:
+        entity = sorted((each.entity_type, each.entity_name or "") for each in record.entity)
+        key: KeptKey = ("quota", tuple(entity), record.key)
+        self._kept[key] = None if record.remove else record
+
     # Transactions
 
     def _begin(self, record: BeginTransactionRecord) -> None:
@@ -268,7 +307,7 @@ class ImageBuilder:
     def _end(self, record: EndTransactionRecord) -> None:
         held, self._held = self._held, None
         if held is None:
-            raise CorruptMetadata("a transaction ends that never began")
+            raise CorruptMetadata("a metadata transaction ends without a begin")
         for each in held:
             self.replay(each)
 
@@ -276,7 +315,7 @@ class ImageBuilder:
         self._held = None
 
     def _nothing(self, record: object) -> None:
-        """A record that only moves the offset on, or that speaks of ZooKeeper."""
+        """A no-op record, or a record about ZooKeeper."""
 
 
 _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
@@ -294,6 +333,13 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     FenceBrokerRecord: ImageBuilder._fence_broker,
     UnfenceBrokerRecord: ImageBuilder._unfence_broker,
     RegisterControllerRecord: ImageBuilder._register_controller,
+    AccessControlEntryRecord: ImageBuilder._acl,
+    RemoveAccessControlEntryRecord: ImageBuilder._remove_acl,
+    UserScramCredentialRecord: ImageBuilder._scram,
+    RemoveUserScramCredentialRecord: ImageBuilder._remove_scram,
+    DelegationTokenRecord: ImageBuilder._token,
+    RemoveDelegationTokenRecord: ImageBuilder._remove_token,
+    ClientQuotaRecord: ImageBuilder._quota,
     BeginTransactionRecord: ImageBuilder._begin,
     EndTransactionRecord: ImageBuilder._end,
     AbortTransactionRecord: ImageBuilder._abort,
@@ -303,8 +349,8 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
 
 
 def _merged(before: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
-    """A copy with the changes, or the same mapping where there are none. An empty value means that the key is
-    gone: a resource without settings, a feature at level 0, a node that left."""
+    """A copy with the changes, or the same mapping if there are none. An empty value removes the key: a resource
+    without settings, a feature at level 0, an unregistered node."""
     if not changes:
         return before
     merged = dict(before)
@@ -321,11 +367,11 @@ def _changed(old: tuple[int, ...], new: Sequence[int] | None) -> tuple[int, ...]
 
 
 def _directories(given: Sequence[Uuid] | None, replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
-    """Records older than KIP-858 name no directories."""
+    """Records older than KIP-858 have no directories."""
     if not given:
         return (MIGRATING,) * len(replicas)
     if len(given) != len(replicas):
-        raise CorruptMetadata(f"{len(replicas)} replicas are said to lie in {len(given)} directories")
+        raise CorruptMetadata(f"a partition has {len(replicas)} replicas, but {len(given)} directories")
     return tuple(given)
 
 

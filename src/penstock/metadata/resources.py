@@ -1,5 +1,4 @@
-"""What a dynamic setting can be attached to: a topic, a node (or all of them), a group, a metrics
-subscription."""
+"""The resources with dynamic settings: topics, brokers, groups, client metrics subscriptions."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers, as they stand in requests and in the metadata log."""
+    """Kafka's numbers, in requests and in the metadata log."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -19,7 +18,7 @@ class ResourceType(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> ResourceType:
-        """The type with this number, or UNKNOWN: a client may know more types than this node."""
+        """The type with this number, or UNKNOWN for a type that only newer clients know."""
         try:
             return cls(number)
         except ValueError:
@@ -35,7 +34,7 @@ class ConfigResource(NamedTuple):
 
 
 CLUSTER_DEFAULTS = ConfigResource(ResourceType.BROKER, "")
-"""Dynamic settings of every node at once."""
+"""The dynamic defaults of all brokers."""
 
 
 def topic_resource(name: str) -> ConfigResource:

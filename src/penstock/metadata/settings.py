@@ -1,15 +1,15 @@
-"""Settings as an image has them: the node's file, with what was said at run time laid over it.
+"""The settings of this node, its topics and groups: the file, overridden by the dynamic settings of an image.
 
-`DynamicSettings` is a view: it remembers only the last answer, so asking again for an unchanged image costs
-nothing. What was recorded must load again, whatever the file has become since: a recorded setting that the
-node can not take any more is left out and said so, as in Kafka, for a node that does not start could not be
-told anything better.
+`DynamicSettings` caches the last result, so a repeated call with an unchanged image is free. Recorded settings must
+load again even if the file has changed: a setting that is no longer valid is ignored and logged, as in Kafka, because a
+node that does not start cannot be reconfigured.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.errors import BadSetting
@@ -20,6 +20,8 @@ from penstock.metadata.resources import CLUSTER_DEFAULTS, broker_resource, group
 
 logger = logging.getLogger(__name__)
 
+S = TypeVar("S", TopicSettings, GroupSettings)
+
 
 class DynamicSettings:
     def __init__(self, static: BrokerSettings) -> None:
@@ -29,10 +31,10 @@ class DynamicSettings:
         self._broker: Mapping[str, str] = NO_SETTINGS
         self._current = static
         self._groups: GroupSettings | None = None
-        """For groups of which nothing was said; there may be thousands."""
+        """The settings of all groups without overrides."""
 
     def of_broker(self, image: MetadataImage) -> BrokerSettings:
-        """What holds for this node."""
+        """The settings of this node."""
         cluster, broker = image.settings_of(CLUSTER_DEFAULTS), image.settings_of(self._resource)
         if cluster is not self._cluster or broker is not self._broker:
             self._current = self._overlay(dict(cluster), dict(broker))
@@ -40,15 +42,15 @@ class DynamicSettings:
         return self._current
 
     def of_topic(self, image: MetadataImage, name: str) -> TopicSettings:
-        """What holds for a topic on this node."""
+        """The settings of a topic on this node."""
         return resolve_topic(self.of_broker(image), image, name)
 
     def of_group(self, image: MetadataImage, group_id: str) -> GroupSettings:
-        """What holds for a group; for most of them, that is what the broker says of all."""
+        """The settings of a group."""
         overrides = image.settings_of(group_resource(group_id))
         broker = self.of_broker(image)
         if overrides:
-            return resolve_group(broker, overrides)
+            return _resolve(GroupSettings, broker, overrides)
         if self._groups is None or self._groups.broker is not broker:
             self._groups = GroupSettings.resolve(broker, {})
         return self._groups
@@ -58,34 +60,29 @@ class DynamicSettings:
             try:
                 return self._static.with_dynamic(cluster=cluster, broker=broker)
             except BadSetting as bad:
-                # What names neither layer is the file's, at odds with one of them: the narrower one gives way first.
+                # If neither layer has the name, a setting of the file contradicts one of them: drop the narrower
+                # layer first.
                 is_brokers = bad.key in broker or (broker and bad.key not in cluster)
-                _leave_out(bad, broker if is_brokers else cluster)
+                _drop(bad, broker if is_brokers else cluster)
 
 
 def resolve_topic(broker: BrokerSettings, image: MetadataImage, name: str) -> TopicSettings:
-    """A topic's settings over a node's."""
-    overrides = dict(image.settings_of(topic_resource(name)))
-    while True:
-        try:
-            return TopicSettings.resolve(broker, overrides)
-        except BadSetting as bad:
-            _leave_out(bad, overrides)
+    """The settings of a topic on a broker with these settings."""
+    return _resolve(TopicSettings, broker, image.settings_of(topic_resource(name)))
 
 
-def resolve_group(broker: BrokerSettings, recorded: Mapping[str, str]) -> GroupSettings:
-    """A group's settings over a node's."""
+def _resolve(settings: type[S], broker: BrokerSettings, recorded: Mapping[str, str]) -> S:
     overrides = dict(recorded)
     while True:
         try:
-            return GroupSettings.resolve(broker, overrides)
+            return settings.resolve(broker, overrides)
         except BadSetting as bad:
-            _leave_out(bad, overrides)
+            _drop(bad, overrides)
 
 
-def _leave_out(bad: BadSetting, overrides: dict[str, str]) -> None:
-    logger.error("a recorded setting is not in force: %s", bad)
+def _drop(bad: BadSetting, overrides: dict[str, str]) -> None:
+    logger.error("ignoring an invalid dynamic setting: %s", bad)
     if bad.key in overrides:
         del overrides[bad.key]
     else:
-        overrides.clear()  # two settings are at odds and the one named is the file's: the file wins
+        overrides.clear()  # they contradict a setting of the file, which takes precedence

@@ -1,7 +1,7 @@
-"""Topics under change, on the way from one image to the next.
+"""Builds the topics of the next image.
 
-Partitions of touched topics are lists until `finish`. Names and ids are copied only where a topic was
-created or deleted; a change of leaders copies one dictionary.
+Partitions of changed topics are lists until `finish`. Names and ids are copied only if a topic was created or deleted;
+a change of leaders copies one dictionary.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ class TopicsBuilder:
     def __init__(self, before: TopicsImage) -> None:
         self._before = before
         self._created: dict[Uuid, str] = {}
+        self._created_ids: dict[str, Uuid] = {}
+        """By name: the last topic that was created with it."""
         self._deleted: set[Uuid] = set()
         self._partitions: dict[Uuid, list[PartitionImage]] = {}
-        """Of topics that were touched and not deleted."""
+        """The partitions of changed topics that are not deleted."""
         self._changed: dict[Uuid, set[int]] = {}
-        """For every topic that was touched, in the order of first touch."""
+        """The changed partitions of every changed topic, in the order of the first change."""
 
     def create(self, name: str, topic_id: Uuid) -> None:
         if topic_id in self._created or topic_id in self._before.names_by_id:
-            raise CorruptMetadata(f"topic {name} is created with an id that is in use")
+            raise CorruptMetadata(f"topic {name} is created with the id of another topic")
         self._created[topic_id] = name
+        self._created_ids[name] = topic_id
         self._partitions[topic_id] = []
         self._changed[topic_id] = set()
 
@@ -43,7 +46,7 @@ class TopicsBuilder:
     def partition(self, topic_id: Uuid, index: int) -> PartitionImage:
         partitions = self._touch(topic_id)
         if not 0 <= index < len(partitions):
-            raise CorruptMetadata(f"topic {self._name(topic_id)} has no partition {index} to change")
+            raise CorruptMetadata(f"topic {self._name(topic_id)} has no partition {index}")
         return partitions[index]
 
     def put_partition(self, topic_id: Uuid, index: int, partition: PartitionImage) -> None:
@@ -54,18 +57,23 @@ class TopicsBuilder:
             partitions[index] = partition
         else:
             raise CorruptMetadata(
-                f"partition {index} of topic {self._name(topic_id)} comes after {len(partitions)} others"
+                f"partition {index} of topic {self._name(topic_id)} is created after only {len(partitions)} others"
             )
         self._changed[topic_id].add(index)
 
     def clear_eligible_leaders(self, name: str) -> None:
-        """Of one topic, or of all where the name is empty."""
-        for topic_id in [*self._before.names_by_id, *self._created]:
-            if topic_id in self._deleted or name not in ("", self._name(topic_id)):
+        """Of one topic, or of all topics if the name is empty."""
+        for topic_id in self._with_name(name) if name else [*self._before.names_by_id, *self._created]:
+            if topic_id in self._deleted:
                 continue
             for index, partition in enumerate(self._current(topic_id)):
                 if partition.eligible_leaders or partition.last_known_leaders:
-                    cleared = replace(partition, eligible_leaders=(), last_known_leaders=())
+                    cleared = replace(
+                        partition,
+                        eligible_leaders=(),
+                        last_known_leaders=(),
+                        partition_epoch=partition.partition_epoch + 1,
+                    )
                     self.put_partition(topic_id, index, cleared)
 
     def finish(self) -> tuple[TopicsImage, dict[Uuid, TopicDelta]]:
@@ -74,7 +82,7 @@ class TopicsBuilder:
             return before, {}
         by_name = dict(before.by_name)
         deltas: dict[Uuid, TopicDelta] = {}
-        # Deletions first: a name may have been given to another topic since.
+        # Deletions first, because a new topic may have the same name.
         for topic_id in self._deleted:
             if topic_id in before.names_by_id:
                 del by_name[before.names_by_id[topic_id]]
@@ -84,7 +92,7 @@ class TopicsBuilder:
             if topic_id not in self._deleted:
                 new = TopicImage(self._name(topic_id), topic_id, tuple(self._partitions[topic_id]))
                 if old is None and new.name in by_name:
-                    raise CorruptMetadata(f"two topics are called {new.name}")
+                    raise CorruptMetadata(f"two topics have the name {new.name}")
                 by_name[new.name] = new
             if old is not None or new is not None:
                 deltas[topic_id] = TopicDelta(old, new, tuple(sorted(changed)) if new else ())
@@ -109,10 +117,18 @@ class TopicsBuilder:
                     by_unified_name[unified] = tuple(others)
         return names_by_id, by_unified_name
 
+    def _with_name(self, name: str) -> list[Uuid]:
+        """The topic of this name. If it was deleted and created again, both."""
+        before = self._before.by_name.get(name)
+        found = [] if before is None else [before.topic_id]
+        if name in self._created_ids:
+            found.append(self._created_ids[name])
+        return found
+
     def _name(self, topic_id: Uuid) -> str:
         name = self._created.get(topic_id) or self._before.names_by_id.get(topic_id)
         if name is None or topic_id in self._deleted:
-            raise CorruptMetadata(f"there is no topic with id {uuid_text(topic_id)}")
+            raise CorruptMetadata(f"no topic has the id {uuid_text(topic_id)}")
         return name
 
     def _current(self, topic_id: Uuid) -> list[PartitionImage]:

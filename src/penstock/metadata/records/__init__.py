@@ -1,8 +1,8 @@
-"""Kafka's metadata records: every change of a cluster, as it stands in `__cluster_metadata`.
+"""Kafka's metadata records, which are stored in `__cluster_metadata`.
 
 Declared in the notation of `penstock.protocol.declare`, by subject: `topics`, `brokers`, `cluster`, `security`, `log`.
-`RECORDS` leads from a record's type to its class; types 6, 13 and 16 are not in use. Records only say what
-happened: `penstock.metadata.replay` knows what it means, `penstock.metadata.framing` how it stands in the log.
+`RECORDS` maps record types to classes; types 6, 13 and 16 are unused. `penstock.metadata.replay` applies records, and
+`penstock.metadata.framing` encodes them.
 """
 
 from __future__ import annotations

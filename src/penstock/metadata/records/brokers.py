@@ -1,4 +1,4 @@
-"""Records about brokers: registered, let in, fenced off, gone."""
+"""Records about brokers: registration, fencing, unregistration."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class RegisterBrokerRecord:
     log_dirs: list[Uuid] = field(since=3, default=[], tag=0)
     cordoned_log_dirs: list[Uuid] | None = field(
         since=4, default=None, tag=1
-    )  # None: no heartbeat has said yet
+    )  # None: not known before the first heartbeat
 
 
 @record(key=17, versions=(0, 3), flexible=0)
 class BrokerRegistrationChangeRecord:
-    """What changed in a broker's registration. The defaults stand for "as before".
+    """A change of a broker's registration. The defaults mean "unchanged".
 
     v1 adds in_controlled_shutdown (KIP-841).
     v2 adds log_dirs (KIP-858).
@@ -57,15 +57,15 @@ class BrokerRegistrationChangeRecord:
 
     broker_id: Int32
     broker_epoch: Int64
-    fenced: Int8 = field(default=0, tag=0)  # 1 fenced, -1 let in
-    in_controlled_shutdown: Int8 = field(since=1, default=0, tag=1)  # 1: it is
+    fenced: Int8 = field(default=0, tag=0)  # 1 fenced, -1 unfenced
+    in_controlled_shutdown: Int8 = field(since=1, default=0, tag=1)  # 1: it is in controlled shutdown
     log_dirs: list[Uuid] = field(since=2, default=[], tag=2)
     cordoned_log_dirs: list[Uuid] | None = field(since=3, default=None, tag=3)
 
 
 @record(key=7, versions=(0, 0), flexible=0)
 class FenceBrokerRecord:
-    """A broker was fenced. Old logs hold it; today a BrokerRegistrationChangeRecord says so."""
+    """A broker was fenced. Only in old logs; now BrokerRegistrationChangeRecord is used."""
 
     id: Int32
     epoch: Int64
@@ -73,7 +73,7 @@ class FenceBrokerRecord:
 
 @record(key=8, versions=(0, 0), flexible=0)
 class UnfenceBrokerRecord:
-    """A broker was let in. Old logs hold it; today a BrokerRegistrationChangeRecord says so."""
+    """A broker was unfenced. Only in old logs; now BrokerRegistrationChangeRecord is used."""
 
     id: Int32
     epoch: Int64
@@ -81,7 +81,7 @@ class UnfenceBrokerRecord:
 
 @record(key=1, versions=(0, 0), flexible=0)
 class UnregisterBrokerRecord:
-    """A broker was forgotten."""
+    """A broker was unregistered."""
 
     broker_id: Int32
     broker_epoch: Int64

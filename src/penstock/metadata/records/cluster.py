@@ -1,4 +1,4 @@
-"""Records about the cluster as a whole: controllers, features, settings, quotas, blocks of producer ids."""
+"""Records about the cluster: controllers, features, settings, quotas, producer ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ControllerFeature:
 
 @record(key=27, versions=(0, 0), flexible=0)
 class RegisterControllerRecord:
-    """A controller registered with the active one."""
+    """A controller registered with the active controller."""
 
     controller_id: Int32
     incarnation_id: Uuid
@@ -34,16 +34,16 @@ class RegisterControllerRecord:
 
 @record(key=12, versions=(0, 0), flexible=0)
 class FeatureLevelRecord:
-    """A feature of the cluster has a new level. A log and a snapshot open with that of `metadata.version`, by which
-    the rest is read, so this record will never have another version."""
+    """A feature of the cluster has a new level. A log and a snapshot start with `metadata.version`, on which the other
+    records depend, so this record will never have another version."""
 
     name: str
-    feature_level: Int16  # 0: off
+    feature_level: Int16  # 0: disabled
 
 
 @record(key=4, versions=(0, 0), flexible=0)
 class ConfigRecord:
-    """A setting of a resource was set, or taken back."""
+    """A setting of a resource was set or removed."""
 
     resource_type: Int8  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
     resource_name: str  # empty: all brokers
@@ -59,17 +59,17 @@ class EntityData:
 
 @record(key=14, versions=(0, 0), flexible=0)
 class ClientQuotaRecord:
-    """A quota of users, client ids or addresses was set, or removed."""
+    """A quota of users, client ids or IP addresses was set or removed."""
 
     entity: list[EntityData]
     key: str
-    value: Float64  # means nothing where it is removed
+    value: Float64  # ignored if the quota is removed
     remove: bool
 
 
 @record(key=15, versions=(0, 0), flexible=0)
 class ProducerIdsRecord:
-    """A broker got a block of producer ids; the next block begins at `next_producer_id`."""
+    """A block of producer ids was allocated to a broker. The next block starts at `next_producer_id`."""
 
     broker_id: Int32
     broker_epoch: Int64 = -1
@@ -78,6 +78,6 @@ class ProducerIdsRecord:
 
 @record(key=21, versions=(0, 0), flexible=0)
 class ZkMigrationStateRecord:
-    """How far a move from ZooKeeper has come. Only clusters that once made it have such a record."""
+    """The state of a migration from ZooKeeper. Only migrated clusters have it."""
 
-    zk_migration_state: Int8  # 0 none, 2 about to begin, 1 under way, 3 done
+    zk_migration_state: Int8  # 0 none, 2 pre-migration, 1 migration, 3 done

@@ -1,4 +1,4 @@
-"""Records about who may do what: access rules, SCRAM credentials, delegation tokens."""
+"""Records about security: ACLs, SCRAM credentials, delegation tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.protocol.types import Int8, Int32, Int64, Uuid
 
 @record(key=18, versions=(0, 0), flexible=0)
 class AccessControlEntryRecord:
-    """An access rule was added."""
+    """An ACL was added."""
 
     id: Uuid
     resource_type: Int8
@@ -22,14 +22,14 @@ class AccessControlEntryRecord:
 
 @record(key=19, versions=(0, 0), flexible=0)
 class RemoveAccessControlEntryRecord:
-    """An access rule was removed."""
+    """An ACL was removed."""
 
     id: Uuid
 
 
 @record(key=11, versions=(0, 0), flexible=0)
 class UserScramCredentialRecord:
-    """A user's SCRAM credentials; the password cannot be won back from them."""
+    """The SCRAM credential of a user. The password cannot be computed from it."""
 
     name: str
     mechanism: Int8  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
@@ -41,7 +41,7 @@ class UserScramCredentialRecord:
 
 @record(key=22, versions=(0, 0), flexible=0)
 class RemoveUserScramCredentialRecord:
-    """A user's SCRAM credentials for one mechanism were removed."""
+    """The SCRAM credential of a user for one mechanism was removed."""
 
     name: str
     mechanism: Int8
@@ -49,13 +49,14 @@ class RemoveUserScramCredentialRecord:
 
 @record(key=10, versions=(0, 0), flexible=0)
 class DelegationTokenRecord:
-    """A delegation token was issued or renewed. Its secret is not here: it follows from id and cluster key."""
+    """A delegation token was created or renewed. Its secret is not stored: it is derived from the id and the
+    cluster's key."""
 
     owner: str
     requester: str
     renewers: list[str]
     issue_timestamp: Int64
-    max_timestamp: Int64  # no renewal goes beyond it
+    max_timestamp: Int64  # the limit of renewals
     expiration_timestamp: Int64
     token_id: str
 
