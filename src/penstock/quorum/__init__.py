@@ -1,6 +1,5 @@
-"""The metadata log and its quorum: KRaft as a core without I/O (`core`) and the thin driver round it
-(`driver`).
+"""The quorum of the metadata log: KRaft as a core without I/O (`core`) and its driver (`driver`).
 
-The core is told what happened and says what to do next; the driver saves, appends and syncs, in that order.
-Nothing here knows what the records mean, and nothing else appends to the metadata log.
+The core gets events and returns actions; the driver saves, appends and syncs, in that order. Nothing here knows the
+content of records, and nothing else appends to the metadata log.
 """
