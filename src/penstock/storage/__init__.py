@@ -1,7 +1,6 @@
-"""A node's partition logs, in Kafka's own files: segments, sparse indexes, epochs, producer state, recovery,
+"""A node's partition logs in Kafka's file formats: segments, indexes, leader epochs, producer state, recovery,
 retention.
 
-`store.LogStore` holds the directories of `log.dirs`; each `directory.LogDirectory` holds logs; a `log.Log` is
-one partition. Nothing here knows of leaders, requests or clients; nothing here looks at a record, only at
-batches.
+`store.LogStore` has the directories of `log.dirs`; a `directory.LogDirectory` has logs; a `log.Log` is one partition.
+Nothing here knows leaders, requests or clients, and nothing reads records, only batches.
 """

@@ -1,12 +1,12 @@
-"""Kafka's checkpoint files: a version, a count, and one line an entry.
+"""Kafka's checkpoint files: a version, a count, and one line per entry.
 
     0
     2
     orders 0 1041
     orders 1 998
 
-They are small and always replaced whole (`Disk.write_file`), so a reader sees the old or the new one and
-never a mixture. A file whose count does not match its lines was cut by something else, and is refused.
+They are small and always replaced atomically (`Disk.write_file`). A file whose count does not match its lines is
+refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from penstock.runtime.disk import Disk
 from penstock.storage.errors import CorruptFile
-from penstock.storage.files import read_if_there
+from penstock.storage.files import read_if_exists
 
 VERSION = 0
 
@@ -51,31 +51,31 @@ def decode_epochs(data: bytes, *, name: str) -> list[tuple[int, int]]:
 
 
 class OffsetCheckpoint:
-    """One checkpoint file of a directory. What was true later is never replaced by what was true earlier.
+    """One checkpoint file of a directory. Newer offsets are never replaced by older ones.
 
-    `prepare` runs on the event loop and fixes what is to be written; what it returns may run anywhere and at
-    any time.
+    `prepare` runs on the event loop and fixes what is written; the function that it returns may run anywhere, at any
+    time.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
         self.offsets: Mapping[Partition, int] = {}
-        """As the file will have them when all that was prepared has run."""
+        """The offsets that the file has when everything prepared has run."""
         self._disk = disk
         self._lock = threading.Lock()
         self._prepared = 0
         self._written = 0
 
     def read(self) -> Mapping[Partition, int]:
-        """The offsets in the file; none where there is no such file."""
-        data = read_if_there(self._disk, self.path)
+        """The offsets in the file; none if there is no file."""
+        data = read_if_exists(self._disk, self.path)
         self.offsets = decode_offsets(data, name=self.path) if data is not None else {}
         return self.offsets
 
     def prepare(self, offsets: Mapping[Partition, int]) -> Callable[[], None] | None:
-        """How to write `offsets`; None if they are in the file already.
+        """A function that writes `offsets`; None if the file has them already.
 
-        What was prepared may never have run: a stop cancels what goes on in the background.
+        A prepared write may never run: a shutdown cancels background work.
         """
         if offsets == self.offsets and self._written == self._prepared:
             return None
@@ -106,7 +106,7 @@ def _decode(data: bytes, entry: Callable[[str], T], *, name: str) -> list[T]:
             raise CorruptFile(f"{name} has version {lines[0]}, not {VERSION}")
         entries = [entry(line) for line in lines[2:]]
         if len(entries) != int(lines[1]):
-            raise CorruptFile(f"{name} says that it has {lines[1]} entries, but has {len(entries)}")
+            raise CorruptFile(f"{name} declares {lines[1]} entries, but has {len(entries)}")
     except (ValueError, IndexError) as error:
         raise CorruptFile(f"{name} is not a checkpoint: {error}") from error
     return entries

@@ -1,8 +1,7 @@
-"""What can go wrong in the log, in the words that a caller answers with.
+"""Errors of the log.
 
-A refusal names the error of Kafka's protocol in `error_name`, so that a boundary maps it as
-`ErrorCode[error.error_name]`. `DirectoryOffline` is different: the disk failed, nobody asked for anything
-wrong, and it will not get better by trying again.
+`error_name` is the error code of Kafka's protocol, so a caller maps it as `ErrorCode[error.error_name]`.
+`DirectoryOffline` is different: the disk failed, the request was valid, and trying again does not help.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import ClassVar
 
 
 class StorageError(Exception):
-    """The log can not do what was asked."""
+    """The log cannot do what was requested."""
 
     error_name: ClassVar[str] = "KAFKA_STORAGE_ERROR"
 
 
 class DirectoryOffline(StorageError):
-    """The log directory failed and serves nothing until the node is started anew."""
+    """The log directory failed and serves nothing until the node is restarted."""
 
     def __init__(self, directory: str, reason: str) -> None:
         super().__init__(f"log directory {directory} is offline: {reason}")
@@ -26,7 +25,7 @@ class DirectoryOffline(StorageError):
 
 
 class NoDirectory(StorageError):
-    """No directory of `log.dirs` is left to serve from."""
+    """No directory of `log.dirs` can be used."""
 
 
 class UnknownDirectory(StorageError):
@@ -36,27 +35,27 @@ class UnknownDirectory(StorageError):
 
 
 class DirectoryRefused(StorageError):
-    """A directory can not be taken into service: locked by another process, or of another node or cluster."""
+    """A directory cannot be used: another process has locked it, or it belongs to another node or cluster."""
 
 
 class PartitionExists(StorageError):
-    """The partition has a log already, here or in another directory."""
+    """The partition already has a log, here or in another directory."""
 
 
 class LogClosed(StorageError):
-    """The log was deleted, or the node stops; whoever still holds it must look the partition up again."""
+    """The log was deleted, or the node stops; callers must look the partition up again."""
 
     error_name = "NOT_LEADER_OR_FOLLOWER"
 
 
 class LogBusy(StorageError):
-    """The log is being truncated, and serves again when that is safe on disk."""
+    """The log is being truncated, and serves again when that is durable."""
 
     error_name = "NOT_LEADER_OR_FOLLOWER"
 
 
 class OffsetOutOfRange(StorageError):
-    """The offset is not between the log's start and its end."""
+    """The offset is not between the log start offset and the log end offset."""
 
     error_name = "OFFSET_OUT_OF_RANGE"
 
@@ -70,25 +69,34 @@ class OffsetOutOfRange(StorageError):
 
 
 class BatchTooLarge(StorageError):
-    """What is appended at once does not fit into a segment (`segment.bytes`)."""
+    """One append does not fit into a segment (`segment.bytes`)."""
 
     error_name = "RECORD_LIST_TOO_LARGE"
 
 
 class UnexpectedOffset(StorageError):
-    """A follower was given batches that do not continue its log, or that go backwards."""
+    """A follower got batches that do not continue its log, or whose offsets go backwards."""
 
     error_name = "UNKNOWN_SERVER_ERROR"
 
 
+class StartsInsideBatch(UnexpectedOffset):
+    """The first batch that a follower got begins before its log, and ends after it: the leader's log starts inside this
+    batch."""
+
+    def __init__(self, message: str, base_offset: int) -> None:
+        super().__init__(message)
+        self.base_offset = base_offset
+
+
 class OutOfOrderSequence(StorageError):
-    """An idempotent producer skipped a batch, or repeats one that is too old to be recognised."""
+    """An idempotent producer skipped a batch, or repeated one that is too old to be recognized."""
 
     error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class InvalidProducerEpoch(StorageError):
-    """A producer with a newer epoch took over (KIP-98); since KIP-588 the old one may abort and go on."""
+    """A newer producer epoch fenced this one (KIP-98); since KIP-588 the producer may abort and continue."""
 
     error_name = "INVALID_PRODUCER_EPOCH"
 
@@ -100,10 +108,10 @@ class InvalidTransactionState(StorageError):
 
 
 class CoordinatorFenced(StorageError):
-    """A transaction marker comes from a coordinator that has been replaced."""
+    """A transaction marker comes from a coordinator that was replaced."""
 
     error_name = "TRANSACTION_COORDINATOR_FENCED"
 
 
 class CorruptFile(StorageError):
-    """A checkpoint, snapshot or metadata file does not read as what its name says."""
+    """A checkpoint, snapshot or metadata file is damaged."""

@@ -1,13 +1,12 @@
-"""The two sparse indexes of a segment: offset to position, and time to offset.
+"""The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-On disk they are Kafka's: 8 bytes an entry (offset, position) and 12 bytes (timestamp, offset), big-endian,
-offsets relative to the segment's base. Both columns of both indexes only grow, so either can be searched by
-either column.
+On disk they have Kafka's formats: 8 bytes an entry (offset, position) and 12 bytes (timestamp, offset), big-endian,
+with offsets relative to the base offset. Both columns of both indexes only grow, so either can be searched by either
+column.
 
-`LiveIndex` is the one that is appended to: four arrays in memory, where an entry costs two appends and a
-lookup is one `bisect`. It reaches the disk in one write when its segment is sealed or closed. `StoredIndex`
-reads a file by position and keeps nothing. An index is never trusted more than the log: it can always be
-built again from it.
+`MemoryIndex` belongs to the active segment: four arrays in memory, where an entry costs two appends and a lookup is
+one `bisect`. It is written to disk when its segment is sealed or closed. `FileIndex` searches the files and keeps
+nothing in memory. An index can always be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Literal, NamedTuple, Protocol
 
+from penstock.records.batch import NO_TIMESTAMP
 from penstock.storage.errors import CorruptFile
 from penstock.storage.pages import Readable
-from penstock.storage.transactions.aborted import AbortedEntry, LiveAborted
+from penstock.storage.transactions.aborted import AbortedTxn, MemoryTransactionIndex
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
-BLOCK_ENTRIES = 512  # read at once when a search of a file has come this close
+BLOCK_ENTRIES = 512  # read at once when a binary search has come this close
 
-NO_TIMESTAMP = -1
 
 # One column of an entry each; the other is padding, so that `size` is the whole entry.
 _OFFSET_KEY = Struct(">i4x")
@@ -41,27 +40,27 @@ class TimeEntry(NamedTuple):
 
 class SegmentIndex(Protocol):
     def position_at_offset(self, relative_offset: int) -> int:
-        """Position of the last indexed batch that ends at or before `relative_offset`; 0 for none."""
+        """Position of the last indexed batch that ends at or before `relative_offset`; 0 if none."""
         ...
 
     def position_before(self, position: int) -> int:
-        """Position of the last indexed batch that starts at or before `position`; 0 where there is none."""
+        """Position of the last indexed batch that starts at or before `position`; 0 if none."""
         ...
 
     def offset_at_time(self, timestamp_ms: int) -> int:
-        """Relative offset of the last entry not later than `timestamp_ms`; 0 where there is none."""
+        """Relative offset of the last entry not later than `timestamp_ms`; 0 if none."""
         ...
 
     def last_time(self) -> TimeEntry:
-        """The latest time and where it stands; (-1, 0) where there is none."""
+        """The latest timestamp and its relative offset; (-1, 0) if none."""
         ...
 
 
-class LiveIndex:
+class MemoryIndex:
     __slots__ = ("aborted", "offsets", "positions", "time_offsets", "times")
 
     def __init__(self) -> None:
-        self.aborted: LiveAborted | None = None
+        self.aborted: MemoryTransactionIndex | None = None
         """Aborted transactions; None until there is one."""
         self.offsets: array[int] = array("i")
         self.positions: array[int] = array("i")
@@ -69,7 +68,7 @@ class LiveIndex:
         self.time_offsets: array[int] = array("i")
 
     @classmethod
-    def decode(cls, offset_entries: bytes | bytearray, time_entries: bytes | bytearray) -> LiveIndex:
+    def decode(cls, offset_entries: bytes | bytearray, time_entries: bytes | bytearray) -> MemoryIndex:
         if len(offset_entries) % OFFSET_ENTRY_BYTES or len(time_entries) % TIME_ENTRY_BYTES:
             raise CorruptFile("an index ends in the middle of an entry")
         index = cls()
@@ -99,14 +98,14 @@ class LiveIndex:
         self.positions.append(position)
 
     def add_time(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Note a new latest time; one that is not later than the last would not help a search."""
+        """Add a new latest timestamp; one that is not later than the last is ignored."""
         if timestamp_ms > (self.times[-1] if self.times else NO_TIMESTAMP):
             self.times.append(timestamp_ms)
             self.time_offsets.append(relative_offset)
 
-    def add_aborted(self, entry: AbortedEntry) -> None:
+    def add_aborted(self, entry: AbortedTxn) -> None:
         if self.aborted is None:
-            self.aborted = LiveAborted()
+            self.aborted = MemoryTransactionIndex()
         self.aborted.add(entry)
 
     def position_at_offset(self, relative_offset: int) -> int:
@@ -125,22 +124,22 @@ class LiveIndex:
         return TimeEntry(self.times[-1], self.time_offsets[-1]) if self.times else TimeEntry(NO_TIMESTAMP, 0)
 
     def last_time_before(self, relative_offset: int) -> TimeEntry:
-        """The last entry that `truncate` would leave; (-1, 0) where there is none."""
+        """The last entry that `truncate` would leave; (-1, 0) if none."""
         keep = bisect_right(self.time_offsets, relative_offset - 1)
         if keep == 0:
             return TimeEntry(NO_TIMESTAMP, 0)
         return TimeEntry(self.times[keep - 1], self.time_offsets[keep - 1])
 
     def truncate(self, relative_offset: int) -> None:
-        """Forget every entry of a batch whose last offset is `relative_offset` or more."""
+        """Remove the entries of batches whose last offset is `relative_offset` or more."""
         keep = bisect_right(self.offsets, relative_offset - 1)
         del self.offsets[keep:], self.positions[keep:]
         keep = bisect_right(self.time_offsets, relative_offset - 1)
         del self.times[keep:], self.time_offsets[keep:]
 
 
-class StoredIndex:
-    """The index files of a sealed segment, searched in place: about ten small reads a lookup, and no memory."""
+class FileIndex:
+    """The index files of a sealed segment, searched on disk: about ten small reads a lookup, and no memory."""
 
     __slots__ = ("_offset_count", "_offset_file", "_time_count", "_time_file")
 
@@ -154,25 +153,25 @@ class StoredIndex:
 
     def position_at_offset(self, relative_offset: int) -> int:
         block = _block(self._offset_file, self._offset_count, _OFFSET_KEY, relative_offset)
-        return LiveIndex.decode(block, b"").position_at_offset(relative_offset)
+        return MemoryIndex.decode(block, b"").position_at_offset(relative_offset)
 
     def position_before(self, position: int) -> int:
         block = _block(self._offset_file, self._offset_count, _POSITION_KEY, position)
-        return LiveIndex.decode(block, b"").position_before(position)
+        return MemoryIndex.decode(block, b"").position_before(position)
 
     def offset_at_time(self, timestamp_ms: int) -> int:
         block = _block(self._time_file, self._time_count, _TIME_KEY, timestamp_ms)
-        return LiveIndex.decode(b"", block).offset_at_time(timestamp_ms)
+        return MemoryIndex.decode(b"", block).offset_at_time(timestamp_ms)
 
     def last_time(self) -> TimeEntry:
         last = max(0, self._time_count - 1) * TIME_ENTRY_BYTES
         entry = self._time_file.read(position=last, size=TIME_ENTRY_BYTES)
-        return LiveIndex.decode(b"", entry).last_time()
+        return MemoryIndex.decode(b"", entry).last_time()
 
     def check(self, *, log_bytes: int) -> None:
-        """Raise CorruptFile unless the last entries make sense, which those of a torn or zeroed file do not."""
+        """Raise CorruptFile unless the last entries are plausible, which those of a torn or zeroed file are not."""
         last = max(0, self._offset_count - 1) * OFFSET_ENTRY_BYTES
-        entry = LiveIndex.decode(self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES), b"")
+        entry = MemoryIndex.decode(self._offset_file.read(position=last, size=OFFSET_ENTRY_BYTES), b"")
         if any(position <= 0 or position >= log_bytes for position in entry.positions):
             raise CorruptFile(f"its last entry points to {entry.positions[0]} of {log_bytes} bytes")
         if any(offset <= 0 for offset in entry.offsets):
@@ -182,7 +181,8 @@ class StoredIndex:
 
 
 def _block(file: Readable, count: int, key: Struct, target: int) -> bytes | bytearray:
-    """The entries round the last one whose `key` is not above `target`: halve until few, then read those."""
+    """The entries around the last one whose `key` is not above `target`: binary search until few are left, then read
+    those."""
     low, high = 0, count
     while high - low > BLOCK_ENTRIES:
         middle = (low + high) // 2

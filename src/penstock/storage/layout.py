@@ -1,11 +1,10 @@
-"""Names on disk, as Kafka gives them, and nothing else.
+"""Kafka's file and folder names.
 
     <log.dir>/meta.properties, .lock, .kafka_cleanshutdown, *-checkpoint
     <log.dir>/<topic>-<partition>/00000000000000000000.{log,index,timeindex,txnindex,snapshot}
     <log.dir>/<topic>-<partition>/leader-epoch-checkpoint, partition.metadata
 
-A topic's name becomes a folder's name here, so this is also the last place where a name that would leave the
-directory is stopped.
+A topic name becomes a folder name here, so this is the last check against names that would leave the directory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
-TEMPORARY_SUFFIX = ".tmp"  # what `Disk.write_file` leaves behind when the power goes at the wrong moment
+TEMPORARY_SUFFIX = ".tmp"  # left by `Disk.write_file` after a power cut
 
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -51,15 +50,15 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:
-    """Offset and suffix, or None for a name that is not of this kind."""
+    """Offset and suffix, or None for other names."""
     match = _SEGMENT_FILE.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what is not one folder of ours; the broker refuses it earlier and more politely."""
+    """Refuse a name that is not a single folder; the broker refuses it earlier with a better message."""
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-        raise ValueError(f"{topic!r} can not be the name of a topic")
+        raise ValueError(f"{topic!r} is not a valid topic name")
 
 
 def partition_folder(topic: str, partition: int) -> str:
@@ -68,7 +67,7 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def marked_folder(topic: str, partition: int, *, unique: str, kind: str) -> str:
-    """Name of a folder to be deleted, set aside or not in use yet. A long topic is shortened to fit."""
+    """Name of a folder to be deleted, of a stray log or of a future log. A long topic name is shortened to fit."""
     check_topic(topic)
     end = f"-{partition}.{unique}{kind}"
     return topic[: NAME_BYTES_MAX - len(end)] + end

@@ -1,11 +1,11 @@
-"""From a folder on disk to the parts of a log.
+"""Loads a log from its folder.
 
-After a clean stop everything on disk is believed: sizes, the last index entries and the last few batches are
-read, and nothing else. After an unclean one all from the recovery point on is scanned (`recovery`), cut at
-the first batch that is not whole, and its indexes, epochs and producer state are built anew. A log whose
-indexes are missing or make no sense is treated as unclean.
+After a clean shutdown everything on disk is trusted: only sizes, the last index entries and the last few batches are
+read. After an unclean one, everything from the recovery point on is scanned (`recovery`) and truncated at the first
+invalid batch, and its indexes, leader epochs and producer state are rebuilt. A log with missing or implausible indexes
+is treated as unclean.
 
-Blocking; runs in a worker, on a folder that nobody else uses yet.
+Blocking; runs in a worker, on a folder that is not in use yet.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.protocol.types import Uuid
+from penstock.records.batch import NO_LEADER_EPOCH
 from penstock.runtime.disk import File
 from penstock.storage import scan
 from penstock.storage.checkpoints import decode_epochs
-from penstock.storage.epochs import UNDEFINED_EPOCH, LeaderEpochs
+from penstock.storage.deletion import remove_files
+from penstock.storage.directory_io import DirectoryIO
+from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.errors import CorruptFile
-from penstock.storage.files import read_if_there
-from penstock.storage.identity import read_topic_id
-from penstock.storage.index import LiveIndex
+from penstock.storage.files import read_if_exists
+from penstock.storage.index import MemoryIndex
 from penstock.storage.layout import (
     DELETED_SUFFIX,
     LEADER_EPOCHS,
@@ -37,21 +39,20 @@ from penstock.storage.layout import (
     parse_segment_file,
     segment_file,
 )
+from penstock.storage.meta_properties import read_topic_id
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.rebuilding import rebuild_producers
 from penstock.storage.recovery import RecoveryReport, scan_segment
 from penstock.storage.segment import Segment
 from penstock.storage.settings import LogSettings
 from penstock.storage.snapshots import SnapshotFiles
-from penstock.storage.trash import remove_files
-from penstock.storage.volume import Volume
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What `Log` is made of."""
+    """The parts of a `Log`."""
 
     folder: str
     segments: list[Segment]
@@ -64,19 +65,19 @@ class LoadedLog:
     topic_id: Uuid | None
     report: RecoveryReport
     unsynced_names: list[str] = field(default_factory=list)
-    """Files in the folder that are safe only after the next flush."""
+    """Files in the folder that are durable only after the next flush."""
     is_folder_synced: bool
-    """Whether the folder and the names in it are known to be safe."""
+    """Whether the folder and the names in it are known to be durable."""
 
 
-def new_log(volume: Volume, folder: str, *, start_offset: int = 0) -> LoadedLog:
+def new_log(io: DirectoryIO, folder: str, *, start_offset: int = 0) -> LoadedLog:
     """The parts of an empty log in a new folder."""
     return LoadedLog(
         folder=folder,
-        segments=[Segment.create(volume, folder, start_offset)],
+        segments=[Segment.create(io, folder, start_offset)],
         epochs=LeaderEpochs(),
         producers=ProducerState(),
-        snapshots=SnapshotFiles(volume.disk, folder, ()),
+        snapshots=SnapshotFiles(io.disk, folder, ()),
         start_offset=start_offset,
         end_offset=start_offset,
         recovery_point=start_offset,
@@ -87,7 +88,7 @@ def new_log(volume: Volume, folder: str, *, start_offset: int = 0) -> LoadedLog:
 
 
 def load_log(
-    volume: Volume,
+    io: DirectoryIO,
     folder: str,
     settings: LogSettings,
     *,
@@ -96,16 +97,16 @@ def load_log(
     start_offset: int,
     high_watermark: int,
 ) -> LoadedLog:
-    """The parts of the log in `folder`; all offsets as the checkpoints say."""
-    return _Loader(volume, folder, settings, high_watermark).load(
+    """The parts of the log in `folder`; all offsets are from the checkpoints."""
+    return _Loader(io, folder, settings, high_watermark).load(
         is_clean=is_clean, recovery_point=recovery_point, start_offset=start_offset
     )
 
 
 class _Loader:
-    def __init__(self, volume: Volume, folder: str, settings: LogSettings, high_watermark: int) -> None:
-        self._volume = volume
-        self._disk = volume.disk
+    def __init__(self, io: DirectoryIO, folder: str, settings: LogSettings, high_watermark: int) -> None:
+        self._io = io
+        self._disk = io.disk
         self._folder = folder
         self._settings = settings
         self._high_watermark = high_watermark
@@ -128,24 +129,26 @@ class _Loader:
             try:
                 end_offset = last.next_offset()
             except CorruptFile as error:
-                logger.warning("%s was stopped in order and has been damaged since: %s", self._folder, error)
+                logger.warning("%s was shut down cleanly but is damaged: %s", self._folder, error)
                 is_clean, recovery_point = False, min(recovery_point, last.base_offset)
         if not is_clean and self._segments:
             end_offset, producers = self._recover(recovery_point, epochs, snapshots)
         if self._segments and end_offset < start_offset:
-            logger.warning("%s ends at %d, before its start at %d: its segments are dropped",
+            logger.warning("%s ends at %d, before its log start offset %d: deleting its segments",
                            self._folder, end_offset, start_offset)  # fmt: skip
             self._drop(self._segments)
             self._segments, producers = [], None
         if not self._segments:
             end_offset = start_offset
-            self._segments = [Segment.create(self._volume, self._folder, start_offset)]
+            self._segments = [Segment.create(self._io, self._folder, start_offset)]
             epochs.clear()
         start_offset = max(start_offset, self._segments[0].base_offset)
         epochs.truncate_end(end_offset)
         epochs.truncate_start(start_offset)
         self._cover_start(epochs, start_offset)
         snapshots.remove_above(end_offset)
+        if all(segment.size == 0 for segment in self._segments):
+            snapshots.remove_below(end_offset)  # records between it and the end of the log are not known
         self._remove_stray_snapshots(snapshots)
         if producers is None:
             producers = rebuild_producers(
@@ -159,7 +162,7 @@ class _Loader:
             segment.release_files()
         topic_id = read_topic_id(self._disk, self._folder)
         if topic_id is not None and not is_clean:
-            # It may have been written just before a kill, and without it the records would be nobody's.
+            # It may have been written just before a kill, and without it the log would belong to no topic.
             self._unsynced_names.append(PARTITION_METADATA)
         return LoadedLog(
             folder=self._folder,
@@ -177,9 +180,9 @@ class _Loader:
         )
 
     def _list(self) -> dict[str, set[int]]:
-        """The offsets in the names of files, by suffix.
+        """The offsets in file names, by suffix.
 
-        Files that were on their way out, half-written replacements and indexes without a log are removed.
+        Files to be deleted, incomplete replacements and indexes without a log are removed.
         """
         offsets: dict[str, set[int]] = {suffix: set() for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)}
         leftovers = []
@@ -197,27 +200,26 @@ class _Loader:
 
     def _find_segments(self, offsets: dict[str, set[int]]) -> None:
         for base_offset in sorted(offsets[LOG_SUFFIX]):
-            segment = Segment(self._volume, self._folder, base_offset, size=0)
+            segment = Segment(self._io, self._folder, base_offset, size=0)
             segment.size = segment.file().size()
-            segment.has_stored_aborted = base_offset in offsets[TRANSACTION_INDEX_SUFFIX]
+            segment.has_transaction_index = base_offset in offsets[TRANSACTION_INDEX_SUFFIX]
             if segment.size == 0:
-                segment.adopt_index(LiveIndex())
+                segment.adopt_index(MemoryIndex())
             self._segments.append(segment)
 
     def _read_epochs(self) -> LeaderEpochs:
         path = os.path.join(self._folder, LEADER_EPOCHS)
         try:
-            data = read_if_there(self._disk, path)
+            data = read_if_exists(self._disk, path)
             return LeaderEpochs(decode_epochs(data, name=path) if data is not None else ())
         except CorruptFile as error:
             logger.warning("%s is not used: %s", path, error)
             return LeaderEpochs()
 
     def _cover_start(self, epochs: LeaderEpochs, start_offset: int) -> None:
-        """A moved start that was not safe goes back in a crash, before what the epochs' file begins with. The
-        batches in between say themselves which epochs they are of.
-        """
-        if epochs.epoch_for(start_offset) != UNDEFINED_EPOCH:
+        """A crash can move the log start offset back, before the first entry of the leader epoch file. The batches in
+        between have their epochs."""
+        if epochs.epoch_for(start_offset) != NO_LEADER_EPOCH:
             return
         known = epochs.entries()
         known_offset = known[0][1] if known else start_offset + 1
@@ -244,7 +246,7 @@ class _Loader:
     def _recover(
         self, recovery_point: int, epochs: LeaderEpochs, snapshots: SnapshotFiles
     ) -> tuple[int, ProducerState]:
-        """Scan from the segment that holds the recovery point; returns the end of the log and its producers."""
+        """Scan from the segment that holds the recovery point; returns the log end offset and the producer state."""
         first = self._slot_of(recovery_point)
         next_offset = self._segments[first].base_offset
         epochs.truncate_end(next_offset)
@@ -304,7 +306,7 @@ class _Loader:
         self._unsynced_names += [os.path.basename(file.path) for file in files if file is not None]
 
     def _drop(self, segments: Sequence[Segment]) -> None:
-        """Remove segments durably: if another crash brought them back, their offsets might fit."""
+        """Delete segments durably: if another crash brought them back, their offsets might fit."""
         for segment in segments:
             segment.release_files()
             remove_files(self._disk, [segment.path(suffix) for suffix in SEGMENT_SUFFIXES])
@@ -312,7 +314,7 @@ class _Loader:
             self._disk.sync_directory(self._folder)
 
     def _remove_stray_snapshots(self, snapshots: SnapshotFiles) -> None:
-        """Keep those where a segment begins, and the newest, which a clean stop left at the end of the log."""
+        """Keep those at the start of a segment, and the newest, which a clean shutdown left at the end of the log."""
         bases = {segment.base_offset for segment in self._segments}
         newest = snapshots.newest()
         for offset in snapshots.offsets():
@@ -321,13 +323,13 @@ class _Loader:
 
 
 def _first_doubtful(segments: Sequence[Segment]) -> Segment | None:
-    """The first segment whose indexes are missing or can not be right, where all should be well."""
+    """The first segment whose indexes are missing or implausible."""
     for slot, segment in enumerate(segments):
         if segment.size == 0:
             continue
         try:
             segment.check_index(is_last=slot == len(segments) - 1)
         except (CorruptFile, FileNotFoundError) as error:
-            logger.warning("the index of %s is built anew: %s", segment.path(LOG_SUFFIX), error)
+            logger.warning("rebuilding the index of %s: %s", segment.path(LOG_SUFFIX), error)
             return segment
     return None

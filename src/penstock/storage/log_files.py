@@ -1,7 +1,6 @@
-"""The files of one log: segments and producer snapshots, how a new one begins and how old ones go.
+"""The files of one log: rolls, deletes and renames segments and producer snapshots.
 
-Moves files and nothing else; what the log is, and which offsets it has, is `log`'s to know. What comes back
-from a call is what the next sync has to cover.
+It only changes files; `log` knows the offsets. The returned files are those that the next sync must cover.
 """
 
 from __future__ import annotations
@@ -9,34 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.runtime.disk import File
+from penstock.storage.deletion import DelayedDeletion
+from penstock.storage.directory_io import DirectoryIO
 from penstock.storage.layout import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX
 from penstock.storage.producer_state import Producer
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
 from penstock.storage.settings import LogSettings
 from penstock.storage.snapshots import SnapshotFiles
-from penstock.storage.trash import Trash
-from penstock.storage.volume import Volume
 
 
 class LogFiles:
-    __slots__ = ("_trash", "folder", "segments", "snapshots", "volume")
+    __slots__ = ("_deletion", "folder", "io", "segments", "snapshots")
 
     def __init__(
-        self, volume: Volume, trash: Trash, folder: str, segments: Segments, snapshots: SnapshotFiles
+        self,
+        io: DirectoryIO,
+        deletion: DelayedDeletion,
+        folder: str,
+        segments: Segments,
+        snapshots: SnapshotFiles,
     ) -> None:
-        self.volume = volume
+        self.io = io
         self.folder = folder
         self.segments = segments
         self.snapshots = snapshots
-        self._trash = trash
+        self._deletion = deletion
 
     def roll(self, base_offset: int, settings: LogSettings, producers: Iterable[Producer]) -> list[File]:
-        """Seal the active segment and begin a new one; an empty one is replaced."""
+        """Seal the active segment and create a new one; an empty active segment is replaced."""
         sealed = self.segments.active
         unsynced = [sealed.file(), *sealed.seal()]
         if settings.preallocate:
-            sealed.file().truncate(sealed.size)  # gives back what was reserved and not used
+            sealed.file().truncate(sealed.size)  # releases preallocated space that was not used
         segment = self._create(base_offset, settings)
         if sealed.size == 0 and sealed.base_offset < base_offset:
             self.discard(self.segments.replace_last(segment), settings)
@@ -44,19 +48,19 @@ class LogFiles:
             self.segments.add(segment)
         return [*unsynced, *self.take_snapshot(base_offset, producers)]
 
-    def start_anew(self, base_offset: int, settings: LogSettings) -> None:
-        """Drop all segments, and begin with an empty one."""
+    def restart_at(self, base_offset: int, settings: LogSettings) -> None:
+        """Delete all segments, and start with an empty one."""
         self.discard(list(self.segments), settings)
         self.segments.replace_all(self._create(base_offset, settings))
 
     def take_snapshot(self, offset: int, producers: Iterable[Producer]) -> list[File]:
-        """Keep the producers as they are at `offset`, the end of the log, unless a file has them already."""
+        """Save the producer state at `offset`, the end of the log, unless a snapshot exists already."""
         file = self.snapshots.save(offset, producers)
         return [file] if file is not None else []
 
     def discard(self, dropped: Sequence[Segment], settings: LogSettings) -> None:
-        """Take segments out of service: rename their files now, remove them after `file.delete.delay.ms`."""
-        disk = self.volume.disk
+        """Take segments out of service: rename their files now, delete them after `file.delete.delay.ms`."""
+        disk = self.io.disk
         renamed = []
         newest_snapshot = self.snapshots.newest()
         for segment in dropped:
@@ -70,15 +74,15 @@ class LogFiles:
                     disk.rename(path, path + DELETED_SUFFIX)
                     renamed.append(path + DELETED_SUFFIX)
         if renamed:
-            self._trash.remove_files_later(renamed, settings.file_delete_delay_ms)
+            self._deletion.remove_files_later(renamed, settings.file_delete_delay_ms)
 
     def release(self) -> None:
-        """Let go of all open files."""
+        """Forget all open files."""
         for segment in self.segments:
             segment.release_files()
 
     def move(self, folder: str) -> None:
-        """The folder has another name now."""
+        """The folder was renamed."""
         self.folder = folder
         self.snapshots.move(folder)
         for segment in self.segments:
@@ -86,12 +90,12 @@ class LogFiles:
             segment.folder = folder
 
     def draw_jitter(self, settings: LogSettings) -> int:
-        """How much earlier than `segment.ms` a segment rolls, so that not all logs do so at once."""
+        """How much earlier than `segment.ms` a segment rolls, so that not all logs roll at once."""
         limit = min(settings.segment_jitter_ms, settings.segment_ms)
-        return self.volume.random.randrange(limit) if limit > 0 else 0
+        return self.io.random.randrange(limit) if limit > 0 else 0
 
     def _create(self, base_offset: int, settings: LogSettings) -> Segment:
-        segment = Segment.create(self.volume, self.folder, base_offset, jitter_ms=self.draw_jitter(settings))
+        segment = Segment.create(self.io, self.folder, base_offset, jitter_ms=self.draw_jitter(settings))
         segment.allow_blocking_reads(False)
         if settings.preallocate:
             segment.file().reserve(settings.segment_bytes)

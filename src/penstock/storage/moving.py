@@ -1,19 +1,18 @@
-"""Moving a log to another directory of the same node while it serves (AlterReplicaLogDirs).
+"""Moves a log to another directory of the same node while it serves (AlterReplicaLogDirs).
 
-A copy grows beside the original, in a folder whose name ends in `-future`, until it has everything and all of
-it is synced. Then, in one step of the event loop, the log goes on in the copy's files: whoever holds the
-`Log` notices nothing. A move that is not finished when the node stops is forgotten, and its copy is removed
-by the next start.
+A future log, in a folder whose name ends in `-future`, is filled until it is complete and synced. Then, in one step of
+the event loop, the log switches to its files; users of the `Log` notice nothing. A move that is not finished when the
+node stops is dropped, and the next start deletes the future log.
 
-Workers read the original, and `replica.alter.log.dirs.io.max.bytes.per.second` limits how fast. The event loop appends
-what they read, in slices small enough that producers and consumers do not notice.
+Workers read the original, limited by `replica.alter.log.dirs.io.max.bytes.per.second`. The event loop appends what
+they read, in slices small enough not to delay producers and consumers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from penstock.records import kernel
@@ -30,13 +29,13 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES = 1 << 20  # read at once by a worker
 # Appended in one turn of the event loop: less than a millisecond, even if every record is a batch of its own.
 SLICE_BYTES = 64 * 1024
-# After so many flushes that did not catch up with the writers, the last bytes are copied and synced on the loop, unless
-# they are more than CHUNK_BYTES.
+# After so many flushes that did not catch up with producers, the last bytes are copied and synced on the event loop,
+# unless they are more than CHUNK_BYTES.
 ROUNDS_MAX = 8
 
 
 class Move:
-    """One log on its way from one directory to another."""
+    """The move of one log from one directory to another."""
 
     def __init__(self, log: Log, source: LogDirectory, target: LogDirectory, throttle: Throttle) -> None:
         self.log = log
@@ -51,17 +50,21 @@ class Move:
         return self._task.done()
 
     def offset_lag(self) -> int:
-        """How much the copy still lacks."""
+        """How far the copy is behind the log."""
         return self.log.end_offset - (
             self.copy.end_offset if self.copy is not None else self.log.start_offset
         )
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when it is done or cancelled."""
+        self._task.add_done_callback(lambda _: callback())
 
     async def wait(self) -> None:
         """Return when it is done or cancelled."""
         await asyncio.wait([self._task])
 
     def cancel(self) -> None:
-        """Cancel the move and remove the copy."""
+        """Cancel the move and delete the copy."""
         self._task.cancel()
         self._drop_copy()
 
@@ -72,7 +75,7 @@ class Move:
             logger.warning("the move of %s to %s was cancelled: %s", self.log, self.target.path, error)
             self._drop_copy()
         except Exception:
-            # The log stays in the directory that it is in, and a move can be requested again.
+            # The log stays in its directory, and the move can be requested again.
             logger.exception("moving %s to %s failed", self.log, self.target.path)
             self._drop_copy()
 
@@ -86,33 +89,34 @@ class Move:
             if rounds >= ROUNDS_MAX and self._is_valid(copy) and self._lacks_little(copy):
                 while copy.end_offset < log.end_offset:
                     self._copy_now(copy)
-                copy.sync_now()
-            if self._is_valid(copy) and copy.recovery_point == copy.end_offset == log.end_offset:
+                copy.durability.sync_now()
+            if self._is_valid(copy) and copy.durability.recovery_point == copy.end_offset == log.end_offset:
                 break
         copy.advance_start(log.start_offset)
         self._swap(copy)
 
     def _swap(self, copy: Log) -> None:
-        """Let the log go on in the files of the copy, and delete those that it had.
+        """Switch the log to the files of the copy, and delete its old files.
 
-        The copy gets its name first, and durably: a crash in between leaves two logs, which is seen, and never none.
+        The copy is renamed first, and durably: a crash in between leaves two logs, which the next start detects, and
+        never none.
         """
         log, old_folder = self.log, self.log.folder
         self.target.adopt(log, copy)
         self.copy = None
         logger.info("%s was moved from %s to %s", log, self._source.path, self.target.path)
-        with suppress(DirectoryOffline):  # the source failed, which is logged; the log is not there any more
+        with suppress(DirectoryOffline):  # the source directory failed, which is logged; the log has left it
             self._source.moved_away(log, old_folder)
 
     async def _catch_up(self) -> Log:
-        """A copy that has what the log had a moment ago; restarted if truncation or retention made it invalid."""
+        """A copy that has almost caught up; restarted if truncation or retention made it invalid."""
         log = self.log
         while True:
-            await log.when_settled()
+            await log.truncation.wait()
             if self.copy is None or not self._is_valid(self.copy):
                 self._drop_copy()
                 try:
-                    self.copy = await when_loaded(self._begin, log.volume.workers)
+                    self.copy = await when_loaded(self._begin, log.io.workers)
                 except LogBusy:
                     continue  # a truncation began while pages were loaded
             end_offset = log.end_offset
@@ -123,7 +127,7 @@ class Move:
 
     def _begin(self) -> Log:
         log = self.log
-        self._generation = log.generation
+        self._generation = log.durability.generation
         start_offset = log.start_offset
         first = log.read(start_offset, max_bytes=1, end_offset=log.end_offset, at_least_one=True)
         if first is not None:
@@ -133,20 +137,21 @@ class Move:
         return self.target.create_future(log, start_offset=start_offset)
 
     def _is_valid(self, copy: Log) -> bool:
-        return self.log.generation == self._generation and self.log.start_offset <= copy.end_offset
+        return self.log.durability.generation == self._generation and self.log.start_offset <= copy.end_offset
 
     def _lacks_little(self, copy: Log) -> bool:
-        """Whether one turn of the event loop is enough to copy what was written since the last chunk was read.
+        """Whether what was written since the last chunk can be copied in one turn of the event loop.
 
-        It is not if many bytes came while that chunk waited for the throttle."""
+        It cannot if many bytes were appended while that chunk waited for the throttle.
+        """
         log = self.log
         if copy.end_offset >= log.end_offset:
             return True
-        return waiting_for_disk(lambda: log.size_from(copy.end_offset)) <= CHUNK_BYTES
+        return waiting_for_disk(lambda: log.reader.size_from(copy.end_offset)) <= CHUNK_BYTES
 
     async def _copy_chunk(self, copy: Log) -> None:
-        """Copy what a worker reads at once."""
-        workers = self.log.volume.workers
+        """Copy one chunk, which a worker reads."""
+        workers = self.log.io.workers
         found = await when_loaded(lambda: self._find(copy), workers)
         if found is None:
             return
@@ -156,12 +161,12 @@ class Move:
         for start, end in _slices(data):
             if start > 0:
                 await asyncio.sleep(0)
-            if self.log.generation != self._generation:
-                return  # truncated meanwhile; the caller sees that the copy is no longer valid
+            if self.log.durability.generation != self._generation:
+                return  # truncated meanwhile; the caller checks that the copy is still valid
             self._append(copy, data[start:end])
 
     def _copy_now(self, copy: Log) -> None:
-        """Copy the last bytes without giving way to writers. They were written just now, so they are in memory."""
+        """Copy the last bytes without yielding. They were just written, so they are in memory."""
         found = waiting_for_disk(lambda: self._find(copy))
         if found is not None:
             with self._reading(found):
@@ -175,10 +180,10 @@ class Move:
             yield
         except OSError as error:
             piece.failed(error)
-            raise self.log.volume.refusal() from error
+            raise self.log.io.refusal() from error
 
     def _find(self, copy: Log) -> FileSlice | None:
-        """What comes next."""
+        """The next slice to copy."""
         log = self.log
         try:
             return log.read(
@@ -188,11 +193,13 @@ class Move:
                 at_least_one=True,
             )
         except (OffsetOutOfRange, LogBusy):
-            return None  # truncated or trimmed meanwhile; the caller sees that the copy is no longer valid
+            return None  # truncated or deleted meanwhile; the caller checks that the copy is still valid
 
     def _append(self, copy: Log, batches: bytes) -> None:
-        copy.high_watermark = self.log.high_watermark  # or it would remember every transaction that has ended
-        now_ms = self.log.volume.clock.wall_ms()
+        copy.high_watermark = (
+            self.log.high_watermark
+        )  # or the copy would keep every transaction that has ended
+        now_ms = self.log.io.clock.wall_ms()
         copy.append_as_follower(memoryview(bytearray(batches)), now_ms=now_ms)
 
     def _drop_copy(self) -> None:
@@ -202,7 +209,7 @@ class Move:
 
 
 def _slices(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where whole batches of about `SLICE_BYTES` begin and end."""
+    """The ranges of whole batches of about `SLICE_BYTES`."""
     start = position = 0
     for header in kernel.read_headers(data):
         if position > start and position + header.size_bytes - start > SLICE_BYTES:

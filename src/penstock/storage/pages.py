@@ -1,14 +1,14 @@
-"""Reads on the event loop: only what the page cache holds.
+"""Reads on the event loop that never wait for the disk.
 
-A read of a page that is not in memory waits for the disk, and while the event loop waits, nobody is served. Code that
-runs on the loop therefore reads through `CachedFile`, which raises `ColdPages` for pages that are not in memory. The
-caller loads them in a worker (`when_loaded`, or a `PageLoader` where a callback goes on) and starts over; the second
-time the pages are found. So a function that may raise `ColdPages` must not have changed anything before it does.
+A read of a page that is not in memory blocks the event loop, and all requests with it. Code on the event loop
+therefore reads through `CachedFile`, which raises `ColdPages` for such pages. The caller loads them in a worker
+(`when_loaded`, or a `PageLoader` if a callback continues) and starts again. So a function that may raise `ColdPages`
+must not have changed anything before it does.
 
-If memory is short, pages may be evicted before the caller starts over. The same pages are loaded `LOADS_MAX` times for
-one call; after that its reads may wait for the disk, so every call ends.
+If memory is short, pages may be evicted before the caller starts again. The same pages are loaded `LOADS_MAX` times
+for one call; after that its reads may wait for the disk, so every call ends.
 
-`waiting_for_disk` is for the few callers that cannot give way to others, and whose pages are almost always in memory.
+`waiting_for_disk` is for the few callers that cannot yield, and whose pages are almost always in memory.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ T = TypeVar("T")
 READ_BYTES = 1 << 20  # a worker holds no more than this of a cold slice in memory
 LOOKUP_BYTES = (
     128 * 1024
-)  # loaded for a lookup at least: what Linux reads ahead anyway, and what is sent next
-LOADS_MAX = 3  # of the same pages for one call; they are evicted faster than they can be used
+)  # minimum loaded for a lookup: Linux reads as much ahead anyway, and it is sent next
+LOADS_MAX = 3  # of the same pages for one call
 
 _may_block = ContextVar("may_block", default=False)
-"""Whether reads of the present call may wait for the disk, see `blocking_reads`."""
+"""Whether reads of the current call may wait for the disk, see `blocking_reads`."""
 
 
 class Readable(Protocol):
-    """What a lookup needs of a file."""
+    """The part of a file that lookups use."""
 
     path: str
 
@@ -48,7 +48,7 @@ class Readable(Protocol):
 
 
 class ColdPages(Exception):
-    """The event loop needs bytes of a log that only the disk has. Load `piece` in a worker, then try again."""
+    """The event loop needs bytes of a log that are not in memory. Load `piece` in a worker, then try again."""
 
     def __init__(self, piece: FileSlice) -> None:
         super().__init__(f"{piece.file.path} is not in the page cache at {piece.position}")
@@ -56,12 +56,12 @@ class ColdPages(Exception):
 
 
 class CachedFile:
-    """A file as the event loop may read it."""
+    """A file that is only read from memory."""
 
     __slots__ = ("_file", "_is_index", "_owner", "_read_cached", "path")
 
     def __init__(self, file: File, owner: SliceOwner, *, is_index: bool = False) -> None:
-        """Of an index all pages are loaded at once: a search jumps through them, and would miss again and again."""
+        """With `is_index` all pages are loaded at once, because a binary search would miss again and again."""
         self.path = file.path
         self._file = file
         self._read_cached = file.read_cached  # looked up once: bench/micro/storage.py, "read anywhere"
@@ -99,7 +99,7 @@ def _read_missing(file: File, position: int, size: int, piece: FileSlice) -> byt
 
 @contextmanager
 def blocking_reads() -> Iterator[None]:
-    """Let reads inside wait for the disk, and the event loop with them."""
+    """Let reads inside wait for the disk, blocking the event loop."""
     token = _may_block.set(True)
     try:
         yield
@@ -108,7 +108,7 @@ def blocking_reads() -> Iterator[None]:
 
 
 def load(pieces: Sequence[FileSlice]) -> list[tuple[FileSlice, OSError]]:
-    """Read `pieces` into the page cache; returns those that could not be read. Blocks: run it in a worker."""
+    """Read `pieces` into the page cache; returns those that could not be read. Blocking: run it in a worker."""
     failures = []
     for piece in pieces:
         position, end = piece.position, piece.position + piece.size
@@ -125,13 +125,14 @@ def load(pieces: Sequence[FileSlice]) -> list[tuple[FileSlice, OSError]]:
 
 
 def take_offline(failures: Sequence[tuple[FileSlice, OSError]]) -> None:
-    """Take the directories offline whose files could not be read. Only on the event loop."""
+    """Take the directories of unreadable files offline. Only on the event loop."""
     for piece, error in failures:
         piece.failed(error)
 
 
 class PageLoader:
-    """Loads the pages that one call needs, and counts how often: the call ends also if pages are evicted again."""
+    """Loads the pages that one call needs, and counts the loads, so that the call ends even if pages are evicted
+    again."""
 
     __slots__ = ("_loads", "_may_block", "_workers")
 
@@ -141,16 +142,16 @@ class PageLoader:
         self._may_block = False
 
     def run(self, call: Callable[[], T]) -> T:
-        """The result of `call`. Raises ColdPages, unless the pages that it needs were loaded often enough."""
+        """The result of `call`. Raises ColdPages, unless the pages were already loaded `LOADS_MAX` times."""
         if not self._may_block:
             return call()
         with blocking_reads():
             return call()
 
     def load(self, pieces: Sequence[FileSlice], then: Callable[[BaseException | None], None]) -> None:
-        """Load `pieces` in a worker, then call `then` on the event loop: with None, or with what went wrong.
+        """Load `pieces` in a worker, then call `then` on the event loop with None or the error.
 
-        After an OSError the directory is offline, and the call can be repeated: it is refused. CancelledError means
+        After an OSError the directory is offline; the call can be repeated and is then refused. CancelledError means
         that the node stops.
         """
 
@@ -179,9 +180,9 @@ class PageLoader:
 
 
 async def when_loaded(call: Callable[[], T], workers: Workers) -> T:
-    """The result of `call`, which runs on the event loop, and again whenever pages that it needs have been loaded.
+    """The result of `call`, which runs on the event loop, and again whenever the pages that it needs were loaded.
 
-    Each round loads pages that the next one needs, so the number of rounds is bounded by the pages of the call.
+    Each round loads pages that the next one needs, so the number of rounds is bounded.
     """
     loader = PageLoader(workers)
     while True:
@@ -193,7 +194,7 @@ async def when_loaded(call: Callable[[], T], workers: Workers) -> T:
 
 
 def waiting_for_disk(call: Callable[[], T]) -> T:
-    """The result of `call`. Waits for the disk if it must, and the event loop with it."""
+    """The result of `call`. Waits for the disk if it must, blocking the event loop."""
     try:
         return call()
     except ColdPages:

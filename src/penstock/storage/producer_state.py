@@ -1,10 +1,9 @@
-"""What idempotent producers wrote last: enough to answer a repeated batch, to refuse a gap, to fence an old
-epoch (KIP-98), and to know which transactions are open.
+"""Producer state of a log: the last batches of each idempotent producer, and its open transaction (KIP-98).
 
-Per producer the last five batches are kept, as many as a producer may have in flight. `check` decides and
-changes nothing, `update` notes what was written; for markers these are `check_marker` and `update_marker`. A
-producer that is not known (its records are gone, or it was idle for `producer.id.expiration.ms`) may begin at
-any sequence: only it knows where it is. Batches without a producer id never come here.
+It detects duplicates and sequence gaps, and fences old producer epochs. It keeps the last five batches of a producer,
+as many as may be in flight. `check` decides and changes nothing, `update` notes what was written; for markers these
+are `check_marker` and `update_marker`. An unknown producer (its records were deleted, or it was idle for
+`producer.id.expiration.ms`) may begin at any sequence. Batches without a producer id never come here.
 """
 
 from __future__ import annotations
@@ -12,34 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from penstock.protocol.constants import UNKNOWN_OFFSET
 from penstock.records.batch import (
+    CONTROL_MASK,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    PRODUCER_EPOCH_MAX,
     SEQUENCE_MAX,
     TRANSACTIONAL_MASK,
     BatchHeader,
+    Buffer,
 )
-from penstock.records.control import EPOCH_BUMPS, EndedTransaction, EndTransaction
+from penstock.records.control import EPOCH_BUMPS, EndTransactionMarker, TxnMarkerEntry, read_marker
 from penstock.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from penstock.storage.transactions.aborted import AbortedEntry
+from penstock.storage.transactions.aborted import AbortedTxn
 from penstock.storage.transactions.guards import Guards, VerificationGuard
 from penstock.storage.transactions.unstable import UnstableTransactions
 
-SLICE_PRODUCERS = 2000  # looked at in one turn of the event loop: about half a millisecond
+SLICE_PRODUCERS = 2000  # per turn of the event loop: about half a millisecond
 BATCHES_KEPT = 5  # max.in.flight.requests.per.connection may not be more for an idempotent producer
-NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
-PRODUCER_EPOCH_MAX = 2**15 - 1  # it grows no more: the producer's next transaction has another producer id
 
 
 class ProducedBatch(NamedTuple):
-    """One batch that was written. Its first sequence follows from the last one and the number of records."""
+    """One written batch. Its first sequence follows from the last one and the number of records."""
 
     last_sequence: int
     last_offset: int
@@ -74,7 +75,7 @@ class Producer:
         """Newest last, all of `epoch`."""
         self.last_timestamp_ms = NO_TIMESTAMP
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
-        self.transaction_start_offset = NO_OFFSET
+        self.transaction_start_offset = UNKNOWN_OFFSET
         """Where its open transaction began, or -1."""
 
     @property
@@ -82,7 +83,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find(self, header: BatchHeader) -> ProducedBatch | None:
-        """The batch, if it was written before and is not too long ago."""
+        """The original, if the batch is a duplicate of one that is still known."""
         if header.producer_epoch == self.epoch:
             first, last = header.base_sequence, header.last_sequence
             for batch in self.batches:
@@ -92,12 +93,12 @@ class Producer:
 
 
 class ProducerState:
-    __slots__ = ("_producers", "_recallable", "guards", "transactions")
+    __slots__ = ("_producers", "_restorable", "guards", "transactions")
 
     def __init__(self, producers: Iterable[Producer] = (), *, high_watermark: int = 0) -> None:
-        """`producers` come from a snapshot, which knows only the newest batch of each."""
+        """`producers` come from a snapshot, which has only the newest batch of each."""
         self._producers = {producer.producer_id: producer for producer in producers}
-        self._recallable = {producer.producer_id for producer in self if producer.batches}
+        self._restorable = {producer.producer_id for producer in self if producer.batches}
         self.guards = Guards()
         self.transactions = UnstableTransactions(
             [(p.transaction_start_offset, p.producer_id) for p in self if p.transaction_start_offset >= 0],
@@ -113,18 +114,18 @@ class ProducerState:
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
 
-    def recallable(self, producer_id: int) -> Producer | None:
-        """The producer, if the log may hold batches of it that are not known here."""
-        return self._producers.get(producer_id) if producer_id in self._recallable else None
+    def restorable(self, producer_id: int) -> Producer | None:
+        """The producer, if the log may hold batches of it that the snapshot did not have."""
+        return self._producers.get(producer_id) if producer_id in self._restorable else None
 
-    def recalled(self, producer_id: int) -> None:
-        """All that the log holds of the producer is known from now on."""
-        self._recallable.discard(producer_id)
+    def restored(self, producer_id: int) -> None:
+        """The producer's batches in the log are all known now."""
+        self._restorable.discard(producer_id)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has begun a transaction here that has not ended.
+        """Whether the producer has an open transaction here.
 
-        One of an older epoch does not count: with a newer one its producer was fenced, and it is about to be aborted.
+        One of an older epoch does not count: the newer epoch fenced its producer, and it is about to be aborted.
         """
         producer = self._producers.get(producer_id)
         return (
@@ -133,23 +134,23 @@ class ProducerState:
             and producer.epoch == producer_epoch
         )
 
-    def guard(
+    def start_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, is_version_2: bool, now_ms: int
     ) -> VerificationGuard:
-        """The permission to begin a transaction with the batch of `sequence`, if its coordinator agrees."""
+        """The guard for the batch of `sequence` to begin a transaction, if its coordinator agrees."""
         producer = self._producers.get(producer_id)
         if producer is not None:
             _check_epoch(producer_id, producer_epoch, epoch=producer.epoch)
-        return self.guards.take(
+        return self.guards.get_or_create(
             producer_id, producer_epoch, sequence, is_version_2=is_version_2, now_ms=now_ms
         )
 
     def check(
         self, headers: Sequence[BatchHeader], guard: VerificationGuard | None = None
     ) -> ProducedBatch | None:
-        """None if `headers` may be appended, the first writing of a batch that is repeated; or it raises.
+        """None if `headers` may be appended; the original, if they are duplicates; or raises.
 
-        `guard` is needed for a batch that begins a transaction.
+        A batch that begins a transaction needs `guard`.
         """
         if len(headers) > 1:
             return self._check_several(headers, guard)
@@ -164,12 +165,12 @@ class ProducerState:
     def _check_transaction(
         self, header: BatchHeader, producer: Producer | None, guard: VerificationGuard | None
     ) -> None:
-        """Raise if a transactional batch belongs to no transaction that is open here or may begin."""
+        """Raise unless the batch belongs to an open transaction, or may begin one."""
         if self.has_open_transaction(header.producer_id, header.producer_epoch):
-            return  # and a guard that somebody asks for by now means nothing
+            return  # it needs no guard
         if producer is not None:
             if header.base_sequence >= 0 and producer.find(header) is not None:
-                return  # a repetition, and it does not matter that its transaction has ended since
+                return  # a duplicate, whether or not its transaction has ended since
             _check_epoch(header.producer_id, header.producer_epoch, epoch=producer.epoch)
         verified = self.guards.check(header, guard)
         if header.base_sequence >= 0:
@@ -178,7 +179,7 @@ class ProducerState:
     def _check_several(
         self, headers: Sequence[BatchHeader], guard: VerificationGuard | None
     ) -> ProducedBatch | None:
-        """As `check`, where a batch may follow on one that stands before it in the same append."""
+        """As `check`, where a batch may follow another of the same append."""
         passed: dict[int, tuple[int, int]] = {}
         for header in headers:
             producer = self._producers.get(header.producer_id)
@@ -210,20 +211,20 @@ class ProducerState:
         batches.append(ProducedBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
         producer.last_timestamp_ms = header.max_timestamp
         if header.attributes & TRANSACTIONAL_MASK:
-            self.guards.release(header.producer_id)
+            self.guards.invalidate(header.producer_id)
             if producer.transaction_start_offset < 0:
                 producer.transaction_start_offset = base_offset
                 self.transactions.begin(base_offset, header.producer_id)
 
-    def check_marker(self, marker: EndedTransaction) -> None:
+    def check_marker(self, marker: TxnMarkerEntry) -> None:
         """Raise if the marker is of an older epoch of the producer, or of an older coordinator."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return
         epoch = producer.epoch
         if marker.transaction_version >= EPOCH_BUMPS and producer.transaction_start_offset >= 0:
-            # A marker with the epoch of an open transaction is late: it ends the one before. Where none is open,
-            # it is the one that is known already, written again by a coordinator that did not hear of it (KAFKA-19999).
+            # A marker with the epoch of the open transaction is late: it ends the one before. If no transaction is
+            # open, it is a marker written again by a coordinator that did not get the response (KAFKA-19999).
             epoch = min(epoch + 1, PRODUCER_EPOCH_MAX)
         _check_epoch(marker.producer_id, marker.producer_epoch, epoch=epoch)
         if marker.coordinator_epoch < producer.coordinator_epoch:
@@ -233,9 +234,9 @@ class ProducerState:
             )
 
     def update_marker(
-        self, header: BatchHeader, marker: EndTransaction, *, base_offset: int
-    ) -> AbortedEntry | None:
-        """Note that the producer's transaction ended with a marker at `base_offset`; returns it if it was aborted."""
+        self, header: BatchHeader, marker: EndTransactionMarker, *, base_offset: int
+    ) -> AbortedTxn | None:
+        """Note a marker that was written at `base_offset`; returns the transaction if it was aborted."""
         producer_id = header.producer_id
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -245,22 +246,32 @@ class ProducerState:
             producer.batches.clear()
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp_ms = header.max_timestamp
-        self.guards.release(producer_id)
+        self.guards.invalidate(producer_id)
         first_offset = producer.transaction_start_offset
         if first_offset < 0:
-            return None  # nothing of it was written here, or the marker is written again
-        producer.transaction_start_offset = NO_OFFSET
+            return None  # the transaction has no records here, or the marker is written again
+        producer.transaction_start_offset = UNKNOWN_OFFSET
         stable_offset = self.transactions.end(first_offset, marker_offset=base_offset)
         if marker.is_commit:
             return None
-        return AbortedEntry(producer_id, first_offset, base_offset, stable_offset)
+        return AbortedTxn(producer_id, first_offset, base_offset, stable_offset)
+
+    def replay(self, header: BatchHeader, view: Buffer, position: int) -> AbortedTxn | None:
+        """Note a batch of the log, which is at `position` of `view`; returns the transaction that it aborts, if any."""
+        if header.attributes & CONTROL_MASK:
+            marker = read_marker(view, position)
+            if marker is not None:
+                return self.update_marker(header, marker, base_offset=header.base_offset)
+        else:
+            self.update(header, base_offset=header.base_offset)
+        return None
 
     def expire(self, now_ms: int, *, expiration_ms: int) -> int:
-        """Forget producers that were idle too long, save those with an open transaction; returns how many."""
+        """Remove producers that were idle too long and have no open transaction; returns how many."""
         return sum(self.expire_in_slices(now_ms, expiration_ms=expiration_ms))
 
     def expire_in_slices(self, now_ms: int, *, expiration_ms: int) -> Iterator[int]:
-        """As `expire`, in slices that each take little time; the log may be written to between two of them."""
+        """As `expire`, in short slices; the log may be written to between two of them."""
         self.guards.expire(now_ms, expiration_ms=expiration_ms)
         producer_ids = list(self._producers)
         for start in range(0, len(producer_ids), SLICE_PRODUCERS):
@@ -288,8 +299,10 @@ def _check(
         and last_sequence >= 0
         and producer.transaction_start_offset < 0
     ):
-        return None  # it follows the last one, as nearly all do: bench "one-record latency"
-    if first < 0:  # a coordinator's own records carry a producer's id and epoch, but no sequence
+        return None  # the common case first: bench "one-record latency"
+    if (
+        first < 0
+    ):  # the coordinator writes transactional offsets with a producer id and epoch, but no sequence
         _check_epoch(header.producer_id, header.producer_epoch, epoch=epoch)
         return None
     repeated = producer.find(header)

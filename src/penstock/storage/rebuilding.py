@@ -1,4 +1,4 @@
-"""Producers and their transactions as they are at some offset, from a snapshot and the log.
+"""Rebuilds the producer state at an offset from a snapshot and the log.
 
 Blocking: run it in a worker. After a truncation it reads what was written since the last snapshot.
 """
@@ -12,7 +12,6 @@ from penstock.storage import scan
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.segment import Segment
 from penstock.storage.snapshots import SnapshotFiles
-from penstock.storage.transactions.batches import note_batch
 
 
 def rebuild_producers(
@@ -23,14 +22,14 @@ def rebuild_producers(
     high_watermark: int,
     is_trusted: bool = False,
 ) -> ProducerState:
-    """The producers as they are at `end_offset`: the newest snapshot below it, and every batch since. Without a
-    snapshot it is every batch on disk, also before the log's start: no more is forgotten than has to be.
+    """The producer state at `end_offset`: the newest snapshot below it, and every batch since. Without a snapshot it
+    is every batch on disk, also before the log start offset.
 
-    With `is_trusted` a log that was closed properly and has no snapshot at all is taken to have no producers,
-    rather than being read from its first batch to its last.
+    With `is_trusted`, a log that was closed cleanly and has no snapshot is taken to have no producers, and is not
+    read.
 
-    A snapshot does not know of transactions whose markers are before it but not committed yet. Where there are such
-    markers, the newest snapshot below `high_watermark` is taken, from which they are seen.
+    A snapshot does not contain transactions whose markers are before it but not committed yet. If there are such
+    markers, the newest snapshot below `high_watermark` is used, so that they are seen.
     """
     held = [segment for segment in segments if segment.size > 0]
     found = snapshots.load(end_offset=end_offset)
@@ -47,14 +46,15 @@ def rebuild_producers(
             batch = b""
             if header.is_control:
                 batch = segment.file().read(position=position, size=header.size_bytes)
-            note_batch(state, header, batch, 0, base_offset=header.base_offset)
+            state.replay(header, batch, 0)
     return state
 
 
 def _batches(
     segments: Sequence[Segment], *, start_offset: int, end_offset: int
 ) -> Iterator[tuple[Segment, int, BatchHeader]]:
-    """Every batch from the one that holds `start_offset` to the one before `end_offset`, and where it is."""
+    """Every batch from the one that holds `start_offset` to the one before `end_offset`, with its segment and
+    position."""
     for slot, segment in enumerate(segments):
         segment_end_offset = segments[slot + 1].base_offset if slot + 1 < len(segments) else end_offset
         if segment_end_offset <= start_offset:

@@ -1,11 +1,10 @@
-"""Reading a segment as if nothing in it could be trusted, and saying what of it is good.
+"""Recovers a segment after an unclean shutdown: finds its valid batches and rebuilds its indexes.
 
-After an unclean stop a segment may end in half a batch, in zeroes, or in bytes that never were a batch. Every
-batch is checked against its CRC, and the first one that is not whole ends the segment: what follows can not
-be told from garbage. On the way the indexes are built anew, that of aborted transactions included, and epochs
-and producers are shown every batch.
+The segment may end in an incomplete batch, in zeroes, or in garbage. Every batch is checked against its CRC, and the
+first invalid one ends the segment. On the way all indexes are rebuilt, the transaction index included, and leader
+epochs and producer state are updated.
 
-Blocking; runs in a worker, on files that nobody else uses yet.
+Blocking; runs in a worker, on files that are not in use yet.
 """
 
 from __future__ import annotations
@@ -27,29 +26,28 @@ from penstock.records.batch import (
 from penstock.records.errors import RecordsError
 from penstock.runtime.disk import File
 from penstock.storage.epochs import LeaderEpochs
-from penstock.storage.index import LiveIndex
+from penstock.storage.index import MemoryIndex
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.segment import RELATIVE_OFFSET_MAX
-from penstock.storage.transactions.batches import note_batch
 
-CHUNK_BYTES = 4 << 20  # large enough that the CRC and not the system call is what takes the time
+CHUNK_BYTES = 4 << 20  # large enough that the CRC takes the time, not the system call
 
 _LENGTH = Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What a start after an unclean stop found in one log."""
+    """The result of recovering one log."""
 
     partition: str
     scanned_segments: int = 0
     scanned_bytes: int = 0
     cut_bytes: int = 0
-    """Bytes that were no whole batches, dropped segments included."""
+    """Bytes of invalid batches and of dropped segments."""
     dropped_segments: int = 0
     end_offset: int = 0
     reason: str = ""
-    """Why the tail was cut; empty if nothing was."""
+    """Why the log was truncated; empty if it was not."""
 
     @property
     def is_cut(self) -> bool:
@@ -60,10 +58,10 @@ class RecoveryReport:
 class ScannedSegment:
     valid_bytes: int
     next_offset: int
-    index: LiveIndex
+    index: MemoryIndex
     first_timestamp_ms: int
     reason: str
-    """Why the scan ended before the file did; empty if it did not."""
+    """Why the scan ended before the end of the file; empty if it did not."""
 
 
 def scan_segment(
@@ -74,9 +72,9 @@ def scan_segment(
     epochs: LeaderEpochs | None = None,
     producers: ProducerState | None = None,
 ) -> ScannedSegment:
-    """Check every batch of a segment; epochs and producers are brought forward by those that are good."""
+    """Check every batch of a segment; valid ones update `epochs` and `producers`."""
     size = file.size()
-    index = LiveIndex()
+    index = MemoryIndex()
     next_offset, position, unindexed = base_offset, 0, 0
     latest, latest_offset, first_timestamp = NO_TIMESTAMP, base_offset, NO_TIMESTAMP
     reason = ""
@@ -95,7 +93,7 @@ def scan_segment(
             if epochs is not None and header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
             if producers is not None and header.producer_id >= 0:
-                aborted = note_batch(producers, header, chunk, at, base_offset=header.base_offset)
+                aborted = producers.replay(header, chunk, at)
                 if aborted is not None:
                     index.add_aborted(aborted)
             unindexed += header.size_bytes
@@ -108,23 +106,23 @@ def scan_segment(
 
 
 class _Misplaced(Exception):
-    """A batch that is whole, but can not stand where it does; or less than a batch."""
+    """A valid batch in a wrong place, or an incomplete batch."""
 
 
 def _batches(file: File, size: int) -> Iterator[tuple[memoryview, int]]:
-    """Every stretch of bytes that claims to be a batch and is all there, as a chunk and a position in it."""
+    """Every complete range of bytes that claims to be a batch, as a chunk and a position in it."""
     chunk, start, position = memoryview(b""), 0, 0
     while position < size:
         at = position - start
         if at + HEADER_BYTES > len(chunk):
             chunk, start, at = memoryview(file.read(position=position, size=CHUNK_BYTES)), position, 0
         if len(chunk) < HEADER_BYTES:
-            raise _Misplaced(f"{size - position} bytes are less than a batch")
+            raise _Misplaced(f"{size - position} bytes are less than a batch header")
         batch_bytes = _LENGTH.unpack_from(chunk, at + LENGTH_AT)[0] + LENGTH_BYTES
         if read_magic(chunk, at) != MAGIC or batch_bytes < HEADER_BYTES:
             raise _Misplaced("this is not a batch")
         if batch_bytes > size - position:
-            raise _Misplaced(f"the batch has {batch_bytes} bytes, of which {size - position} are there")
+            raise _Misplaced(f"the batch has {batch_bytes} bytes, but only {size - position} are left")
         if at + batch_bytes > len(chunk):
             wanted = max(CHUNK_BYTES, batch_bytes)
             chunk, start, at = memoryview(file.read(position=position, size=wanted)), position, 0
@@ -134,6 +132,6 @@ def _batches(file: File, size: int) -> Iterator[tuple[memoryview, int]]:
 
 def _check_place(header: BatchHeader, *, base_offset: int, next_offset: int) -> None:
     if header.base_offset < next_offset:
-        raise _Misplaced(f"the batch has offset {header.base_offset}, but {next_offset} comes next")
+        raise _Misplaced(f"the batch has offset {header.base_offset}, expected {next_offset}")
     if header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
-        raise _Misplaced(f"offset {header.last_offset} is too far from the segment's first")
+        raise _Misplaced(f"offset {header.last_offset} is too far from the base offset of the segment")

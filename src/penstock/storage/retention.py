@@ -1,8 +1,8 @@
-"""Which of a log's oldest segments may go: by time, by size, or because the log starts after them.
+"""Decides which of a log's oldest segments to delete: by time, by size, or because they are before the log start
+offset.
 
-Decisions only. Segments go whole and from the front, never one that reaches past the high watermark: what is
-not committed is not yet anybody's to lose. An active segment may be among them if it holds records; the log
-rolls first then.
+Segments are deleted whole and from the front, never past the high watermark. The active segment may be among them if
+it has records; the log rolls first then.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def expired_count(
     high_watermark: int,
     now_ms: int,
 ) -> tuple[int, str]:
-    """How many segments may go, and the rule that the last of them fell under."""
+    """The number of segments to delete, and the rule that applied to the last of them."""
     count = _count(
         segments, 0, end_offset, high_watermark, lambda segment, end: end <= start_offset and end < end_offset
     )
-    reason = "they are before the log's start"
+    reason = "they are before the log start offset"
     if not settings.delete:
         return count, reason
     if settings.retention_bytes >= 0:
@@ -42,7 +42,7 @@ def expired_count(
 
         by_size = _count(segments, count, end_offset, high_watermark, is_too_much)
         if by_size > count:
-            count, reason = by_size, f"the log holds more than retention.bytes={settings.retention_bytes}"
+            count, reason = by_size, f"the log is larger than retention.bytes={settings.retention_bytes}"
     if settings.retention_ms >= 0:
         oldest_ms = now_ms - settings.retention_ms
         by_time = _count(
@@ -60,7 +60,7 @@ def _count(
     high_watermark: int,
     may_go: Callable[[Segment, int], bool],
 ) -> int:
-    """How many go: those before `first`, and all after it up to the first that `may_go` keeps."""
+    """The number to delete: those before `first`, and all after it up to the first that `may_go` keeps."""
     count = first
     while count < len(segments):
         segment = segments[count]

@@ -1,7 +1,7 @@
-"""Walking a log file from batch to batch by header alone, reading it in chunks.
+"""Reads a log file from batch to batch by header, in chunks.
 
-Only for bytes that are known to hold whole batches (below a segment's size); damaged bytes are `recovery`'s
-business. Positions are where a batch starts.
+Only for bytes that are known to be whole batches (below a segment's size); damaged files are for `recovery`. A
+position is where a batch starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from struct import Struct
 from penstock.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, BatchHeader
 from penstock.storage.pages import Readable
 
-LOOKUP_CHUNK_BYTES = 8192  # two index intervals: the batch that is looked for is mostly in the first chunk
+LOOKUP_CHUNK_BYTES = 8192  # two index intervals: usually the first chunk has the wanted batch
 REPLAY_CHUNK_BYTES = 1 << 20
 
 _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta: all that a search needs
@@ -20,7 +20,7 @@ SPAN_BYTES = _SPAN.size
 
 
 def find_offset(file: Readable, offset: int, *, position: int, end: int) -> int:
-    """Position of the first batch at or after `position` that reaches `offset`; `end` where none does."""
+    """Position of the first batch at or after `position` that reaches `offset`; `end` if none does."""
     chunk: bytes | bytearray = b""
     start = position
     while position < end:

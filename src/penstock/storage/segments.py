@@ -1,4 +1,4 @@
-"""The segments of one log, in the order of their offsets. The last one is the active one."""
+"""The segments of one log, in the order of their offsets. The last is the active segment."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Segments:
         return taken
 
     def take_after(self, slot: int) -> list[Segment]:
-        """Remove all that come after `slot`, which becomes the active one."""
+        """Remove all after `slot`, which becomes the active one."""
         taken = self._segments[slot + 1 :]
         del self._segments[slot + 1 :], self._bases[slot + 1 :]
         self.active = self._segments[-1]
         return taken
 
     def replace_last(self, segment: Segment) -> list[Segment]:
-        """Put `segment` in the place of the active one, which is empty."""
+        """Replace the active segment, which is empty, by `segment`."""
         taken = [self._segments.pop()]
         self._segments.append(segment)
         self._bases[-1] = segment.base_offset
@@ -64,7 +64,7 @@ class Segments:
         return taken
 
     def replace_all(self, segment: Segment) -> list[Segment]:
-        """Remove all and begin anew with `segment`."""
+        """Replace all by `segment`."""
         taken = self._segments
         self._segments, self._bases, self.active = [segment], [segment.base_offset], segment
         return taken

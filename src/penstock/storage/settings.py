@@ -1,9 +1,8 @@
-"""The settings that the log obeys, resolved to plain values so that the hot path reads attributes and not
-names.
+"""The settings of storage, as plain attributes for the hot path.
 
-`LogSettings` is what one topic says (its overrides over the broker's defaults); replacing `Log.settings` puts
-a change in force with the next append. `StoreSettings` is what holds for all logs of a node. Names, defaults
-and bounds are declared in `penstock.config`; here stand only the values that storage uses.
+`LogSettings` are those of one topic (its overrides over the broker's defaults); replacing `Log.settings` applies a
+change with the next append. `StoreSettings` are those of all logs of a node. Names, defaults and bounds are declared
+in `penstock.config`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-NEVER = 2**63 - 1  # how Kafka writes "no such interval": the largest long
+NEVER = 2**63 - 1  # Kafka's "never": the largest long
 UNLIMITED = -1
 
 
 class SettingsSource(Protocol):
-    """Where values come from: `BrokerSettings` and `TopicSettings` both are one."""
+    """The source of values: `BrokerSettings` or `TopicSettings`."""
 
     def get(self, name: str, /) -> Any: ...
 
@@ -37,12 +36,12 @@ class LogSettings:
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
     delete: bool = True
-    """`cleanup.policy` holds `delete`: retention by time and size applies."""
+    """`cleanup.policy` includes `delete`: retention by time and size applies."""
     compact: bool = False
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
-        """Take the values by their topic-level names, e.g. from `TopicSettings`."""
+        """Read the values by their topic-level names, e.g. from `TopicSettings`."""
         policies = source.get("cleanup.policy")
         if isinstance(policies, str):
             policies = policies.split(",")
@@ -76,11 +75,11 @@ class StoreSettings:
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
     open_files_max: int = 512
-    """Segment files kept open at once over all logs. A node with more descriptors may keep more."""
+    """Segment files kept open at once over all logs. A node with more file descriptors may keep more."""
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
-        """Take the values by their broker-level names."""
+        """Read the values by their broker-level names."""
         return cls(
             retention_check_interval_ms=source.get("log.retention.check.interval.ms"),
             recovery_point_interval_ms=source.get("log.flush.offset.checkpoint.interval.ms"),

@@ -1,7 +1,7 @@
-"""Producer state on disk: `<offset>.snapshot` holds it as it was when the log ended there.
+"""Producer snapshots: `<offset>.snapshot` is the producer state when the log ended at that offset.
 
-Kafka's format: version (int16, 1), CRC-32C (uint32) of all that follows, number of entries (int32), entries.
-Only the newest of a producer's batches is kept in it; `recall` finds the others where they are needed.
+Kafka's format: version (int16, 1), CRC-32C (uint32) of everything after it, number of entries (int32), entries. It has
+only the newest batch of each producer; `producer_history` finds the others when they are needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 VERSION = 1
 
 _HEAD = Struct(">hIi")
-_ENTRIES_AT = 6  # what the CRC covers
+_ENTRIES_AT = 6  # the part that the CRC covers
 _ENTRY = Struct(">qhiqiqiq")
 
 
@@ -36,7 +36,7 @@ def encode(producers: Iterable[Producer]) -> bytes:
 
 
 def decode(data: bytes) -> list[Producer]:
-    """The producers of a snapshot; CorruptFile if it is torn, damaged or of another version."""
+    """The producers in a snapshot; CorruptFile if it is torn, damaged or of another version."""
     if len(data) < _HEAD.size:
         raise CorruptFile(f"a producer snapshot of {len(data)} bytes is cut short")
     version, crc, count = _HEAD.unpack_from(data)
@@ -45,7 +45,7 @@ def decode(data: bytes) -> list[Producer]:
     if crc32c(memoryview(data)[_ENTRIES_AT:]) != crc:
         raise CorruptFile("a producer snapshot does not match its CRC")
     if len(data) != _HEAD.size + count * _ENTRY.size:
-        raise CorruptFile(f"a producer snapshot of {len(data)} bytes can not hold {count} producers")
+        raise CorruptFile(f"a producer snapshot of {len(data)} bytes cannot hold {count} producers")
     return [_decode_producer(*fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :])]
 
 
@@ -84,7 +84,8 @@ def _decode_producer(
 
 
 class SnapshotFiles:
-    """The snapshots of one log on disk: where each segment begins, and where the log ended last."""
+    """The snapshot files of one log: one at the start of each segment, and one at the end of the log after a clean
+    shutdown."""
 
     __slots__ = ("_disk", "_folder", "_offsets")
 
@@ -100,7 +101,7 @@ class SnapshotFiles:
         return self._offsets[-1] if self._offsets else None
 
     def save(self, offset: int, producers: Iterable[Producer]) -> File | None:
-        """Write the state as it is at `offset`; returns the file to sync, or None if there is one already."""
+        """Write a snapshot at `offset`; returns the file to sync, or None if it exists already."""
         if offset in self._offsets:
             return None
         insort(self._offsets, offset)
@@ -119,7 +120,7 @@ class SnapshotFiles:
         return None
 
     def forget(self, offset: int) -> bool:
-        """Stop counting on a file that the caller removes; False if there was none."""
+        """Forget a file that the caller deletes; False if there was none."""
         if offset not in self._offsets:
             return False
         self._offsets.remove(offset)
@@ -132,6 +133,14 @@ class SnapshotFiles:
     def remove_above(self, offset: int) -> None:
         for later in [known for known in self._offsets if known > offset]:
             self.remove(later)
+
+    def remove_below(self, offset: int) -> None:
+        for earlier in [known for known in self._offsets if known < offset]:
+            self.remove(earlier)
+
+    def remove_all(self) -> None:
+        for offset in self.offsets():
+            self.remove(offset)
 
     def move(self, folder: str) -> None:
         """The log's folder was renamed."""

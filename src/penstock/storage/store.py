@@ -1,7 +1,7 @@
-"""All logs of a node, over the directories of `log.dirs`, and the work that goes on in the background.
+"""All logs of a node, in the directories of `log.dirs`, and their background tasks.
 
-A partition has one log, in one directory; new ones go where there are fewest. A directory that fails takes
-its logs with it and nothing else: the node serves on while one is left.
+A partition has one log, in one directory; new logs go to the directory with the fewest. A failed directory takes only
+its own logs offline: the node continues while one directory is left.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.protocol.types import Uuid
+from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.runtime import Runtime
-from penstock.storage.directory import LogDirectory
+from penstock.storage.directory import NO_BROKER_EPOCH, LogDirectory
+from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.errors import (
     DirectoryOffline,
     NoDirectory,
@@ -23,19 +24,18 @@ from penstock.storage.errors import (
     StorageError,
     UnknownDirectory,
 )
-from penstock.storage.layout import DELETE_DIRECTORY, STRAY_DIRECTORY
+from penstock.storage.layout import DELETE_DIRECTORY, PARTITION_METADATA, STRAY_DIRECTORY
 from penstock.storage.log import Log
 from penstock.storage.moving import Move
 from penstock.storage.pages import when_loaded
 from penstock.storage.recovery import RecoveryReport
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
 from penstock.storage.throttle import Throttle
-from penstock.storage.volume import Descriptors, Volume
 
 logger = logging.getLogger(__name__)
 
 UNLIMITED_RATE = 2**63 - 1
-LOGS_PER_TURN = 32  # retention looks at so many logs before the event loop gets its turn again
+LOGS_PER_TURN = 32  # retention checks so many logs per turn of the event loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class LogDescription:
     partition: int
     size_bytes: int
     offset_lag: int
-    """How far the log is behind the high watermark, or a copy behind the log."""
+    """How far the log is behind the high watermark, or a future log behind the log."""
     is_future: bool = False
 
 
@@ -70,26 +70,27 @@ class LogStore:
         reserved: Collection[str] = (),
         move_bytes_per_second: Callable[[], int] = lambda: UNLIMITED_RATE,
     ) -> None:
-        """`reserved` are those of `paths` where a log is created only if it is asked for there.
-        `move_bytes_per_second` is `replica.alter.log.dirs.io.max.bytes.per.second`, for all moves together.
-        """
-        descriptors = Descriptors(settings.open_files_max)
+        """In the directories `reserved` a log is created only by explicit `path`. `move_bytes_per_second` is
+        `replica.alter.log.dirs.io.max.bytes.per.second`, for all moves together."""
+        open_files = OpenFiles(settings.open_files_max)
         self.directories = [
             LogDirectory(
-                Volume(
+                DirectoryIO(
                     path,
                     disk=runtime.disk,
                     workers=runtime.workers,
                     clock=runtime.clock,
                     rng=runtime.random,
-                    descriptors=descriptors,
+                    open_files=open_files,
                 ),
                 settings=settings,
             )
             for path in paths
         ]
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
-        """Called when a directory fails, after its logs refuse everything."""
+        """Called when a directory has failed, after its logs refuse everything."""
+        self.on_moved: Callable[[Log], None] | None = None
+        """Called when the move of a log to another directory has ended, with success or not."""
         self._clock = runtime.clock
         self._supervisor = runtime.supervisor
         self._workers = runtime.workers
@@ -99,24 +100,24 @@ class LogStore:
         self._cluster_id = cluster_id
         self._reserved = reserved
         self._logs: dict[tuple[str, int], Log] = {}
-        self._rivals: dict[tuple[str, int], list[Log]] = {}
-        """Further logs of that name, until the metadata says which one it means (`claim`)."""
+        self._duplicates: dict[tuple[str, int], list[Log]] = {}
+        """Further logs of the same name, until the metadata tells which one is meant (`claim`)."""
         self._preferred: dict[tuple[str, int], str] = {}
-        """Where logs that do not exist yet are to be created."""
+        """Directories in which logs that do not exist yet are to be created."""
         self._moves: dict[tuple[str, int], Move] = {}
         self._move_bytes_per_second = move_bytes_per_second
         self._move_throttle: Throttle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.was_clean = False
-        """Whether every log was found as a clean stop had left it; if not, any of them may lack its end."""
+        """Whether the last shutdown was clean; if not, any log may lack its end."""
         for directory in self.directories:
-            directory.volume.on_offline.append(partial(self._went_offline, directory))
+            directory.io.on_offline.append(partial(self._went_offline, directory))
 
     async def start(self) -> list[RecoveryReport]:
-        """Open every directory and load every log; returns what was found where the last stop was not clean.
+        """Open every directory and load every log; returns the reports of the logs that had to be scanned.
 
-        A directory that can not be used is left out with a message; DirectoryRefused where it is somebody
-        else's, NoDirectory where none is left.
+        A directory that cannot be used is logged and skipped. DirectoryRefused if one belongs to another node,
+        NoDirectory if none can be used.
         """
         for directory in self.directories:
             try:
@@ -146,26 +147,27 @@ class LogStore:
     def create(
         self, topic: str, partition: int, topic_id: Uuid, settings: LogSettings, *, path: str | None = None
     ) -> Log:
-        """A new log, in the directory at `path` or where there are fewest; PartitionExists if there is one."""
+        """A new log, in the directory at `path` or in the one with the fewest logs; PartitionExists if it exists
+        already."""
         path = path or self._preferred.pop((topic, partition), None)
         if (topic, partition) in self._logs:
             raise PartitionExists(
-                f"{topic}-{partition} is in {self._logs[topic, partition].directory} already"
+                f"{topic}-{partition} already exists in {self._logs[topic, partition].directory}"
             )
         directory = self._choose(path)
         log = self._logs[topic, partition] = directory.create(topic, partition, topic_id, settings)
         return log
 
     def move(self, topic: str, partition: int, path: str) -> None:
-        """Begin to move a log to the directory at `path`; one that is not there yet will be created in it.
+        """Start moving a log to the directory at `path`; a log that does not exist yet will be created there.
 
-        Moving it to where it is ends a move that is under way.
+        Moving a log to its present directory cancels a running move.
         """
         target = next((directory for directory in self.directories if directory.path == path), None)
         if target is None:
             raise UnknownDirectory(f"{path} is not one of log.dirs")
         if not target.is_online:
-            raise target.volume.refusal()
+            raise target.io.refusal()
         log = self._logs.get((topic, partition))
         if log is None:
             self._preferred[topic, partition] = path
@@ -175,10 +177,12 @@ class LogStore:
             return
         self._cancel_move(topic, partition)
         if log.directory != path:
-            self._moves[topic, partition] = Move(log, self.directory_of(log), target, self._throttle())
+            move = Move(log, self.directory_of(log), target, self._throttle())
+            self._moves[topic, partition] = move
+            move.when_done(lambda: self._move_ended(log))
 
     def move_of(self, topic: str, partition: int) -> Move | None:
-        """The move that is under way, if any."""
+        """The running move, if any."""
         move = self._moves.get((topic, partition))
         return move if move is not None and not move.is_done else None
 
@@ -186,40 +190,43 @@ class LogStore:
         return self._logs.get((topic, partition))
 
     def claim(self, topic: str, partition: int, topic_id: Uuid) -> Log | None:
-        """The log of this very topic. Others of that name, of topics that are gone, are set aside."""
+        """The log of the topic with this id. Logs of deleted topics of the same name become stray."""
         found = self._take(topic, partition)
         claimed = next((log for log in found if log.topic_id == topic_id), None)
         if claimed is not None:
             self._logs[topic, partition] = claimed
         for log in found:
             if log is not claimed:
-                logger.warning(
-                    "%s in %s is of a deleted topic of that name; setting it aside", log, log.directory
+                reason = (
+                    f"has no topic id: its {PARTITION_METADATA} is missing or torn, as after a power cut"
+                    if log.topic_id == ZERO_UUID
+                    else "belongs to a deleted topic of the same name"
                 )
-                # An offline directory has said so already, and is no reason not to serve the other log.
+                logger.warning("%s in %s %s; marking it as stray", log, log.directory, reason)
+                # The failure of an offline directory was logged already, and must not prevent serving the other log.
                 with contextlib.suppress(DirectoryOffline):
                     self.directory_of(log).delete(log, kind=STRAY_DIRECTORY)
         return claimed
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a log, if there is one, out of service; its files go after `file.delete.delay.ms`."""
+        """Delete a log, if it exists; its files are deleted after `file.delete.delay.ms`."""
         self._remove(topic, partition, DELETE_DIRECTORY)
 
-    def set_aside(self, topic: str, partition: int) -> None:
-        """Take a log out of service that the cluster does not know, but keep its files."""
+    def mark_stray(self, topic: str, partition: int) -> None:
+        """Take a log that the cluster does not know out of service, but keep its files."""
         self._remove(topic, partition, STRAY_DIRECTORY)
 
     def all(self) -> Iterator[Log]:
         return iter(list(self._logs.values()))
 
     def directory_of(self, log: Log) -> LogDirectory:
-        return next(directory for directory in self.directories if directory.volume is log.volume)
+        return next(directory for directory in self.directories if directory.io is log.io)
 
     def describe(self) -> list[DirectoryDescription]:
         return [self._describe(directory) for directory in self.directories]
 
     async def enforce_retention(self) -> int:
-        """One round of retention over all logs; returns the number of segments dropped."""
+        """One round of retention over all logs; returns the number of deleted segments."""
         dropped = 0
 
         async def enforce(log: Log) -> None:
@@ -233,7 +240,7 @@ class LogStore:
         return dropped
 
     async def expire_producers(self) -> None:
-        """Forget producers that have been idle for `producer.id.expiration.ms`, in all logs."""
+        """Expire producers that have been idle for `producer.id.expiration.ms`, in all logs."""
         now_ms, expiration_ms = self._clock.wall_ms(), self._settings.producer_id_expiration_ms
 
         async def expire(log: Log) -> None:
@@ -243,7 +250,7 @@ class LogStore:
         await self._for_each_log(expire, "expiring the producer ids")
 
     async def _for_each_log(self, work: Callable[[Log], Awaitable[None]], doing: str) -> None:
-        """A log that fails does not keep the others from their turn; the first such error is raised at the end."""
+        """Continue after a log that fails; the first unexpected error is raised at the end."""
         failure: Exception | None = None
         for count, log in enumerate(self.all()):
             if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
@@ -251,18 +258,24 @@ class LogStore:
             try:
                 await work(log)
             except StorageError:
-                continue  # deleted or offline by now, which was logged when it happened
+                continue  # deleted or offline by now, which is already logged
             except Exception as error:
                 error.add_note(f"while {doing} of {log}")
                 failure = failure or error
         if failure is not None:
             raise failure
 
-    async def close(self, *, leaves_note: bool = True) -> None:
-        """Stop the background work, write everything down, and let go of the directories.
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of the process that stopped cleanly, or -1 if the last shutdown was not clean (KIP-966)."""
+        epochs = {directory.previous_broker_epoch for directory in self._online()}
+        return epochs.pop() if self.was_clean and len(epochs) == 1 else NO_BROKER_EPOCH
 
-        Without the note that all is well the next start finds `was_clean` false, for those who had no chance to act
-        on it.
+    async def close(self, *, leaves_note: bool = True, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """Stop the background tasks, flush everything, and release the directories.
+
+        Without `leaves_note` the next start finds `was_clean` false, for a node that stops before it could act on an
+        unclean shutdown.
         """
         for partition in list(self._moves):
             self._cancel_move(*partition)
@@ -270,9 +283,14 @@ class LogStore:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        await asyncio.gather(*[directory.close(leaves_note=leaves_note) for directory in self.directories])
+        await asyncio.gather(
+            *[
+                directory.close(leaves_note=leaves_note, broker_epoch=broker_epoch)
+                for directory in self.directories
+            ]
+        )
 
-    # Inside
+    # Internals
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
@@ -283,9 +301,9 @@ class LogStore:
     def _require_directory(self) -> None:
         if not self._open_to_all():
             self._release()
-            reasons = "; ".join(str(directory.volume.offline) for directory in self.directories)
+            reasons = "; ".join(str(directory.io.offline) for directory in self.directories)
             raise NoDirectory(
-                f"no directory of log.dirs can be used: {reasons}; name one that can be written to"
+                f"no directory of log.dirs can be used: {reasons}; set one that can be written to"
             )
 
     def _choose(self, path: str | None) -> LogDirectory:
@@ -298,35 +316,39 @@ class LogStore:
         return min(online, key=lambda directory: len(directory.logs))
 
     def _gather_logs(self) -> None:
-        """Two logs of one name are no reason to give up. Of different topics, one was deleted while its directory
-        was offline, or a power cut brought it back. Of the same topic, a crash came in the last moment of a move,
-        when both directories have it: the longer one has everything, and the other is set aside.
-        """
+        """Handle two logs of one name. If they belong to different topics, one was deleted while its directory was
+        offline, or a power cut brought it back. If they belong to the same topic, the node crashed at the end of a
+        move, when both directories have it: the longer one is complete, and the other becomes stray."""
         for directory in self.directories:
             for partition, log in list(directory.logs.items()):
                 other = self._logs.setdefault(partition, log)
                 if other is log:
                     continue
-                rivals = [other, *self._rivals.get(partition, ())]
-                twin = next((known for known in rivals if known.topic_id == log.topic_id), None)
+                duplicates = [other, *self._duplicates.get(partition, ())]
+                twin = next((known for known in duplicates if known.topic_id == log.topic_id), None)
                 if twin is None:
-                    self._rivals.setdefault(partition, []).append(log)
+                    self._duplicates.setdefault(partition, []).append(log)
                     continue
                 kept, spare = (log, twin) if log.end_offset > twin.end_offset else (twin, log)
-                rivals[rivals.index(twin)] = kept
-                self._logs[partition], *self._rivals[partition] = rivals
-                logger.warning("%s is in %s too; setting that aside for %s", spare, spare.folder, kept.folder)
+                duplicates[duplicates.index(twin)] = kept
+                self._logs[partition], *self._duplicates[partition] = duplicates
+                message = "%s also exists in %s; marking that as stray and using %s"
+                logger.warning(message, spare, spare.folder, kept.folder)
                 self.directory_of(spare).delete(spare, kind=STRAY_DIRECTORY)
 
     def _take(self, topic: str, partition: int) -> list[Log]:
         log = self._logs.pop((topic, partition), None)
-        return ([] if log is None else [log]) + self._rivals.pop((topic, partition), [])
+        return ([] if log is None else [log]) + self._duplicates.pop((topic, partition), [])
 
     def _throttle(self) -> Throttle:
-        """One for all moves, made with the first: before, there may be no event loop to ask for the time."""
+        """One for all moves, created with the first: before, there may be no event loop."""
         if self._move_throttle is None:
             self._move_throttle = Throttle(self._move_bytes_per_second, asyncio.get_running_loop().time)
         return self._move_throttle
+
+    def _move_ended(self, log: Log) -> None:
+        if self.on_moved is not None:
+            self.on_moved(log)
 
     def _cancel_move(self, topic: str, partition: int) -> None:
         move = self._moves.pop((topic, partition), None)
@@ -386,14 +408,14 @@ class LogStore:
         total = usable = -1
         if directory.is_online:
             try:
-                total, usable = directory.volume.disk.space(directory.path)
+                total, usable = directory.io.disk.space(directory.path)
             except OSError as error:
-                directory.volume.fail(error, "asking for its size")
+                directory.io.fail(error, "asking for its size")
         logs = [
             LogDescription(
                 topic=log.topic,
                 partition=log.partition,
-                size_bytes=log.size_bytes(),
+                size_bytes=log.segments.size_bytes(),
                 offset_lag=max(0, log.high_watermark - log.end_offset),
             )
             for log in directory.logs.values()
@@ -402,7 +424,7 @@ class LogStore:
             LogDescription(
                 topic=copy.topic,
                 partition=copy.partition,
-                size_bytes=copy.size_bytes(),
+                size_bytes=copy.segments.size_bytes(),
                 offset_lag=self._moves[partition].offset_lag(),
                 is_future=True,
             )

@@ -1,7 +1,7 @@
-"""A limit on bytes per second, for copying that must leave the disk to others.
+"""A limit on bytes per second, so that copying a log leaves disk bandwidth to producers and consumers.
 
-What was not used in the last second is lost, so a copy that stood still does not make up for it. The rate is asked for
-every time, because an operator changes it while the copy runs; so no single wait is longer than `WAIT_S_MAX`.
+Bandwidth that was not used in the last second is lost. The rate is read every time, because an operator may change it
+while a copy runs; so no single wait is longer than `WAIT_S_MAX`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Throttle:
         self._rate = rate
         self._now_s = now_s
         self._allowance = 0.0
-        """Bytes that may be taken now; negative after more was taken than there was."""
+        """Bytes that may be copied now; negative after more were copied than allowed."""
         self._counted_s = now_s()
 
     async def take(self, size: int) -> None:
-        """Return when `size` bytes more may be copied."""
+        """Return when `size` more bytes may be copied."""
         while (wait_s := self.wait_s()) > 0:
             await asyncio.sleep(wait_s)
         self._allowance -= size
 
     def wait_s(self) -> float:
-        """How long to wait before asking again; 0 if something may be copied now."""
+        """Seconds to wait before asking again; 0 if something may be copied now."""
         rate, now_s = self._rate(), self._now_s()
         elapsed_s, self._counted_s = now_s - self._counted_s, now_s
         self._allowance = min(self._allowance + elapsed_s * rate, float(rate))

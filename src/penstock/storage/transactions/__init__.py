@@ -1,10 +1,9 @@
-"""Transactions as a partition's log sees them: which are undecided, which were aborted, and who may begin one.
+"""Transactions in a partition's log: open ones, aborted ones, and the right to begin one.
 
-A transaction begins in a partition with the first batch that its producer writes there and ends with a marker, a
-control batch that its coordinator has written. What has to be known of it beside `producer_state` is here:
+A transaction begins in a partition with its producer's first batch there, and ends with a marker, a control batch that
+its coordinator writes. `producer_state` uses:
 
-    unstable    transactions that readers of committed data must wait for
-    aborted     those whose records they must skip: the `.txnindex` of every segment
-    guards      the permission to begin one, which an end takes back
-    batches     what a batch means to all of them
+    unstable    transactions that read_committed consumers must wait for
+    aborted     transactions whose records they must skip: the `.txnindex` of every segment
+    guards      verification guards: the right to begin a transaction, which a marker revokes
 """

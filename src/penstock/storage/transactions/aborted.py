@@ -1,13 +1,13 @@
-"""Aborted transactions of a segment, in the order of their markers: what `<offset>.txnindex` holds.
+"""The transaction index of a segment, `<offset>.txnindex`: its aborted transactions, in the order of their markers.
 
-Kafka's format, 34 bytes an entry, big-endian: version (int16, 0), producer id, first offset, last offset (that
-of the marker, which stands in this segment; the transaction may have begun in an earlier one), and the last
-stable offset as it was after the marker. The last two only grow from entry to entry. So a search begins at the
-first marker that the reader has not passed, and ends where all that the reader will get was decided.
+Kafka's format, 34 bytes an entry, big-endian: version (int16, 0), producer id, first offset, last offset (that of the
+marker, which is in this segment; the transaction may have begun in an earlier one), and the last stable offset after
+the marker. The last two only grow from entry to entry. So a search begins at the first marker behind the fetch offset,
+and ends at the first whose last stable offset is behind the fetched range.
 
-As with the other indexes, the entries of the segment that is written to are in memory (`LiveAborted`) and reach the
-disk when it is sealed, and those of the others are searched in their files (`StoredAborted`). A segment without aborted
-transactions has no such file.
+As with the other indexes, the entries of the active segment are in memory (`MemoryTransactionIndex`) and are written
+when it is sealed; those of other segments are searched in their files (`FileTransactionIndex`). A segment without
+aborted transactions has no such file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.storage.errors import CorruptFile
 from penstock.storage.pages import Readable
 
 VERSION = 0
-BLOCK_ENTRIES = 256  # looked at together, and read from a file at once
+BLOCK_ENTRIES = 256  # searched together, and read from a file at once
 
 _ENTRY = Struct(">hqqqq")
 _FIRST_OFFSET = Struct(">10xq16x")
@@ -32,21 +32,21 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
-    """What a reader of committed data is told: skip the producer's records from here to its next marker."""
+    """An aborted transaction in a fetch response: skip the producer's records from here to its next marker."""
 
     producer_id: int
     first_offset: int
 
 
-class AbortedEntry(NamedTuple):
+class AbortedTxn(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
     last_stable_offset: int
 
 
-class LiveAborted:
-    """Columns, not entries: 32 bytes each, however many aborts there are in a segment."""
+class MemoryTransactionIndex:
+    """Columns instead of entries: 32 bytes each, however many aborts a segment has."""
 
     __slots__ = ("_block_firsts", "_first_offsets", "_last_offsets", "_producer_ids", "_stable_offsets")
 
@@ -56,16 +56,16 @@ class LiveAborted:
         self._last_offsets: array[int] = array("q")
         self._stable_offsets: array[int] = array("q")
         self._block_firsts: array[int] = array("q")
-        """Of every block of entries the lowest first offset, or something lower."""
+        """For every block of entries, the lowest first offset or something lower."""
 
     def __len__(self) -> int:
         return len(self._producer_ids)
 
-    def entries(self) -> list[AbortedEntry]:
+    def entries(self) -> list[AbortedTxn]:
         columns = self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets
-        return [AbortedEntry(*fields) for fields in zip(*columns, strict=True)]
+        return [AbortedTxn(*fields) for fields in zip(*columns, strict=True)]
 
-    def add(self, entry: AbortedEntry) -> None:
+    def add(self, entry: AbortedTxn) -> None:
         assert not self or entry.last_offset > self._last_offsets[-1], "markers come in the order of the log"
         _note_first(self._block_firsts, len(self), entry.first_offset)
         self._producer_ids.append(entry.producer_id)
@@ -74,17 +74,17 @@ class LiveAborted:
         self._stable_offsets.append(entry.last_stable_offset)
 
     def truncate(self, offset: int) -> None:
-        """Forget those whose markers are at `offset` or above."""
+        """Remove those whose markers are at `offset` or above."""
         keep = bisect_left(self._last_offsets, offset)
         del self._producer_ids[keep:], self._first_offsets[keep:]
         del self._last_offsets[keep:], self._stable_offsets[keep:]
         del self._block_firsts[-(-keep // BLOCK_ENTRIES) :]
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Add those to `found` that may have records in the range; whether none that ended later can have any."""
+        """Add those that may have records in the range to `found`; whether no later one can have any."""
         begin = bisect_left(self._last_offsets, start_offset)
         after = bisect_left(self._last_offsets, end_offset, begin)
-        # Those that ended before the range does have begun before it, too: no need to look at each.
+        # Those that ended before the end of the range also began before it: no need to check each.
         columns = self._producer_ids[begin:after], self._first_offsets[begin:after]
         found.extend(map(AbortedTransaction._make, zip(*columns, strict=True)))
         decided = bisect_left(self._stable_offsets, end_offset, begin)
@@ -100,19 +100,19 @@ class LiveAborted:
         return b"".join([_ENTRY.pack(VERSION, *entry) for entry in self.entries()])
 
     @classmethod
-    def decode(cls, data: bytes | bytearray) -> LiveAborted:
+    def decode(cls, data: bytes | bytearray) -> MemoryTransactionIndex:
         if len(data) % ENTRY_BYTES:
-            raise CorruptFile("an index of aborted transactions ends in the middle of an entry")
+            raise CorruptFile("a transaction index ends in the middle of an entry")
         index = cls()
         for entry in decode_entries(data):
             index.add(entry)
         return index
 
 
-class StoredAborted:
-    """The file of a sealed segment, searched in place.
+class FileTransactionIndex:
+    """The file of a sealed segment, searched on disk.
 
-    It is opened for each search, which takes a few microseconds: a descriptor for every segment would be many.
+    It is opened for each search, which takes a few microseconds: one descriptor for every segment would be too many.
     """
 
     __slots__ = ("_block_firsts", "_open_file")
@@ -120,10 +120,10 @@ class StoredAborted:
     def __init__(self, open_file: Callable[[], Readable]) -> None:
         self._open_file = open_file
         self._block_firsts: array[int] | None = None
-        """As of `LiveAborted`; known when a search needed them."""
+        """As in `MemoryTransactionIndex`; read when a search first needs them."""
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
-        """As of `LiveAborted`."""
+        """As in `MemoryTransactionIndex`."""
         file, count = self._open()
         begin = _search(file, count, _LAST_OFFSET, start_offset)
         after = _search(file, count, _LAST_OFFSET, end_offset)
@@ -142,8 +142,8 @@ class StoredAborted:
         return decided < count
 
     def check(self, *, base_offset: int, is_whole: bool) -> None:
-        """Raise CorruptFile unless the entries make sense, which those of a torn or zeroed file do not. Without
-        `is_whole` only the first and the last are looked at."""
+        """Raise CorruptFile unless the entries are plausible, which those of a torn or zeroed file are not. Without
+        `is_whole` only the first and the last are checked."""
         file, count = self._open()
         step = BLOCK_ENTRIES if is_whole else max(1, count - 1)
         last_offset = base_offset - 1
@@ -177,10 +177,10 @@ def _note_first(block_firsts: array[int], slot: int, first_offset: int) -> None:
 def _blocks_before(
     block_firsts: array[int], slot: int, end: int, end_offset: int
 ) -> Iterator[tuple[int, int]]:
-    """Stretches of entries from `slot` to `end` among which some may have begun before `end_offset`.
+    """Ranges of entries from `slot` to `end`, some of which may have begun before `end_offset`.
 
-    While one transaction stays open for long, many others may be aborted; a reader that comes by afterwards would
-    have to look at each of them with every fetch.
+    While one transaction stays open for long, many others may be aborted; later every fetch would have to check each
+    of them.
     """
     while slot < end:
         following = min(end, slot - slot % BLOCK_ENTRIES + BLOCK_ENTRIES)
@@ -205,8 +205,8 @@ def _read(file: Readable, slot: int, count: int) -> bytes | bytearray:
     return file.read(position=slot * ENTRY_BYTES, size=count * ENTRY_BYTES)
 
 
-def decode_entries(data: bytes | bytearray) -> list[AbortedEntry]:
-    """CorruptFile for what no abort can have written."""
+def decode_entries(data: bytes | bytearray) -> list[AbortedTxn]:
+    """CorruptFile for an entry that no abort can have written."""
     entries = []
     for version, producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(data):
         if version != VERSION or not 0 <= first_offset < last_offset or producer_id < 0:
@@ -214,5 +214,5 @@ def decode_entries(data: bytes | bytearray) -> list[AbortedEntry]:
                 f"no transaction of producer {producer_id} from {first_offset} to {last_offset} (version {version})"
                 " can have been aborted"
             )
-        entries.append(AbortedEntry(producer_id, first_offset, last_offset, stable_offset))
+        entries.append(AbortedTxn(producer_id, first_offset, last_offset, stable_offset))
     return entries

@@ -1,8 +1,7 @@
-"""Files and folders that are no longer used, removed a while later.
+"""Deletes files and folders after `file.delete.delay.ms`.
 
-A consumer may still be sent a slice of a segment that retention just dropped, and an operator may want a
-minute to change their mind: hence `file.delete.delay.ms`. What is still here when the node stops is removed
-by the next start, by its name.
+The delay is for consumers that are still being sent a slice of a deleted segment, and for operators who change their
+mind. Files that are left when the node stops are deleted by the next start, which knows them by name.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from penstock.runtime.disk import Disk
-from penstock.storage.volume import Volume
+from penstock.storage.directory_io import DirectoryIO
 
 
-class Trash:
-    __slots__ = ("_timers", "_volume")
+class DelayedDeletion:
+    __slots__ = ("_io", "_timers")
 
-    def __init__(self, volume: Volume) -> None:
-        self._volume = volume
+    def __init__(self, io: DirectoryIO) -> None:
+        self._io = io
         self._timers: set[asyncio.TimerHandle] = set()
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
@@ -36,8 +35,8 @@ class Trash:
     def _later(self, remove: Callable[[Disk], None], delay_ms: int) -> None:
         def start() -> None:
             self._timers.discard(timer)
-            if self._volume.offline is None:
-                work = self._volume.workers.run(lambda: remove(self._volume.disk))
+            if self._io.offline is None:
+                work = self._io.workers.run(lambda: remove(self._io.disk))
                 work.add_done_callback(self._finish)
 
         timer = asyncio.get_running_loop().call_later(delay_ms / 1000, start)
@@ -46,7 +45,7 @@ class Trash:
     def _finish(self, work: asyncio.Future[None]) -> None:
         error = None if work.cancelled() else work.exception()
         if isinstance(error, Exception):
-            self._volume.fail(error, "removing deleted files")
+            self._io.fail(error, "removing deleted files")
 
 
 def remove_files(disk: Disk, paths: Sequence[str]) -> None:

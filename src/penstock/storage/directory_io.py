@@ -1,8 +1,8 @@
-"""What the logs of one directory share, and whether the directory still serves.
+"""The disk, workers and clock of one log directory, and whether it is offline.
 
-A disk that failed once is not asked again: after a failed write or sync nobody can say what is on it (Linux
-drops the pages that it could not write, and the next fsync succeeds). So the first error takes the whole
-directory out of service, with one message, until the node is started anew.
+A disk that failed once is not used again: after a failed write or sync it is unknown what is on it (Linux drops the
+pages that it could not write, and the next fsync succeeds). So the first error takes the whole directory offline, with
+one message, until the node is restarted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.storage.errors import DirectoryOffline
 logger = logging.getLogger(__name__)
 
 
-class Volume:
+class DirectoryIO:
     __slots__ = (
         "checkpoint_writes",
         "clock",
-        "descriptors",
         "disk",
         "offline",
         "on_offline",
+        "open_files",
         "path",
         "random",
         "workers",
@@ -43,27 +43,25 @@ class Volume:
         workers: Workers,
         clock: Clock,
         rng: random.Random,
-        descriptors: Descriptors,
+        open_files: OpenFiles,
     ) -> None:
         self.path = path
         self.disk = disk
         self.workers = workers
         self.clock = clock
         self.random = rng
-        self.descriptors = descriptors
+        self.open_files = open_files
         self.offline: DirectoryOffline | None = None
         self.on_offline: list[Callable[[], None]] = []
         """Called once, on the event loop, after `offline` was set."""
         self.checkpoint_writes: Callable[[], list[Callable[[], None]]] = list
-        """How to write the recovery points and start offsets of all logs in the directory, in a worker; set by the
-        directory."""
+        """Functions that write the recovery points and log start offsets of the directory, to be run in a worker; set
+        by the directory."""
 
     def fail(self, error: BaseException, doing: str) -> DirectoryOffline:
-        """Take the directory out of service because of `error` while `doing` something; returns what to
-        raise.
+        """Take the directory offline because of `error` while `doing` something; returns the exception to raise.
 
-        Only on the event loop: work in a thread lets its OSError travel through the future to the one that
-        started it.
+        Only on the event loop: an OSError in a worker travels through its future to the caller.
         """
         if self.offline is None:
             self.offline = DirectoryOffline(self.path, _reason(error, doing))
@@ -80,39 +78,39 @@ class Volume:
         self.fail(error, f"reading {path}")
 
     def refusal(self) -> DirectoryOffline:
-        """A new exception that says why; one raised again and again would drag its tracebacks along."""
+        """A new exception with the reason; raising one again and again would accumulate tracebacks."""
         assert self.offline is not None
         return DirectoryOffline(self.path, self.offline.reason)
 
 
 def _reason(error: BaseException, doing: str) -> str:
-    """What happened, with the name of the error and of the file."""
+    """The error, with its name and that of the file."""
     if not isinstance(error, OSError):
         return str(error)
-    words = error.strerror or str(error)
+    message = error.strerror or str(error)
     if error.errno is not None:
-        words += f" ({errno.errorcode.get(error.errno, error.errno)})"
+        message += f" ({errno.errorcode.get(error.errno, error.errno)})"
     if isinstance(error.filename, str) and error.filename not in doing:
         doing += f", in {error.filename}"
-    return f"{words} while {doing}"
+    return f"{message} while {doing}"
 
 
 class HoldsFiles(Protocol):
     def release_files(self) -> None: ...
 
 
-class Descriptors:
-    """Keeps the number of open files bounded, however many partitions and segments there are.
+class OpenFiles:
+    """Limits the number of open files, however many partitions and segments there are.
 
-    Whoever opened longest ago lets go first, and opens again when it must: cheaper than bookkeeping on every
-    read, and as a slice keeps its file open by itself, never in the way of one that is still being sent.
+    The holder that opened its files longest ago releases them first, and opens them again when needed. That is cheaper
+    than bookkeeping on every read. A slice keeps its file open by itself, so one that is being sent is not affected.
     """
 
     __slots__ = ("_holders", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        # Logs are loaded in several threads, and each call of this is atomic.
+        # Logs are loaded in several threads; each of these calls is atomic.
         self._holders: OrderedDict[HoldsFiles, None] = OrderedDict()
 
     def opened(self, holder: HoldsFiles) -> None:
@@ -122,5 +120,5 @@ class Descriptors:
             oldest.release_files()
 
     def released(self, holder: HoldsFiles) -> None:
-        """It has let go by itself, perhaps for good: do not keep it alive."""
+        """It released its files itself, perhaps for good: do not keep it alive."""
         self._holders.pop(holder, None)

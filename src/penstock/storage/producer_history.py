@@ -1,10 +1,9 @@
-"""What a snapshot forgot of a producer, found again in the log.
+"""Finds batches of a producer in the log that its snapshot does not have.
 
-A producer may have five batches in flight and will send all of them again if the node goes down before it
-answers. A snapshot, in Kafka's format, holds only the newest of them; the others would be refused as out of order, and
-the producer, which did nothing wrong, could only start anew and write some records twice. They are in the log, near
-its end, so they are looked for there, when a producer that came from a snapshot first seems to be out of
-order, and only then: a start reads nothing for this.
+A producer may have five batches in flight and sends all of them again if the node fails before it answers. A snapshot,
+in Kafka's format, has only the newest of them. The others would be refused as out of order, and the producer would
+have to start again and write some records twice. They are near the end of the log, so they are searched for when a
+producer from a snapshot first seems to be out of order. A start reads nothing for this.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from penstock.storage import scan
 from penstock.storage.producer_state import BATCHES_KEPT, ProducedBatch, Producer, ProducerState
 from penstock.storage.segments import Segments
 
-# What other producers may have written between; their headers are read on the event loop, once they are in memory.
-RECALL_BYTES_MAX = 4 << 20
+# May include batches of other producers. Their headers are read on the event loop, once they are in memory.
+SEARCH_BYTES_MAX = 4 << 20
 
 
-def recall(producers: ProducerState, headers: Sequence[BatchHeader], segments: Segments) -> bool:
-    """Bring back older batches of the producers of `headers`; whether there was any that this may help."""
+def restore_batches(producers: ProducerState, headers: Sequence[BatchHeader], segments: Segments) -> bool:
+    """Restore older batches of the producers of `headers`; whether that may help."""
     is_helpful = False
     for header in headers:
-        producer = producers.recallable(header.producer_id)
+        producer = producers.restorable(header.producer_id)
         if producer is not None and producer.batches:
-            _recall(producer, segments)  # may raise ColdPages, and is tried again then
+            _restore(producer, segments)  # may raise ColdPages, and is repeated then
             is_helpful = True
-        producers.recalled(header.producer_id)
+        producers.restored(header.producer_id)
     return is_helpful
 
 
-def _recall(producer: Producer, segments: Segments) -> None:
+def _restore(producer: Producer, segments: Segments) -> None:
     missing = BATCHES_KEPT - len(producer.batches)
     if missing <= 0:
         return
     found: list[ProducedBatch] = []
     end_offset = producer.batches[0].first_offset
-    budget = RECALL_BYTES_MAX
+    budget = SEARCH_BYTES_MAX
     while len(found) < missing and budget > 0 and end_offset > segments[0].base_offset:
         segment = segments[segments.slot_of(end_offset - 1)]
         end = segment.position_of(end_offset)
@@ -59,5 +58,5 @@ def _recall(producer: Producer, segments: Segments) -> None:
         end_offset = segment.base_offset if start == 0 else segments[0].base_offset
     for batch in reversed(found[-missing:]):
         if (batch.last_sequence + 1) & SEQUENCE_MAX != producer.batches[0].first_sequence:
-            break  # from before the producer was forgotten and began anew
+            break  # of the time before the producer expired and started again
         producer.batches.insert(0, batch)
