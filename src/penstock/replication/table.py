@@ -1,8 +1,7 @@
-"""The partitions that this node holds, kept in step with the cluster's metadata.
+"""The partitions of this node, kept up to date with the cluster's metadata.
 
-`apply` is called for every committed change, in order: it creates and deletes logs, installs leaders and
-followers, and puts changed settings in force. Handlers only look partitions up. A log directory that fails
-takes its partitions offline here and leaves the rest alone.
+`apply` is called for every committed change, in order: it creates and deletes logs, makes leaders and followers, and
+applies changed settings. Handlers only look partitions up. When a log directory fails, only its partitions go offline.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ from penstock.metadata.names import METADATA_TOPIC
 from penstock.metadata.resources import ResourceType, topic_resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid, uuid_text
+from penstock.replication.isr import IsrContext
 from penstock.replication.partition import Partition
+from penstock.replication.quota import ThrottledReplicas
 from penstock.replication.validation import ProduceRules, SettingsSource
 from penstock.storage.errors import StorageError
 from penstock.storage.settings import LogSettings
@@ -28,38 +29,47 @@ from penstock.storage.store import LogStore
 logger = logging.getLogger(__name__)
 
 TopicSettingsOf = Callable[[MetadataImage, str], SettingsSource]
-"""One topic's settings as an image has them: its overrides over the broker's."""
+"""One topic's settings in an image: its overrides over the broker's."""
 
-Settings = tuple[LogSettings, ProduceRules]
+Settings = tuple[LogSettings, ProduceRules, ThrottledReplicas]
 
 NOTHING_HELD: dict[int, Partition] = {}
 
 
 class PartitionTable:
-    def __init__(self, *, node_id: int, logs: LogStore, topic_settings: TopicSettingsOf) -> None:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        logs: LogStore,
+        topic_settings: TopicSettingsOf,
+        isr_context: IsrContext | None = None,
+    ) -> None:
+        """Without `isr_context`, ISRs change only with the metadata."""
         self.node_id = node_id
         self.image = EMPTY_IMAGE
-        """The metadata that this table has acted on."""
+        """The metadata that was last applied."""
         self._logs = logs
         self._topic_settings = topic_settings
+        self._isr_context = isr_context
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
         self._offline: set[tuple[str, int]] = set()
-        """Replicas that should be here but whose log could not be made or opened."""
+        """Replicas of this node whose log could not be created or opened."""
         self._defaults: Settings | None = None
-        """What holds for topics that override nothing; most do not, and there may be thousands."""
+        """The settings of topics without overrides; most topics have none, and there may be thousands."""
 
     # -- looking up
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The replica held here, whatever its role, or None."""
+        """The local replica, whatever its role, or None."""
         return self._by_name.get(topic, NOTHING_HELD).get(index)
 
     def get_by_id(self, topic_id: Uuid, index: int) -> Partition | None:
         return self._by_id.get(topic_id, NOTHING_HELD).get(index)
 
     def find(self, topic: str, index: int) -> Partition:
-        """The replica held here, or a refusal that tells a client where it went wrong."""
+        """The local replica, or an error that tells the client what to do."""
         partition = self._by_name.get(topic, NOTHING_HELD).get(index)
         if partition is None:
             raise self._absence(self.image.topics.get(topic), topic, index)
@@ -82,7 +92,7 @@ class PartitionTable:
             yield from partitions.values()
 
     def offline(self) -> set[tuple[Uuid, int]]:
-        """Topic ids and indexes of the partitions whose replica here is in a log directory that failed."""
+        """Topic ids and indexes of the partitions whose replica here is in a failed log directory."""
         found = {(partition.topic_id, partition.index) for partition in self.all() if partition.is_offline}
         for name, index in self._offline:
             topic = self.image.topics.get(name)
@@ -90,9 +100,14 @@ class PartitionTable:
                 found.add((topic.topic_id, index))
         return found
 
-    def as_served(self, topic: TopicImage) -> Sequence[PartitionImage]:
-        """A topic's partitions as clients should be told of them: those whose log directory failed under this node
-        have no leader, whatever the metadata says."""
+    def is_offline(self, topic: TopicImage, index: int) -> bool:
+        """Whether this node has a replica in a failed log directory."""
+        partition = self.get_by_id(topic.topic_id, index)
+        return (topic.name, index) in self._offline if partition is None else partition.is_offline
+
+    def visible_partitions(self, topic: TopicImage) -> Sequence[PartitionImage]:
+        """A topic's partitions as clients see them: one whose log directory failed under this node has no leader,
+        whatever the metadata says."""
         if not self._offline and all(directory.is_online for directory in self._logs.directories):
             return topic.partitions
         held = self._by_id.get(topic.topic_id, NOTHING_HELD)
@@ -121,7 +136,7 @@ class PartitionTable:
             )
         if (name, index) in self._offline:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name}-{index} is offline")
-        # Held elsewhere: the client's metadata is old, and this error makes it ask anew.
+        # On another broker: the client's metadata is old, and this error makes it refresh.
         return Refused(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"broker {self.node_id} has no replica of {name}-{index}; its leader is {topic.partitions[index].leader}",
@@ -130,41 +145,41 @@ class PartitionTable:
     # -- following the metadata
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Act on one change of the metadata. The first one is the whole of it, as it was when the node
-        started."""
-        is_start = self.image is EMPTY_IMAGE
+        """Apply one change of the metadata. The first is the whole metadata when the node started."""
+        is_start = delta.before is EMPTY_IMAGE
         self.image = delta.image
         self._defaults = None
-        # Deletions first: a deleted topic's name may have been given to a new one in the same change.
+        # Deletions first: a new topic may have the name of one that was deleted in the same change.
         for topic_id, change in delta.topics.items():
             if change.after is None and change.before is not None:
                 self._delete_topic(change.before, topic_id)
         for change in delta.topics.values():
             if change.after is not None:
-                known = len(change.before.partitions) if change.before is not None else 0
+                known = change.before.partitions if change.before is not None else ()
                 for index in change.changed_partitions:
-                    self._place(change.after, index, is_new=index >= known and not is_start)
+                    was_here = index < len(known) and self.node_id in known[index].replicas
+                    self._apply_partition(change.after, index, is_new=not was_here and not is_start)
         self._renew_settings(delta)
 
     def remove_strays(self) -> None:
-        """Once, after the metadata was read at start: set aside logs that no partition of this node claims."""
+        """Mark logs that no partition of this node claims as stray; once, after the metadata was read at start."""
         for stray in list(self._logs.all()):
             if stray.topic == METADATA_TOPIC:
-                continue  # the quorum's own, which no record assigns
+                continue  # the quorum's own log, which no record assigns
             partition = self.get(stray.topic, stray.partition)
             if partition is None or partition.topic_id != stray.topic_id:
                 logger.warning(
-                    "%s-%d is not assigned to this node; setting it aside", stray.topic, stray.partition
+                    "%s-%d is not assigned to this node; marking it as stray", stray.topic, stray.partition
                 )
-                self._logs.set_aside(stray.topic, stray.partition)
+                self._logs.mark_stray(stray.topic, stray.partition)
 
     def close(self) -> None:
-        """Send away all who wait; logs are the store's to close."""
+        """Fail all delayed requests; the store closes the logs."""
         for partition in self.all():
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _place(self, topic: TopicImage, index: int, *, is_new: bool) -> None:
-        """Bring the local replica, if there should be one, in line with the metadata."""
+    def _apply_partition(self, topic: TopicImage, index: int, *, is_new: bool) -> None:
+        """Create, change or delete the local replica as the metadata says."""
         state = topic.partitions[index]
         partition = self.get_by_id(topic.topic_id, index)
         if self.node_id not in state.replicas:
@@ -177,25 +192,35 @@ class PartitionTable:
             if partition is None:
                 partition = self._open(topic, index, is_new=is_new)
             if state.leader == self.node_id:
-                partition.lead(state)
+                partition.make_leader(state)
             else:
-                partition.follow(state)
+                partition.make_follower(state)
         except (StorageError, Refused) as error:
-            logger.error("%s-%d cannot be served: %s", topic.name, index, error)
+            if (topic.name, index) not in self._offline:  # once, and not with every change of the partition
+                logger.error("%s-%d cannot be served: %s", topic.name, index, error)
             if partition is None:
                 self._offline.add((topic.name, index))
 
     def _open(self, topic: TopicImage, index: int, *, is_new: bool) -> Partition:
-        log_settings, rules = self._settings_of(topic.name)
+        log_settings, rules, throttled = self._settings_of(topic.name)
         local = self._logs.claim(topic.name, index, topic.topic_id)
         if local is None:
             path = self._directory_for(topic.partitions[index], is_new=is_new)
             local = self._logs.create(topic.name, index, topic.topic_id, log_settings, path=path)
         else:
-            if local.volume.offline is not None:  # it failed after the log was loaded
-                raise local.volume.refusal()
-            local.take_up(log_settings)
-        partition = Partition(topic.name, index, topic.topic_id, node_id=self.node_id, log=local, rules=rules)
+            if local.io.offline is not None:  # it failed after the log was loaded
+                raise local.io.refusal()
+            local.set_topic_settings(log_settings)
+        partition = Partition(
+            topic.name,
+            index,
+            topic.topic_id,
+            node_id=self.node_id,
+            log=local,
+            rules=rules,
+            context=self._isr_context,
+        )
+        partition.set_throttled(throttled)
         held = self._by_name.setdefault(topic.name, {})
         self._by_id[topic.topic_id] = held
         held[index] = partition
@@ -203,10 +228,11 @@ class PartitionTable:
         return partition
 
     def _directory_for(self, state: PartitionImage, *, is_new: bool) -> str | None:
-        """Where to create a log: the directory that the metadata names, or None for any.
+        """Where to create a log: the directory in the metadata, or None for any.
 
-        A replica whose log is missing may have it in a directory that is offline. Creating an empty one
-        elsewhere would then serve a partition without its records, so it stays offline.
+        A missing log may be in an offline directory, or in one that was removed from `log.dirs`. Creating an empty one
+        elsewhere would serve a partition without its records, so the replica stays offline. In the second case it is
+        copied again, once it can no longer be elected.
         """
         wanted = state.directories[state.replicas.index(self.node_id)]
         directories = self._logs.directories
@@ -214,19 +240,35 @@ class PartitionTable:
             for directory in directories:
                 if directory.is_online and directory.directory_id == wanted:
                     return directory.path
-        if not is_new and not all(directory.is_online for directory in directories):
+        offline = [directory.path for directory in directories if not directory.is_online]
+        if not is_new and offline:
             raise Refused(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                "its log is missing and may be in a log directory that is offline",
+                f"its log is missing, and may be in a log directory that is offline: {', '.join(offline)}",
+            )
+        if not is_new and not is_reserved(wanted) and _can_be_elected(state, self.node_id):
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"its log directory {uuid_text(wanted)} is not in log.dirs any more; the replica is copied again once "
+                "another broker leads the partition. If no other replica is in sync, bring the directory back, or "
+                "give its newest records up with an unclean leader election",
             )
         return None
 
     def _settings_of(self, topic: str) -> Settings:
         if self.image.settings_of(topic_resource(topic)):
-            return _read_settings(self._topic_settings(self.image, topic))
+            return self._read_settings(topic)
         if self._defaults is None:
-            self._defaults = _read_settings(self._topic_settings(self.image, topic))
+            self._defaults = self._read_settings(topic)
         return self._defaults
+
+    def _read_settings(self, topic: str) -> Settings:
+        source = self._topic_settings(self.image, topic)
+        return (
+            LogSettings.read(source),
+            ProduceRules.read(source),
+            ThrottledReplicas.read(source, node_id=self.node_id),
+        )
 
     def _delete_topic(self, topic: TopicImage, topic_id: Uuid) -> None:
         for partition in list(self._by_id.get(topic_id, NOTHING_HELD).values()):
@@ -246,8 +288,7 @@ class PartitionTable:
             logger.error("the log of %s cannot be deleted: %s", partition, error)
 
     def _renew_settings(self, delta: MetadataDelta) -> None:
-        """Put changed settings in force, for topics that were named or, after a change of the broker's, for
-        all."""
+        """Apply changed settings to the topics that were named or, after a change of the broker's settings, to all."""
         names = [resource.name for resource in delta.configs if resource.type == ResourceType.TOPIC]
         if any(resource.type == ResourceType.BROKER for resource in delta.configs):
             names = list(self._by_name)
@@ -255,12 +296,17 @@ class PartitionTable:
             partitions = self._by_name.get(name)
             if not partitions:
                 continue
-            log_settings, rules = self._settings_of(name)
+            log_settings, rules, throttled = self._settings_of(name)
             for partition in partitions.values():
-                partition.rules = rules
+                partition.set_rules(rules)
+                partition.set_throttled(throttled)
                 if not partition.is_offline:
                     partition.log.settings = log_settings
 
 
-def _read_settings(source: SettingsSource) -> Settings:
-    return LogSettings.read(source), ProduceRules.read(source)
+def _can_be_elected(state: PartitionImage, node_id: int) -> bool:
+    """Whether the controller takes the replica for one that has all records, or would elect it as the last known
+    leader while others have records. With a single replica, no follower could truncate to its empty log."""
+    if node_id in state.isr or node_id in state.eligible_leaders:
+        return True
+    return node_id in state.last_known_leaders and len(state.replicas) > 1

@@ -1,16 +1,14 @@
-"""What a producer may write, and in what form it reaches the log.
+"""Validates what producers write, and converts it to the form in which it is stored.
 
-The common case (one undamaged v2 batch, compression and timestamps as the topic has them) leaves the bytes as
-they are: the kernel walks through the records once, decompressing them where it must, and makes sure that they
-are what the header says. Whatever is in a log can be read by everyone. Another compression, and the message sets
-of old producers, make new bytes.
+In the common case (one intact v2 batch, with the topic's compression and timestamp type) the bytes stay unchanged: the
+kernel reads the records once, decompresses them if needed, and checks that they match the header. So every consumer
+can read what is in a log. Recompression and old message sets make new bytes.
 
-Looking at records that are compressed costs what they become and not what was sent, so a caller on the event
-loop says how much `Effort` it has; `TakesLong` means that the same call belongs in a worker, without a bound but
-`DECOMPRESSED_BYTES_MAX`. `admit` touches nothing but its arguments, so it may run there.
+Checking compressed records costs as much as their uncompressed size. So a caller on the event loop passes the `Effort`
+that it can spend; `TakesLong` means that the same call must run in a worker, bounded only by `DECOMPRESSED_BYTES_MAX`.
+`validate` uses nothing but its arguments, so it may run there.
 
-Every refusal is a `Refused` with the code and the words that Kafka's clients act on; nothing is written in
-part.
+Every error is a `Refused` with the code that Kafka's clients act on. Nothing is written in part.
 """
 
 from __future__ import annotations
@@ -40,15 +38,15 @@ from penstock.records.convert import recompress, up_convert
 from penstock.records.errors import RecordsError, TooLarge
 
 NEWEST_PRODUCE_VERSION = 13
-BATCHES_ONLY_VERSION = 3  # from here on a request carries one v2 batch a partition, and nothing older
+BATCHES_ONLY_VERSION = 3  # from here on a request has one v2 batch per partition, and no older format
 ZSTD_VERSION = 7  # KIP-110
-FOREVER_MS = 2**63 - 1  # how Kafka writes "no bound"
-FAULTS_MAX = 100  # records that a refusal names; a batch of bad records must not become a larger answer
+FOREVER_MS = 2**63 - 1  # Kafka's "no bound"
+FAULTS_MAX = 100  # records that an error names; many invalid records must not make a large response
 
 KIB, MIB = 1 << 10, 1 << 20
-EFFORT_BYTES = MIB  # decompressed and looked at in 1 to 3 ms, which is as long as others may be kept waiting
-RECOMPRESSION_EFFORT = 8  # compressing a byte takes about as long as looking at so many
-MESSAGE_EFFORT = 16  # so does making an object of a message, for each of its bytes
+EFFORT_BYTES = MIB  # decompressed and checked in 1 to 3 ms, the longest that other requests should wait
+RECOMPRESSION_EFFORT = 8  # compressing a byte takes about as long as checking so many
+MESSAGE_EFFORT = 16  # and so does making a Python object of a message, per byte
 MESSAGE_SET_BYTES_MAX = 8 * MIB  # decompressed; every message is an object of ten times its size
 MESSAGE_SET_SHRINKS = 4  # a set of tiny messages becomes a batch of a quarter of its size
 
@@ -56,14 +54,14 @@ UNUSUAL_MASK = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
 
 class RecordFault(NamedTuple):
-    """Which record of a produced batch is at fault, and why (KIP-467)."""
+    """An invalid record of a produced batch, and why (KIP-467)."""
 
     record_index: int
     message: str
 
 
 class RecordsRefused(Refused):
-    """A refusal that names records, so that their producer can drop just those and send the rest again."""
+    """An error that names records, so that the producer can drop those and send the rest again."""
 
     def __init__(self, error: ErrorCode, faults: list[RecordFault]) -> None:
         super().__init__(
@@ -73,11 +71,11 @@ class RecordsRefused(Refused):
 
 
 class TakesLong(Exception):
-    """To look at these records takes longer than the caller can spare; nothing was decided about them."""
+    """Checking these records takes longer than the caller's `Effort`; nothing was decided."""
 
 
 class Effort:
-    """How much may still be looked at before others get their turn."""
+    """How much may still be checked before other requests get their turn."""
 
     __slots__ = ("bytes_left",)
 
@@ -96,11 +94,11 @@ class SettingsSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """A topic's settings on what it accepts, resolved to plain values. The defaults are Kafka's."""
+    """A topic's settings for what it accepts, as plain values. The defaults are Kafka's."""
 
     max_message_bytes: int = 1_048_588
     compression: Compression | None = None
-    """None leaves it to the producer."""
+    """None keeps the producer's codec."""
     compression_level: int | None = None
     stamps_append_time: bool = False
     timestamp_before_max_ms: int = FOREVER_MS
@@ -110,7 +108,7 @@ class ProduceRules:
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
-        """Take the values by their topic-level names, e.g. from `TopicSettings`."""
+        """Read the values by their topic-level names, e.g. from `TopicSettings`."""
         name = source.get("compression.type")
         compression = None if name == "producer" else COMPRESSION_BY_NAME[name]
         level = f"compression.{name}.level" if name in ("gzip", "lz4", "zstd") else None
@@ -127,7 +125,7 @@ class ProduceRules:
 
 
 def _level(level: int) -> int | None:
-    """None for -1, which is how `compression.gzip.level` says that the codec shall choose."""
+    """None for -1, with which `compression.gzip.level` leaves the choice to the codec."""
     return None if level == -1 else level
 
 
@@ -140,7 +138,7 @@ COMPRESSION_BY_NAME = {
 }
 
 
-def admit(
+def validate(
     records: memoryview,
     rules: ProduceRules,
     *,
@@ -148,7 +146,7 @@ def admit(
     now_ms: int,
     effort: Effort | None = None,
 ) -> tuple[memoryview, list[BatchHeader]]:
-    """The batches to append and their headers, final but for offset and leader epoch."""
+    """The batches to append and their headers, final except for offset and leader epoch."""
     if len(records) <= MAGIC_AT:
         raise Refused(ErrorCode.INVALID_RECORD, "the produce request has no record batch for this partition")
     if records[MAGIC_AT] != MAGIC:
@@ -172,7 +170,7 @@ def admit(
         stamp_append_time(records, 0, now_ms)
         header = kernel.read_header(records, 0)
     elif scan.max_timestamp != header.max_timestamp:
-        # Lookups and retention by time go by this number, so it is set right, as Kafka does.
+        # Lookups and retention by time use this number, so it is corrected, as Kafka does.
         set_max_timestamp(records, 0, scan.max_timestamp)
         header = kernel.read_header(records, 0)
     return records, [header]
@@ -195,7 +193,7 @@ def _convert_message_set(
     limit_bytes = MESSAGE_SET_BYTES_MAX
     if effort is not None:
         effort.spend(len(records) * MESSAGE_EFFORT)
-        limit_bytes = 0  # nothing compressed is opened here
+        limit_bytes = 0  # this decompresses nothing
     try:
         return memoryview(up_convert(records, limit_bytes=limit_bytes))
     except TooLarge as error:
@@ -207,7 +205,7 @@ def _convert_message_set(
 
 
 def _scan_compressed(records: memoryview, effort: Effort | None) -> RecordScan:
-    """Make sure that a compressed batch holds the records that its header promises."""
+    """Check that a compressed batch holds the records that its header declares."""
     try:
         if effort is None:
             scan = kernel.scan_records(records, limit_bytes=DECOMPRESSED_BYTES_MAX)
@@ -226,7 +224,7 @@ def _scan_compressed(records: memoryview, effort: Effort | None) -> RecordScan:
 
 
 def _check_header(records: memoryview, header: BatchHeader, request_version: int) -> None:
-    """Rules that hold for every producer and every topic."""
+    """Rules for every producer and every topic."""
     if header.size_bytes != len(records):
         raise Refused(
             ErrorCode.INVALID_RECORD,
@@ -242,7 +240,7 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
                 "producers cannot use the timestamp type LogAppendTime; set message.timestamp.type of the topic",
             )
         if header.producer_id < 0:
-            # Kafka takes it, as part of no transaction at all; whoever sends it means something else.
+            # Kafka accepts it as non-transactional, but the producer must have meant something else.
             raise Refused(ErrorCode.INVALID_RECORD, "a transactional record batch must have a producer id")
     if attributes & COMPRESSION_MASK == Compression.ZSTD and request_version < ZSTD_VERSION:
         raise Refused(
@@ -267,7 +265,7 @@ def _check_header(records: memoryview, header: BatchHeader, request_version: int
 
 
 def _check_records(records: memoryview, scan: RecordScan, rules: ProduceRules, now_ms: int) -> None:
-    """Rules that hold for every record. A scan says whether any breaks one; only then they are gone through."""
+    """Rules for every record. A scan finds whether any record breaks one; only then each is checked."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = now_ms + rules.timestamp_after_max_ms
     if (rules.needs_keys and scan.keyless_count) or (
@@ -307,7 +305,7 @@ def _recompress(
     rules: ProduceRules,
     effort: Effort | None,
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch as the topic's `compression.type` wants it."""
+    """The batch in the topic's `compression.type`."""
     if effort is not None:
         effort.spend(scan.payload_bytes * RECOMPRESSION_EFFORT)
     try:
