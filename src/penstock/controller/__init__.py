@@ -1,8 +1,8 @@
-"""Decisions about the cluster's metadata: `(image, request) -> Outcome(records, response)`.
+"""Decisions about the metadata of the cluster: `(image, request) -> Outcome(records, response)`.
 
-One module a theme (`topics`, `partitions`, `configs`, `features`, `brokers`, `producer_ids`), each of plain
-functions that look at an image and change nothing. `controller.Controller` runs them one after the other: it
-appends their records to the quorum's log and keeps the response back until they are committed.
+One module per subject (`topics`, `partitions`, `configs`, `features`, `brokers`, `producer_ids`), with functions that
+read an image and change nothing. `controller.Controller` runs them one after the other: it appends their records to the
+metadata log and returns the response when they are committed.
 """
 
 from penstock.controller.controller import Controller

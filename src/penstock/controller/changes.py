@@ -1,7 +1,8 @@
-"""What an operator reads of committed changes to the metadata: one line in the log for each topic and resource.
+"""Log lines about committed changes of the metadata: one line per topic and resource. `cluster_changes` has those about
+brokers and leaders.
 
-Written when a change is committed, by the controller alone, so each change appears once in a cluster. Values of
-sensitive settings are never shown. Nothing here decides anything.
+Only the controller logs them, so each change is logged once in a cluster. Values of sensitive settings are never
+shown.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.config.broker import BrokerSettings, find_setting
 from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_compaction
+from penstock.controller.cluster_changes import cluster_lines, lost_leaders
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import is_internal
@@ -19,25 +21,27 @@ from penstock.protocol.types import uuid_text
 
 logger = logging.getLogger(__name__)
 
-LINES_MAX = 200  # for one change: a request that creates 10,000 topics must not stall the node with its log
+LINES_MAX = 200  # per change: a request that creates 10,000 topics must not block the node with logging
 HIDDEN = "(hidden)"
 
 
 def log_changes(delta: MetadataDelta, settings: BrokerSettings, *, requested_by: str) -> None:
-    """`settings` are the broker's own, from which topics take what they do not set themselves."""
+    """`settings` are those of the broker, the defaults of topics."""
     try:
         _log_changes(delta, settings, requested_by)
     except Exception:
-        # The change is committed and in force: a failure to log it must not stop the node.
-        logger.exception("committed changes of the metadata could not be logged")
+        # The change is committed: a failure to log it must not stop the node.
+        logger.exception("logging a committed change of the metadata failed")
 
 
 def _log_changes(delta: MetadataDelta, settings: BrokerSettings, requested_by: str) -> None:
-    lines = [*_topic_lines(delta), *_config_lines(delta), *_feature_lines(delta)]
+    lines = [*_topic_lines(delta), *_config_lines(delta), *_feature_lines(delta), *cluster_lines(delta)]
     for line in lines[:LINES_MAX]:
         logger.info("%s, requested by %s", line, requested_by)
     if len(lines) > LINES_MAX:
         logger.info("%d more changes, requested by %s", len(lines) - LINES_MAX, requested_by)
+    if (lost := lost_leaders(delta)) is not None:
+        logger.warning("%s", lost)
     _warn_of_compaction(delta, settings)
 
 
@@ -72,7 +76,7 @@ def _config_lines(delta: MetadataDelta) -> Iterator[str]:
         if resource.type is ResourceType.TOPIC and (
             resource.name in created or resource.name not in delta.image.topics
         ):
-            continue  # told with the topic
+            continue  # logged with the topic
         before, after = delta.before.settings_of(resource), delta.image.settings_of(resource)
         differences = ", ".join(
             f"{name}: {_shown(resource, name, before)} -> {_shown(resource, name, after)}"

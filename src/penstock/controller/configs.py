@@ -1,7 +1,7 @@
-"""Changes of dynamic settings: of topics, nodes, groups and metrics subscriptions.
+"""Changes of dynamic settings: of topics, brokers, groups and client metrics subscriptions.
 
-What a value may be is `penstock.config`'s to say. Here stands what the cluster adds: that the resource
-exists, which error a client gets, and which records follow. All changes of one resource are made, or none.
+`penstock.config` validates the values. This module checks that the resource exists, chooses the error code, and creates
+the records. The changes of one resource are made all or not at all.
 """
 
 from __future__ import annotations
@@ -16,36 +16,37 @@ from penstock.config.alter import (
     alter_client_metrics,
     alter_cluster,
     alter_group,
+    alter_other_broker,
     alter_topic,
 )
 from penstock.config.broker import BrokerSettings
 from penstock.config.errors import BadSetting
 from penstock.controller.outcome import RECORDS_MAX, Outcome
-from penstock.metadata.errors import Refused
+from penstock.metadata.errors import Refused, unknown_topic
 from penstock.metadata.features import ELIGIBLE_LEADERS
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import check_topic_name
-from penstock.metadata.records import ConfigRecord
+from penstock.metadata.records import ClearElrRecord, ConfigRecord
 from penstock.metadata.resources import CLUSTER_DEFAULTS, ConfigResource, ResourceType
 from penstock.protocol.errors import ErrorCode
 
-VALUE_BYTES_MAX = 2**15 - 1  # a string of a record; only a list that grew by APPEND can come to be longer
+VALUE_BYTES_MAX = 2**15 - 1  # of a string in a record; only a list that grew by APPEND can be longer
 MIN_ISR = "min.insync.replicas"
 
 
 class Alteration(NamedTuple):
-    """What one resource of a request is to become."""
+    """The changes of one resource."""
 
     resource: ConfigResource
     changes: Sequence[Change]
     is_replacement: bool = False
-    """Whether everything that is not named goes back to its default, as in the old AlterConfigs."""
+    """Whether settings that are not named return to their defaults, as in AlterConfigs."""
 
 
 def alter_configs(
     image: MetadataImage, alterations: Sequence[Alteration], *, settings: BrokerSettings, validate_only: bool
 ) -> Outcome[list[Refused | None]]:
-    """The answer has, for each alteration, the reason why it was refused, or None."""
+    """The response has, for each alteration, why it was refused, or None."""
     if len(alterations) > RECORDS_MAX:
         raise Refused(
             ErrorCode.POLICY_VIOLATION, f"One request may name at most {RECORDS_MAX} resources; split it."
@@ -54,7 +55,8 @@ def alter_configs(
     refusals: list[Refused | None] = []
     for alteration in alterations:
         try:
-            altered = _alter(image, alteration, settings)
+            altered: list[object] = list(_alter(image, alteration, settings))
+            altered += _cleared_eligible_leaders(image, altered)
             if len(records) + len(altered) > RECORDS_MAX:
                 raise Refused(
                     ErrorCode.POLICY_VIOLATION,
@@ -70,7 +72,7 @@ def alter_configs(
 def new_topic_settings(
     name: str, values: Mapping[str, str], *, settings: BrokerSettings
 ) -> list[ConfigRecord]:
-    """The records that give a new topic its settings, checked."""
+    """Validate the settings of a new topic and return their records."""
     changes = [Change(key, Operation.SET, value) for key, value in values.items()]
     try:
         altered = alter_topic(settings, {}, changes)
@@ -87,18 +89,28 @@ def _alter(image: MetadataImage, alteration: Alteration, settings: BrokerSetting
     if alteration.is_replacement:
         named = {change.name for change in changes}
         changes += [Change(name, Operation.DELETE) for name in current if name not in named]
-    _check_name(resource, settings.node_id)
+    _check_name(resource)
     altered = _altered(resource, current, changes, settings)
     _check_min_isr(image, resource, changes)
     _check_exists(image, resource)
     return _records(resource, current, changes, altered)
 
 
+def _cleared_eligible_leaders(image: MetadataImage, altered: Sequence[object]) -> list[object]:
+    """Whether a replica is eligible depends on `min.insync.replicas`, so a new value clears the set (KIP-966)."""
+    if not image.features.get(ELIGIBLE_LEADERS):
+        return []
+    return [
+        ClearElrRecord(topic_name=record.resource_name)
+        for record in altered
+        if isinstance(record, ConfigRecord) and record.name == MIN_ISR
+    ]
+
+
 def _altered(
     resource: ConfigResource, current: Mapping[str, str], changes: list[Change], settings: BrokerSettings
 ) -> dict[str, str]:
-    """The settings after the changes. Which error stands for a bad value differs by resource, as it does in
-    Kafka."""
+    """The settings after the changes. The error code of an invalid value depends on the resource, as in Kafka."""
     error = ErrorCode.INVALID_CONFIG
     try:
         match resource.type:
@@ -113,6 +125,8 @@ def _altered(
                 error = ErrorCode.INVALID_REQUEST
                 if resource == CLUSTER_DEFAULTS:
                     return alter_cluster(settings, changes)
+                if resource.name != str(settings.node_id):
+                    return alter_other_broker(current, changes)
                 return alter_broker(settings, changes)
     except BadSetting as bad:
         raise Refused(error, str(bad)) from bad
@@ -125,8 +139,8 @@ def _records(
     changes: Sequence[Change],
     altered: Mapping[str, str],
 ) -> list[ConfigRecord]:
-    # KAFKA-14136: a node's setting is written even if it stays the same, because that makes the node look again at what
-    # it names, a keystore for instance.
+    # A broker setting is written even if it is unchanged, because the broker then reloads the file that it names, such
+    # as a keystore (KAFKA-14136).
     writes_unchanged = resource.type is ResourceType.BROKER
     return [
         _record(resource, name, altered.get(name))
@@ -143,14 +157,10 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRec
     return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
 
 
-def _check_name(resource: ConfigResource, node_id: int) -> None:
+def _check_name(resource: ConfigResource) -> None:
     if resource.type is ResourceType.BROKER:
-        # Only a node itself knows its file, over which its dynamic settings are laid.
-        if resource.name not in ("", str(node_id)):
-            raise Refused(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id {resource.name}: this broker is {node_id}.",
-            )
+        if resource.name and not resource.name.isdecimal():
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{resource.name!r} is not a broker id.")
         return
     if not resource.name:
         kind = resource.type.name.lower().replace("_", " ")
@@ -162,14 +172,18 @@ def _check_name(resource: ConfigResource, node_id: int) -> None:
 
 
 def _check_exists(image: MetadataImage, resource: ConfigResource) -> None:
-    """Groups and subscriptions come into being by being named, and nodes were looked at by their name."""
+    """Groups and subscriptions need not exist."""
     if resource.type is ResourceType.TOPIC and resource.name not in image.topics:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+        raise unknown_topic(resource.name)
+    if resource.type is ResourceType.BROKER and resource.name:
+        node_id = int(resource.name)
+        if node_id not in image.brokers and node_id not in image.controllers:
+            raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} is registered.")
 
 
 def _check_min_isr(image: MetadataImage, resource: ConfigResource, changes: Sequence[Change]) -> None:
-    """KIP-966: whether a replica outside the ISR still has everything depends on this setting, so it must not
-    differ from node to node, nor silently change with their files."""
+    """Eligible leader replicas depend on this setting, so all brokers must have the same value, and it must not change
+    with their files (KIP-966)."""
     if resource.type is not ResourceType.BROKER or not image.features.get(ELIGIBLE_LEADERS):
         return
     for change in changes:

@@ -1,8 +1,8 @@
-"""Levels of the cluster's features: what a new cluster starts with, and changes of it (UpdateFeatures)."""
+"""The levels of features: those of a new cluster, and changes (UpdateFeatures)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from penstock.config.broker import BrokerSettings
@@ -10,11 +10,13 @@ from penstock.controller.configs import MIN_ISR
 from penstock.controller.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.metadata.features import (
+    DEPENDENCIES,
     ELIGIBLE_LEADERS,
     INITIAL_LEVELS,
     KRAFT_LEVEL,
     KRAFT_VERSION,
     METADATA_VERSION,
+    NEW_RECORDS,
     SUPPORTED,
 )
 from penstock.metadata.image import FeatureRange, MetadataImage
@@ -35,29 +37,33 @@ class UpgradeType(IntEnum):
 _UPGRADE_TYPES = frozenset(UpgradeType)
 
 
-def first_records(settings: BrokerSettings) -> Outcome[None]:
-    """What a new cluster's log begins with."""
-    records: list[object] = [
+def bootstrap_records(settings: BrokerSettings, given: Sequence[object] | None = None) -> Outcome[None]:
+    """The first records of a new cluster: those that it was formatted with, or the newest features."""
+    records: list[object] = list(given or ()) or [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_LEVELS.items()
     ]
-    records += _min_isr_records({}, settings)
+    levels = {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}
+    if levels.get(ELIGIBLE_LEADERS, 0) > 0:
+        records += _min_isr_records({}, settings)
     return Outcome(records, None)
 
 
 def update_features(
     image: MetadataImage, request: UpdateFeaturesRequest, *, settings: BrokerSettings, node_id: int
 ) -> Outcome[None]:
-    """All updates or none; raises `Refused` for the first that can not be made.
+    """Make all updates or none; raises `Refused` for the first invalid one.
 
     A feature that is named twice gets the last level, as in Kafka.
     """
     records: list[object] = []
     updates = {update.feature: update for update in request.feature_updates}
+    levels = {**image.features, **{name: update.max_version_level for name, update in updates.items()}}
     for update in updates.values():
         current = KRAFT_LEVEL if update.feature == KRAFT_VERSION else image.features.get(update.feature, 0)
         _check_update(image, update, current, node_id)
+        _check_dependencies(update, levels)
         if update.feature == KRAFT_VERSION:
-            continue  # at its only level; the quorum would keep it, and not this log
+            continue  # it has only one level, which the quorum stores
         records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
         if update.feature == ELIGIBLE_LEADERS:
             if update.max_version_level == 0:
@@ -84,12 +90,28 @@ def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, 
         )
     if wanted > current and update.upgrade_type != UpgradeType.UPGRADE:
         raise _bad_update(update, "This is an upgrade, but the upgrade type is a downgrade.")
-    if wanted < current and update.feature in (METADATA_VERSION, KRAFT_VERSION):
+    if wanted < current and update.feature == KRAFT_VERSION:
         raise _bad_update(update, "This feature cannot be downgraded.")
+    if update.feature == METADATA_VERSION and any(wanted < level <= current for level in NEW_RECORDS):
+        why = (
+            "Refusing to perform the requested downgrade because it might delete metadata information."
+            if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE
+            else "Unsafe metadata downgrade is not supported in this version."
+        )
+        raise _bad_update(update, why)
+
+
+def _check_dependencies(update: FeatureUpdateKey, levels: Mapping[str, int]) -> None:
+    """`levels` are those of all features after the request."""
+    for (feature, level), (other, needed) in DEPENDENCIES.items():
+        if levels.get(feature, 0) >= level and levels.get(other, 0) < needed:
+            raise _bad_update(
+                update, f"{feature} at level {level} needs {other} at level {needed} or higher."
+            )
 
 
 def _supporters(image: MetadataImage, feature: str, node_id: int) -> Iterator[tuple[str, FeatureRange]]:
-    """Everyone whose consent a level needs: this controller, every node and every other controller."""
+    """All nodes that must support a level: this controller, the brokers and the other controllers."""
     yield f"Controller {node_id}", SUPPORTED[feature]
     for broker in image.brokers.values():
         yield f"Broker {broker.node_id}", broker.features.get(feature, ABSENT)
@@ -101,8 +123,8 @@ def _supporters(image: MetadataImage, feature: str, node_id: int) -> Iterator[tu
 def _min_isr_records(
     configs: Mapping[ConfigResource, Mapping[str, str]], settings: BrokerSettings
 ) -> Iterator[ConfigRecord]:
-    """KIP-966: while eligible leaders are tracked, `min.insync.replicas` is the cluster's and not a
-    node's."""
+    """With eligible leader replicas, `min.insync.replicas` is a setting of the cluster and not of a broker
+    (KIP-966)."""
     if MIN_ISR not in configs.get(CLUSTER_DEFAULTS, {}):
         yield _min_isr_record("", str(settings.get(MIN_ISR)))
     for resource, values in configs.items():

@@ -1,8 +1,8 @@
-"""The topics in which coordinators keep their state: how many partitions, and which settings, they must have.
+"""The internal topics of coordinators: their partitions, replicas and settings.
 
-A topic like this that was created with a broker's defaults would lose state by retention, or could not be
-compacted. Where nobody said how many replicas it shall have, it gets as many as there are brokers, up to the
-default: a single node must serve groups out of the box, and a cluster must not lose them with one node.
+With the broker's defaults, such a topic would lose state by retention, or could not be compacted. If its replication
+factor is not set, it is the number of brokers, up to the default: groups must work on a single node without
+configuration, and a cluster must not lose them with one node.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.config.broker import BrokerSettings
 from penstock.metadata.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
-# For each topic: what its settings in server.properties begin with, and what holds whatever they say.
+# For each topic: the prefix of its broker settings, and its fixed settings.
 _TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     OFFSETS_TOPIC: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTIONS_TOPIC: (
@@ -30,7 +30,7 @@ _TOPICS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def internal_topic(name: str, settings: BrokerSettings, *, broker_count: int) -> CreatableTopic | None:
-    """How to create a coordinator's topic; None for any other name."""
+    """The definition of an internal topic; None for any other name."""
     if name not in _TOPICS:
         return None
     prefix, fixed = _TOPICS[name]

@@ -1,4 +1,4 @@
-"""What a decision returns: the records that it wants written, and the answer once they are."""
+"""The result of a decision: records to append, and the response after they are committed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 R = TypeVar("R")
 
 RECORDS_MAX = 10_000
-"""Of one request, as in Kafka: what is decided at once must fit one batch of the log, and must not hold up
-others."""
+"""The maximum of one request, as in Kafka: a decision must fit into one batch, and must not delay others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +17,6 @@ class Outcome(Generic[R]):
     records: Sequence[object]
     response: R
     is_atomic: bool = True
-    """Whether the records make sense only all together. Others are split where they outgrow one batch."""
+    """Whether the records must be in one batch. Others are split if they are too large."""
+    is_complete: bool = True
+    """False: a periodic decision has more to change, and is made again after other requests had their turn."""

@@ -1,14 +1,14 @@
-"""New partitions: of a topic that is being created, or of one that grows (CreatePartitions)."""
+"""New partitions: of a new topic, or added to an existing one (CreatePartitions)."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.controller.outcome import RECORDS_MAX, Outcome
 from penstock.controller.placement import default_directory, place_replicas
-from penstock.metadata.errors import Refused
+from penstock.metadata.errors import Refused, unknown_topic
 from penstock.metadata.image import MetadataImage, TopicImage
 from penstock.metadata.records import PartitionRecord
 from penstock.protocol.errors import ErrorCode
@@ -22,8 +22,13 @@ from penstock.protocol.types import Uuid
 
 
 def create_partitions(
-    image: MetadataImage, request: CreatePartitionsRequest, *, rng: random.Random
+    image: MetadataImage,
+    request: CreatePartitionsRequest,
+    *,
+    rng: random.Random,
+    drained: Collection[int] = (),
 ) -> Outcome[CreatePartitionsResponse]:
+    """`drained` brokers get new partitions only if there are too few others."""
     check_request_size(len(request.topics))
     records: list[object] = []
     results = []
@@ -33,9 +38,9 @@ def create_partitions(
         try:
             if counts[topic.name] > 1:
                 raise Refused(
-                    ErrorCode.INVALID_REQUEST, f"The topic '{topic.name}' is named twice in one request."
+                    ErrorCode.INVALID_REQUEST, f"The request names the topic '{topic.name}' more than once."
                 )
-            added = _grow_topic(image, topic, rng)
+            added = _grow_topic(image, topic, rng, drained)
             if len(records) + len(added) > RECORDS_MAX:
                 raise too_many_partitions()
             records += added
@@ -46,17 +51,21 @@ def create_partitions(
 
 
 def _grow_topic(
-    image: MetadataImage, wanted: CreatePartitionsTopic, rng: random.Random
+    image: MetadataImage, wanted: CreatePartitionsTopic, rng: random.Random, drained: Collection[int]
 ) -> list[PartitionRecord]:
     topic = image.topics.get(wanted.name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
+        raise unknown_topic(wanted.name)
     additional = _additional_count(topic, wanted)
-    # All partitions of a topic have as many replicas as its first.
-    replication_factor = len(topic.partitions[0].replicas)
+    # All partitions of a topic have the replication factor of its first one.
+    replication_factor = topic.partitions[0].replication_factor
     if wanted.assignments is None:
         placements = place_replicas(
-            image.brokers, partition_count=additional, replication_factor=replication_factor, rng=rng
+            image.brokers,
+            partition_count=additional,
+            replication_factor=replication_factor,
+            rng=rng,
+            drained=drained,
         )
     else:
         placements = [tuple(assignment.broker_ids) for assignment in wanted.assignments]
@@ -78,8 +87,8 @@ def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
     if wanted.count < current:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic '{topic.name}' has {current} partition(s); {wanted.count} would be fewer, and the number of "
-            "partitions can only be increased.",
+            f"The topic '{topic.name}' has {current} partition(s); the number of partitions can only be "
+            f"increased, not reduced to {wanted.count}.",
         )
     additional = wanted.count - current
     if additional > RECORDS_MAX:
@@ -96,8 +105,7 @@ def _additional_count(topic: TopicImage, wanted: CreatePartitionsTopic) -> int:
 def check_assignment(
     image: MetadataImage, replicas: Sequence[int], *, replication_factor: int | None
 ) -> None:
-    """Refuse replicas that a client chose where they can not be; `replication_factor` is that of the topic's
-    others."""
+    """Refuse an invalid assignment of a client. `replication_factor` is that of the other partitions of the topic."""
     if not replicas:
         raise _bad_assignment("has no replicas for a partition")
     for position, node_id in enumerate(replicas):
@@ -114,7 +122,7 @@ def check_assignment(
 def new_partition(
     image: MetadataImage, topic_id: Uuid, index: int, replicas: Sequence[int]
 ) -> PartitionRecord:
-    """A partition that holds nothing yet: every active replica is in sync, and the first of them leads."""
+    """A new, empty partition: every active replica is in sync, and the first one leads."""
     brokers = [image.brokers[node_id] for node_id in replicas]
     isr = [broker.node_id for broker in brokers if broker.is_active]
     if not isr:
@@ -137,7 +145,7 @@ def new_partition(
 
 
 def check_request_size(item_count: int) -> None:
-    """Refuse a request as a whole that asks for so much that looking at it would hold up all others."""
+    """Refuse a request that is so large that checking it would delay other requests."""
     if item_count > RECORDS_MAX:
         raise Refused(
             ErrorCode.POLICY_VIOLATION, f"One request may name at most {RECORDS_MAX} topics; split it."

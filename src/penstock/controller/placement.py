@@ -1,17 +1,18 @@
-"""Where the replicas of new partitions go.
+"""The placement of replicas of new partitions.
 
-Leaders and followers are spread over the active nodes, one partition after the other, and the replicas of a
-partition over as many racks as there are. A fenced node gets a replica only where the active ones are too
-few, and never the leadership. Two topics start at different nodes, by chance, so that many small topics do
-not all begin at the same one.
+Leaders and followers are spread over the active brokers, one partition after the other, and the replicas of a partition
+over as many racks as possible, then over hosts. A fenced broker, or a drained one that will be removed, gets a replica
+only if there are too few others; a fenced one never leads. Each topic starts at a random broker, so that many small
+topics do not all start at the same one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
 
+from penstock.config.broker import BrokerSettings
 from penstock.metadata.directories import UNASSIGNED
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import BrokerImage
@@ -19,12 +20,21 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
 
 
+def drained_brokers(settings: BrokerSettings) -> tuple[int, ...]:
+    """Brokers that will be removed."""
+    return tuple(int(each) for each in settings.get("penstock.balancer.drained.brokers"))
+
+
 def place_replicas(
-    brokers: Mapping[int, BrokerImage], *, partition_count: int, replication_factor: int, rng: random.Random
+    brokers: Mapping[int, BrokerImage],
+    *,
+    partition_count: int,
+    replication_factor: int,
+    rng: random.Random,
+    drained: Collection[int] = (),
 ) -> list[tuple[int, ...]]:
-    """Node ids for each new partition, the leader first; INVALID_REPLICATION_FACTOR where there are too few
-    nodes."""
-    usable = [broker for broker in brokers.values() if _can_take_replicas(broker)]
+    """Broker ids for each new partition, the leader first; INVALID_REPLICATION_FACTOR if there are too few brokers."""
+    usable = [broker for broker in brokers.values() if can_take_replicas(broker)]
     active = [broker for broker in usable if broker.is_active]
     fenced = [broker for broker in usable if not broker.is_active]
     if replication_factor > len(usable):
@@ -40,32 +50,34 @@ def place_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor of {replication_factor} cannot be reached: all registered brokers are fenced.",
         )
-    circle = _alternate_racks(active, rng)
+    leaving = [broker for broker in active if broker.node_id in drained]
+    if len(leaving) == len(active):
+        leaving = []
+    circle = _alternate_racks([broker for broker in active if broker not in leaving], rng)
     placements = []
     for index in range(partition_count):
         leader = circle[index % len(circle)]
-        # Every round begins its followers one further on, so that a node shares its load with many neighbours.
+        # Each round shifts the followers by one, so that a broker shares its partitions with many others.
         shift = index + 1 + index // len(circle)
         followers = [circle[(shift + step) % len(circle)] for step in range(len(circle))]
-        placements.append(_pick(leader, [*followers, *fenced], replication_factor))
+        placements.append(_pick(leader, followers, [*leaving, *fenced], replication_factor))
     return placements
 
 
 def default_directory(broker: BrokerImage) -> Uuid:
-    """The directory of a new replica: known where a node has only one, otherwise the node's to choose
-    (KIP-858)."""
+    """The directory of a new replica: the only one of the broker, otherwise the broker chooses (KIP-858)."""
     open_directories = [each for each in broker.directories if each not in broker.cordoned_directories]
     return open_directories[0] if len(open_directories) == 1 else UNASSIGNED
 
 
-def _can_take_replicas(broker: BrokerImage) -> bool:
+def can_take_replicas(broker: BrokerImage) -> bool:
+    """Whether a log directory is open, and the broker is not shutting down."""
     has_room = not broker.directories or set(broker.directories) - set(broker.cordoned_directories)
     return bool(has_room) and not broker.in_controlled_shutdown
 
 
 def _alternate_racks(brokers: Iterable[BrokerImage], rng: random.Random) -> list[BrokerImage]:
-    """Neighbours stand in different racks as long as there are nodes for it; where it begins is left to
-    chance."""
+    """Brokers in an order that alternates between racks as long as possible, from a random start."""
     by_rack: dict[str, list[BrokerImage]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.node_id):
         by_rack.setdefault(broker.rack or "", []).append(broker)
@@ -75,13 +87,27 @@ def _alternate_racks(brokers: Iterable[BrokerImage], rng: random.Random) -> list
     return circle[start:] + circle[:start]
 
 
-def _pick(leader: BrokerImage, others: Sequence[BrokerImage], count: int) -> tuple[int, ...]:
-    """The leader, then nodes of racks that have none yet, then whoever comes next."""
-    racks = {leader.rack}
+def host_of(broker: BrokerImage) -> str:
+    """Several nodes may run on one host, and fail with it."""
+    return broker.endpoints[0].host if broker.endpoints else ""
+
+
+def _pick(
+    leader: BrokerImage, others: Sequence[BrokerImage], spares: Sequence[BrokerImage], count: int
+) -> tuple[int, ...]:
+    """The leader, then brokers in other racks, then on other hosts, then the next ones, then spares."""
     chosen = [leader]
+    racks = {leader.rack}
+    hosts = {host_of(leader)}
     for broker in others:
-        if broker.rack not in racks and broker.is_active:
+        if broker.rack not in racks:
             racks.add(broker.rack)
+            hosts.add(host_of(broker))
             chosen.append(broker)
-    chosen += [broker for broker in others if broker not in chosen]
+    if len(chosen) < count:
+        for broker in others:
+            if host_of(broker) not in hosts:
+                hosts.add(host_of(broker))
+                chosen.append(broker)
+        chosen += [broker for broker in (*others, *spares) if broker not in chosen]
     return tuple(broker.node_id for broker in islice(chosen, count))

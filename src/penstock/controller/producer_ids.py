@@ -1,4 +1,4 @@
-"""Blocks of producer ids (KIP-730): a node takes a thousand at a time, and ids it does not use are lost."""
+"""Blocks of producer ids (KIP-730): a broker gets a thousand at a time, and unused ids are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics: created, with a client's wishes or by themselves, and deleted."""
+"""Creation and deletion of topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.controller.partitions import (
     new_partition,
     too_many_partitions,
 )
-from penstock.controller.placement import place_replicas
+from penstock.controller.placement import drained_brokers, place_replicas
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage, TopicImage
 from penstock.metadata.names import METADATA_TOPIC, check_topic_name, unified_name
@@ -39,17 +39,17 @@ from penstock.protocol.messages.delete_topics import (
 )
 from penstock.protocol.types import ZERO_UUID, Uuid, random_uuid, uuid_text
 
-DELETION_DISABLED_VERSION = 3  # of DeleteTopics: older ones have no error of their own for it
-DEFAULT = -1  # of partitions and replicas: as the broker's settings say
+DELETION_DISABLED_VERSION = 3  # of DeleteTopics: older versions do not have this error
+DEFAULT = -1  # of partitions and replicas: the value of the broker settings
 
 
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, *, settings: BrokerSettings, rng: random.Random
 ) -> Outcome[CreateTopicsResponse]:
-    """Each topic is created or refused by itself; all that are created are created at once.
+    """Each topic is created or refused on its own. All created topics are in one atomic change.
 
-    Two new names that differ only in '.' and '_' are both created, as in Kafka: only topics that exist
-    already are looked at.
+    Two new names that differ only in '.' and '_' are both created, as in Kafka: a new name is compared only with
+    existing topics.
     """
     check_request_size(len(request.topics))
     records: list[object] = []
@@ -61,7 +61,7 @@ def create_topics(
         try:
             if counts[topic.name] > 1:
                 raise Refused(
-                    ErrorCode.INVALID_REQUEST, f"The topic '{topic.name}' is named twice in one request."
+                    ErrorCode.INVALID_REQUEST, f"The request names the topic '{topic.name}' more than once."
                 )
             created = _create_topic(image, topic, settings, rng)
             if len(records) + len(created.records) > RECORDS_MAX:
@@ -80,8 +80,7 @@ def create_topics(
 def automatic_topics(
     names: Sequence[str], settings: BrokerSettings, *, broker_count: int
 ) -> CreateTopicsRequest:
-    """What to create when a client asks about topics that are not there: the broker's defaults, and for the
-    coordinators' own topics what they need."""
+    """The request that creates missing topics: with the broker's defaults, or as the coordinators need them."""
     return CreateTopicsRequest(
         topics=[
             internal_topic(name, settings, broker_count=broker_count)
@@ -96,18 +95,18 @@ def automatic_topics(
 def delete_topics(
     image: MetadataImage, wanted: Sequence[DeleteTopicState], *, is_enabled: bool, version: int
 ) -> Outcome[DeleteTopicsResponse]:
-    """Each topic is named or given by its id, once; whoever says it twice may have meant another, so neither
-    counts."""
+    """Each topic is given by name or by id. A topic that is given twice is not deleted, because one of the two may be a
+    mistake."""
     check_request_size(len(wanted))
     records: list[object] = []
     results = []
-    mentions = Counter(_meant(image, each) for each in wanted)
+    mentions = Counter(_identify(image, each) for each in wanted)
     for each in {(each.name, each.topic_id): each for each in wanted}.values():
         result = DeletableTopicResult(name=each.name, topic_id=each.topic_id)
         try:
             if not is_enabled:
                 raise _deletion_disabled(version)
-            topic = _find_topic(image, each, is_repeated=mentions[_meant(image, each)] > 1)
+            topic = _find_topic(image, each, is_repeated=mentions[_identify(image, each)] > 1)
             result.name, result.topic_id = topic.name, topic.topic_id
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         except Refused as refused:
@@ -140,7 +139,7 @@ def _create_topic(
         overrides,
         partition_count=len(placements),
         replication_factor=len(placements[0]),
-        # Settings stand before the partitions, so that whoever opens a log knows how.
+        # Settings come before the partitions, so that a log is opened with them.
         records=[TopicRecord(name=topic.name, topic_id=topic_id), *configs, *partitions],
     )
 
@@ -173,7 +172,7 @@ def _overrides(topic: CreatableTopic) -> dict[str, str]:
 def _place(
     image: MetadataImage, topic: CreatableTopic, settings: BrokerSettings, rng: random.Random
 ) -> list[tuple[int, ...]]:
-    """Replicas for each partition, as the client assigned them or as the placement has it."""
+    """The replicas of each partition, assigned by the client or placed by the controller."""
     if topic.assignments:
         return _assigned_by_client(image, topic)
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
@@ -195,7 +194,11 @@ def _place(
     if partition_count > RECORDS_MAX:
         raise too_many_partitions()
     return place_replicas(
-        image.brokers, partition_count=partition_count, replication_factor=replication_factor, rng=rng
+        image.brokers,
+        partition_count=partition_count,
+        replication_factor=replication_factor,
+        rng=rng,
+        drained=drained_brokers(settings),
     )
 
 
@@ -226,8 +229,7 @@ def _assigned_by_client(image: MetadataImage, topic: CreatableTopic) -> list[tup
 
 
 class _SettingsDescriber:
-    """The settings that a new topic got, for its response (KIP-525). Topics of one request mostly have the
-    same."""
+    """The settings of new topics for the response (KIP-525), cached because they are mostly the same in one request."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -256,8 +258,8 @@ def _deletion_disabled(version: int) -> Refused:
     return Refused(ErrorCode.TOPIC_DELETION_DISABLED, message)
 
 
-def _meant(image: MetadataImage, wanted: DeleteTopicState) -> Uuid | str | None:
-    """The topic's id where there is such a topic, otherwise what the client said."""
+def _identify(image: MetadataImage, wanted: DeleteTopicState) -> Uuid | str | None:
+    """The id of an existing topic, otherwise the name or id in the request."""
     topic = None if wanted.name is None else image.topics.get(wanted.name)
     if topic is not None:
         return topic.topic_id
