@@ -1,1 +1,1 @@
-"""Replicated state machines: shards of state, each owned by the leader of one partition of an internal topic."""
+"""Coordinators: state that is replicated through an internal topic. The leader of each partition owns one shard."""

@@ -1,12 +1,11 @@
-"""Reading a coordinator's log back into a shard.
+"""Loading a shard from its log.
 
-A record matters only until the next one of its key, so records are gathered by key first, undecoded, and
-the last of each is replayed, in the order in which the last ones stand: what compaction would have left. A
-group that committed a million times costs a million dict entries overwritten, not a million decoded.
+Only the last record of each key matters. So records are collected by key first, without decoding them, and then the
+last ones are replayed in the order of their offsets: the records that compaction would leave. A million commits of one
+group cost a million dict updates, not a million decoded records.
 
-Records of a transaction count from the marker that commits it on, but in the place where they stand: whatever was
-written for the same key after them, and before the marker, is newer. Those of transactions that are still open are
-replayed as such, in their place too.
+Records of a transaction count once its commit marker is read, but with their own offsets: a record of the same key
+between them and the marker is newer. Records of open transactions are replayed as such, in offset order too.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.coordinator.framing import CorruptRecord, RecordFraming, UnknownRecord
 from penstock.coordinator.log import CoordinatorLog
+from penstock.coordinator.serde import CorruptRecord, RecordSerde, UnknownRecord
 from penstock.records import kernel
 from penstock.records.batch import NO_PRODUCER_ID, BatchHeader
 from penstock.records.control import read_end_transaction
@@ -26,12 +25,12 @@ from penstock.records.control import read_end_transaction
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 500
-"""Records replayed before others get their turn on the event loop; a few milliseconds."""
+"""Records replayed before the event loop runs other tasks; a few milliseconds."""
 
-DECOMPRESSED_BYTES_MAX = 256 << 20  # of one batch; these logs are written by coordinators alone
+DECOMPRESSED_BYTES_MAX = 256 << 20  # of one batch; only coordinators write these logs
 
-Placed = tuple[int, bytes | None]
-"""The offset of a record, and its value. A plain tuple, which the garbage collector soon leaves alone."""
+OffsetAndValue = tuple[int, bytes | None]
+"""Of a record. A plain tuple, because the garbage collector stops tracking it."""
 
 
 class Replaying(Protocol):
@@ -44,11 +43,11 @@ class ReplayingTransactions(Protocol):
 
 
 async def load(
-    log: CoordinatorLog, partition: int, *, end_offset: int, framing: RecordFraming, shard: Replaying
+    log: CoordinatorLog, partition: int, *, end_offset: int, framing: RecordSerde, shard: Replaying
 ) -> int:
-    """Replay a partition up to `end_offset`; the number of records that it held. Nothing is awaited if it is empty."""
+    """Replay a partition up to `end_offset`, and return its number of records. Awaits nothing if it is empty."""
     offset, _ = log.bounds(partition)
-    gathered = _Gathered()
+    records = _LatestRecords()
     while offset < end_offset:
         data = await log.read(partition, offset)
         if data is None:
@@ -56,39 +55,41 @@ async def load(
         view, position = memoryview(data), 0
         for header in kernel.read_headers(view):
             if header.next_offset > offset:
-                gathered.add(header, view, position)
+                records.add(header, view, position)
                 offset = header.next_offset
             position += header.size_bytes
         await asyncio.sleep(0)
-    for number, (producer_id, _, key_bytes, value_bytes) in enumerate(gathered.in_order(), start=1):
+    for number, (producer_id, _, key_bytes, value_bytes) in enumerate(records.in_order(), start=1):
         try:
             key, value = framing.decode(key_bytes, value_bytes)
         except UnknownRecord as error:
-            logger.warning("partition %d holds %s, from newer software; passing over it", partition, error)
+            logger.warning("partition %d has %s, written by newer software; skipping it", partition, error)
             continue
         if producer_id == NO_PRODUCER_ID:
             shard.replay(key, value)
         elif isinstance(shard, ReplayingTransactions):
             shard.replay_in_transaction(producer_id, key, value)
         else:
-            raise CorruptRecord(f"producer {producer_id} has a transaction open where there are none")
+            raise CorruptRecord(
+                f"producer {producer_id} has an open transaction in a log without transactions"
+            )
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
-    return gathered.count
+    return records.count
 
 
-class _Gathered:
-    """What of a log still matters."""
+class _LatestRecords:
+    """The last record of each key, and the records of open transactions."""
 
     __slots__ = ("_has_transactions", "_latest", "_open", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        """Of all records, whether they matter or not."""
-        self._latest: dict[bytes, Placed] = {}
-        """By key; in the order of their offsets, unless there were transactions."""
-        self._open: dict[int, dict[bytes, Placed]] = {}
-        """Of open transactions, by producer and key."""
+        """Of all records read."""
+        self._latest: dict[bytes, OffsetAndValue] = {}
+        """By key; in offset order, unless there were transactions."""
+        self._open: dict[int, dict[bytes, OffsetAndValue]] = {}
+        """Records of open transactions, by producer and key."""
         self._has_transactions = False
 
     def add(self, header: BatchHeader, view: memoryview, position: int) -> None:
@@ -106,7 +107,7 @@ class _Gathered:
         count = 0
         for offset, _, key, value, _ in records:
             if key is not None:
-                latest.pop(key, None)  # so that it moves to the end
+                latest.pop(key, None)  # moves the key to the end
                 latest[key] = (offset, value)
                 count += 1
                 if value is None and has_open:
@@ -114,8 +115,8 @@ class _Gathered:
         self.count += count
 
     def _forget_open(self, key: bytes) -> None:
-        """What is no more takes with it what open transactions have written for it before. This cannot wait for the
-        replay, because something newer may come, and then nobody remembers that the key was gone in between."""
+        """A tombstone also removes older records of the key in open transactions. This cannot wait for the replay: a
+        newer record of the key would replace the tombstone."""
         for records in self._open.values():
             records.pop(key, None)
 
@@ -123,13 +124,13 @@ class _Gathered:
         ended = self._open.pop(producer_id, {})
         if not is_commit:
             return
-        for key, placed in ended.items():
+        for key, record in ended.items():
             visible = self._latest.get(key)
-            if visible is None or visible[0] < placed[0]:
-                self._latest[key] = placed
+            if visible is None or visible[0] < record[0]:
+                self._latest[key] = record
 
     def in_order(self) -> Iterable[tuple[int, int, bytes, bytes | None]]:
-        """Offset, key and value, after the producer in whose open transaction they stand, or -1."""
+        """Producer id, offset, key and value. The producer id is -1 outside of open transactions."""
         settled = ((NO_PRODUCER_ID, offset, key, value) for key, (offset, value) in self._latest.items())
         if not self._has_transactions:
             return settled

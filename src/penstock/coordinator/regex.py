@@ -1,8 +1,7 @@
-"""Regular expressions of strangers, in RE2's syntax, as Kafka's brokers take them (KIP-848, KIP-1152).
+"""Regular expressions from clients, in RE2's syntax, as in Kafka's brokers (KIP-848, KIP-1152).
 
-Anybody may send a pattern, so the engine must be one whose time grows with the text and not with the pattern's
-wit: Google's RE2, which Kafka uses in its Java form. Its memory is bounded too, and a pattern that would need more is
-refused. This module alone knows the library.
+Any client may send a pattern, so matching must take linear time: Google's RE2 does, and Kafka uses its Java version.
+Its memory is bounded too; a pattern that needs more is refused. Only this module uses the library.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ import re2  # type: ignore[import-untyped]
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 
-MEMORY_BYTES_MAX = 8 << 20  # of one compiled pattern, as RE2 would have it; more is refused
+MEMORY_BYTES_MAX = 8 << 20  # of one compiled pattern, RE2's default; a pattern that needs more is refused
 
 Matches = Callable[[str], object]
-"""Something true where the whole text matches."""
+"""Returns a true value if the whole text matches."""
 
 
 def compile_regex(pattern: str) -> Matches:
-    """`Refused` where it is not a regular expression."""
+    """`Refused` if it is not a valid regular expression."""
     try:
-        re2.compile(pattern, OPTIONS)  # for its words; a set has none
+        re2.compile(pattern, OPTIONS)  # for its error message; a set has none
     except re2.error as error:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"Invalid regular expression `{pattern}` (RE2/J syntax): {_words(error)}.",
+            f"Invalid regular expression `{pattern}` (RE2/J syntax): {_message(error)}.",
         ) from error
-    # A set of one: asking it is eight times as fast as asking a pattern, which reports where each group matched.
+    # A set of one pattern matches eight times as fast as the pattern itself, which also reports its groups.
     compiled = re2.Set.FullMatchSet(OPTIONS)
     compiled.Add(pattern)
     compiled.Compile()
@@ -40,13 +39,13 @@ def compile_regex(pattern: str) -> Matches:
 def _options() -> re2.Options:
     options = re2.Options()
     options.max_mem = MEMORY_BYTES_MAX
-    options.log_errors = False  # the words go to the client that sent the pattern
+    options.log_errors = False  # the client that sent the pattern gets the message
     return options
 
 
 OPTIONS = _options()
 
 
-def _words(error: re2.error) -> str:
-    words = error.args[0] if error.args else ""
-    return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+def _message(error: re2.error) -> str:
+    message = error.args[0] if error.args else ""
+    return message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)

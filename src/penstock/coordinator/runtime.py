@@ -1,14 +1,13 @@
-"""Shards in motion: decide, append, replay, keep the answer back until it is committed.
+"""The runtime of a coordinator: decide, append, replay, and respond once the records are committed.
 
-A shard is the state of one partition of an internal topic, and lives where that partition is led. `write`
-lets a decision look at the shard, appends the records that it returns, replays them, which alone changes
-the state, and gives the answer away when everything that the decision could have seen is committed. There
-is no await between these steps, which is all the locking there is. A refused append leaves the state as it
-was. `read` answers from committed state (`timeline`), at once.
+A shard is the state of one partition of an internal topic. The leader of that partition owns it. `write` calls a
+decision with the shard, appends the records that it returns and replays them; only replay changes the state. The
+response is sent when everything that the decision could have seen is committed. There is no await between these steps,
+so no locks are needed. A refused append leaves the state unchanged. `read` answers at once from committed state
+(`timeline`).
 
-When the partition's leader changes, the shard is dropped whole, with whatever was not committed; the new
-leader replays the log and serves when all of that is committed. Until then it answers
-COORDINATOR_LOAD_IN_PROGRESS.
+When the partition's leader changes, the shard is dropped with everything that was not committed. The new leader
+replays the log, and serves the shard when all of it is committed. Until then it answers COORDINATOR_LOAD_IN_PROGRESS.
 
 If an append, a replay, a timer or a commit callback raises anything but `Refused`, the shard may be behind its log: it
 is unloaded and loaded again (`shard_table`). A decision that raises fails its own request only, because it has changed
@@ -24,29 +23,35 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.coordinator.batching import build_batches
-from penstock.coordinator.framing import RecordFraming
 from penstock.coordinator.log import CoordinatorLog
-from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome, ProducerIdentity
-from penstock.coordinator.shard import HeldShard, S, ShardContext, TransactionalShard
+from penstock.coordinator.result import (
+    DONE,
+    CoordinatorRecord,
+    CoordinatorResult,
+    DeferredResponse,
+    ProducerIdentity,
+)
+from penstock.coordinator.serde import RecordSerde
+from penstock.coordinator.shard import OwnedShard, S, ShardContext, TransactionalShard
 from penstock.coordinator.shard_table import ShardTable
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
 from penstock.records.batch import Compression
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 
 logger = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_MS = 5_000
 RETRY_MS = 500  # after a timer's write was refused
-TIMERS_AT_ONCE = 100  # then others get their turn on the event loop
+TIMERS_AT_ONCE = 100  # before the event loop runs other tasks
 
 R = TypeVar("R")
 OnCommitted = Callable[[ErrorCode], None]
 
 
 class _BehindItsLog(Exception):
-    """The log took a write, or may have, that the shard has not replayed."""
+    """The log has, or may have, appended records that the shard has not replayed."""
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -55,7 +60,7 @@ class CoordinatorRuntime(Generic[S]):
         *,
         topic: str,
         log: CoordinatorLog,
-        framing: RecordFraming,
+        framing: RecordSerde,
         make_shard: Callable[[ShardContext], S],
         wall_ms: Callable[[], int],
         compression: Callable[[], Compression] = lambda: Compression.NONE,
@@ -72,10 +77,10 @@ class CoordinatorRuntime(Generic[S]):
         )
         self._find = self._shards.find  # kept, because every request calls it: bench "groups heartbeating"
 
-    # -- who leads
+    # -- leadership
 
     def elected(self, partition: int) -> None:
-        """This node leads the partition: replay it, if it did not lead it before. An empty one serves at once."""
+        """This node leads the partition: load it, unless it is owned already. An empty one is served at once."""
         self._shards.elected(partition)
 
     def resigned(self, partition: int) -> None:
@@ -89,153 +94,162 @@ class CoordinatorRuntime(Generic[S]):
     def is_loading(self) -> bool:
         return self._shards.is_loading
 
-    # -- what is asked
+    # -- requests
 
-    def write(self, partition: int, decide: Callable[[S], Outcome[R]]) -> R | asyncio.Future[R]:
-        """Let `decide` look at a shard and act on what it returns. `Refused` where it refuses, or the log does."""
-        held = self._find(partition)
-        return self._apply(held, decide(held.shard))
+    def write(self, partition: int, decide: Callable[[S], CoordinatorResult[R]]) -> R | asyncio.Future[R]:
+        """Apply the decision of `decide`. `Refused` if the decision or the log refuses."""
+        owned = self._find(partition)
+        return self._apply(owned, decide(owned.shard))
 
-    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
-        """Append a marker; done when it is committed. `Refused` where the log refuses it, by the log's own error."""
-        held = self._find(partition)
+    def end_transaction(self, partition: int, marker: TxnMarkerEntry) -> asyncio.Future[None] | None:
+        """Append a marker; done when it is committed. `Refused` with the log's own error."""
+        owned = self._find(partition)
         try:
             end_offset = self._log.append_marker(partition, marker)
         except Refused as refusal:
-            self._shards.log_refused(held, refusal.error)
+            self._shards.log_refused(owned, refusal.error)
             raise
         except Exception as error:
-            self._shards.fail(held, error, "failed to append a transaction marker")
+            self._shards.fail(owned, error, "failed to append a transaction marker")
             raise self._shards.not_coordinator(partition) from error
         try:
-            self._written(held, end_offset)
-            cast(TransactionalShard, held.shard).transaction_ended(marker.producer_id, marker.is_commit)
+            self._written(owned, end_offset)
+            cast(TransactionalShard, owned.shard).transaction_ended(marker.producer_id, marker.is_commit)
         except Exception as error:
-            self._shards.fail(held, error, "failed to replay a transaction marker")
+            self._shards.fail(owned, error, "failed to replay a transaction marker")
             raise self._shards.not_coordinator(partition) from error
-        return self._apply(held, DONE)
+        return self._apply(owned, DONE)
 
-    def read(self, partition: int, question: Callable[[S], R]) -> R:
-        """Ask a shard for committed state."""
-        return question(self._find(partition).shard)
+    def read(self, partition: int, query: Callable[[S], R]) -> R:
+        """Query the committed state of a shard."""
+        return query(self._find(partition).shard)
 
-    def write_all(self, decide: Callable[[S], Outcome[None]]) -> None:
-        """Let `decide` look at every shard, as when the metadata changed. Nobody hears of a write that is refused."""
-        for held in self._shards.active():
-            self._apply_quietly(held, lambda held=held: decide(held.shard))  # type: ignore[misc]
+    def write_quietly(self, partition: int, decide: Callable[[S], CoordinatorResult[None]]) -> bool:
+        """Apply a decision that no client waits for. False if it was refused; the reason is logged."""
+        try:
+            owned = self._find(partition)
+        except Refused as refusal:
+            logger.warning("%s-%d cannot be written: %s", self._topic, partition, refusal)
+            return False
+        return self._apply_quietly(owned, lambda: decide(owned.shard))
+
+    def write_to_all_shards(self, decide: Callable[[S], CoordinatorResult[None]]) -> None:
+        """Apply a decision to every shard, for example after a metadata change. A refused write is only logged."""
+        for owned in self._shards.active():
+            self._apply_quietly(owned, lambda owned=owned: decide(owned.shard))  # type: ignore[misc]
 
     def shards(self) -> Iterator[S]:
-        """Those that can be asked now."""
-        return (held.shard for held in self._shards.active())
+        """Those that are served now."""
+        return (owned.shard for owned in self._shards.active())
 
-    # -- decide, append, replay, park
+    # -- append, replay, respond
 
-    def _apply(self, held: HeldShard[S], outcome: Outcome[R]) -> R | asyncio.Future[R]:
+    def _apply(self, owned: OwnedShard[S], outcome: CoordinatorResult[R]) -> R | asyncio.Future[R]:
         response, on_committed = outcome.response, outcome.when_committed
         if outcome.records:
             try:
                 if outcome.producer is None:
-                    self._append(held, outcome.records)
+                    self._append(owned, outcome.records)
                 else:
-                    self._append_in_transaction(held, outcome.records, outcome.producer)
+                    self._append_in_transaction(owned, outcome.records, outcome.producer)
             except Refused as refusal:
                 error = _as_coordinator(refusal)
-                self._notify(held, on_committed, error.error)
-                self._shards.log_refused(held, refusal.error)
-                if not isinstance(response, Answer):
+                self._notify(owned, on_committed, error.error)
+                self._shards.log_refused(owned, refusal.error)
+                if not isinstance(response, DeferredResponse):
                     raise error from refusal
                 return _future_of(response)
             except Exception as failure:
-                # Whether the write stays is for the reloaded shard to say, so the client is sent there.
-                self._notify(held, on_committed, ErrorCode.NOT_COORDINATOR)
-                self._shards.fail(held, failure, "failed to write")
-                if isinstance(response, Answer) and response.is_given:
+                # Only the reloaded shard knows whether the write is in the log, so the client has to retry there.
+                self._notify(owned, on_committed, ErrorCode.NOT_COORDINATOR)
+                self._shards.fail(owned, failure, "failed to write")
+                if isinstance(response, DeferredResponse) and response.is_complete:
                     return _future_of(response)
-                raise self._shards.not_coordinator(held.context.partition) from failure
-        if held.end_offset == held.committed_end:
+                raise self._shards.not_coordinator(owned.context.partition) from failure
+        if owned.end_offset == owned.committed_end:
             if on_committed is not None:
-                self._notify(held, on_committed, ErrorCode.NONE)
-            return _future_of(response) if isinstance(response, Answer) else response
-        return self._park(held, response, on_committed, has_written=bool(outcome.records))
+                self._notify(owned, on_committed, ErrorCode.NONE)
+            return _future_of(response) if isinstance(response, DeferredResponse) else response
+        return self._park(owned, response, on_committed, has_written=bool(outcome.records))
 
-    def _append(self, held: HeldShard[S], records: Sequence[CoordinatorRecord]) -> None:
+    def _append(self, owned: OwnedShard[S], records: Sequence[CoordinatorRecord]) -> None:
         try:
-            laid_out = self._framing.lay_out(records, timestamp_ms=self._wall_ms())
-            batches = build_batches(laid_out, compression=self._compression())
+            encoded = self._framing.encode_all(records, timestamp_ms=self._wall_ms())
+            batches = build_batches(encoded, compression=self._compression())
         except Exception as error:
-            raise self._unencodable(held) from error
-        end_offset = self._log.append(held.context.partition, batches)
-        self._replay(held, end_offset, held.shard.replay, records)
+            raise self._unencodable(owned) from error
+        end_offset = self._log.append(owned.context.partition, batches)
+        self._replay(owned, end_offset, owned.shard.replay, records)
 
     def _append_in_transaction(
-        self, held: HeldShard[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
+        self, owned: OwnedShard[S], records: Sequence[CoordinatorRecord], producer: ProducerIdentity
     ) -> None:
-        """In one batch, however large: there is one answer for all of it, so a crash must not leave half."""
+        """In one batch of any size: it has one response, so a crash must not leave half of it."""
         try:
             batch = kernel.build_batch(
-                self._framing.lay_out(records, timestamp_ms=self._wall_ms()),
+                self._framing.encode_all(records, timestamp_ms=self._wall_ms()),
                 compression=self._compression(),
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 is_transactional=True,
             )
         except Exception as error:
-            raise self._unencodable(held) from error
-        end_offset = self._log.append(held.context.partition, batch, producer.guard)
-        shard = cast(TransactionalShard, held.shard)
-        self._replay(held, end_offset, partial(shard.replay_in_transaction, producer.producer_id), records)
+            raise self._unencodable(owned) from error
+        end_offset = self._log.append(owned.context.partition, batch, producer.guard)
+        shard = cast(TransactionalShard, owned.shard)
+        self._replay(owned, end_offset, partial(shard.replay_in_transaction, producer.producer_id), records)
 
-    def _unencodable(self, held: HeldShard[S]) -> Refused:
+    def _unencodable(self, owned: OwnedShard[S]) -> Refused:
         """Records that cannot be encoded have changed nothing: only their own request fails."""
-        logger.exception("records for %s-%d cannot be encoded", self._topic, held.context.partition)
+        logger.exception("records for %s-%d cannot be encoded", self._topic, owned.context.partition)
         return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the records cannot be encoded")
 
     def _replay(
         self,
-        held: HeldShard[S],
+        owned: OwnedShard[S],
         end_offset: int,
         replay: Callable[[Any, Any | None], None],
         records: Sequence[CoordinatorRecord],
     ) -> None:
-        """The log has taken `records`, so from here on nothing may be refused."""
+        """The log has appended `records`, so they must be replayed now."""
         try:
-            self._written(held, end_offset)
+            self._written(owned, end_offset)
             for record in records:
                 replay(record.key, record.value)
         except Exception as error:
             raise _BehindItsLog(f"records up to offset {end_offset} cannot be replayed: {error}") from error
 
-    def _written(self, held: HeldShard[S], end_offset: int) -> None:
-        """The log has taken what ends there: what is replayed next is that."""
-        is_committed = self._log.is_committed(held.context.partition, end_offset)
-        held.end_offset = end_offset
-        timeline = held.context.timeline
+    def _written(self, owned: OwnedShard[S], end_offset: int) -> None:
+        """The log has appended records up to `end_offset`, which are replayed next."""
+        is_committed = self._log.is_committed(owned.context.partition, end_offset)
+        owned.end_offset = end_offset
+        timeline = owned.context.timeline
         if is_committed:
-            held.committed_end = end_offset
+            owned.committed_end = end_offset
             timeline.commit(end_offset)
         timeline.begin(end_offset, is_committed=is_committed)
 
-    def _notify(self, held: HeldShard[S], on_committed: OnCommitted | None, error: ErrorCode) -> None:
-        """Have the shard bring what it keeps in memory in line with what became of its records."""
+    def _notify(self, owned: OwnedShard[S], on_committed: OnCommitted | None, error: ErrorCode) -> None:
+        """Report the result of a write to the shard, which then updates the state that it does not replicate."""
         if on_committed is None:
             return
         try:
-            # A shard that was dropped meanwhile must not act on what the next one replays.
-            on_committed(error if held.is_active else ErrorCode.NOT_COORDINATOR)
+            # A shard that was dropped meanwhile must not act on records that its successor replays.
+            on_committed(error if owned.is_active else ErrorCode.NOT_COORDINATOR)
         except Exception as failure:
-            self._shards.fail(held, failure, "failed after a write")
+            self._shards.fail(owned, failure, "failed after a write")
 
     def _park(
         self,
-        held: HeldShard[S],
-        response: R | Answer[R],
+        owned: OwnedShard[S],
+        response: R | DeferredResponse[R],
         on_committed: OnCommitted | None,
         *,
         has_written: bool,
     ) -> asyncio.Future[R]:
-        end_offset = held.end_offset
+        end_offset = owned.end_offset
         waiting: asyncio.Future[R] | None = None
-        if not isinstance(response, Answer):
+        if not isinstance(response, DeferredResponse):
             waiting = asyncio.get_running_loop().create_future()
 
         def committed(error: ErrorCode) -> None:
@@ -243,101 +257,105 @@ class CoordinatorRuntime(Generic[S]):
             refusal = None
             if error is not ErrorCode.NONE:
                 refusal = _as_coordinator(Refused(error, "the partition's leader changed"))
-            if refusal is None and end_offset > held.committed_end:
-                held.committed_end = end_offset
-                held.context.timeline.commit(end_offset)
-            self._notify(held, on_committed, ErrorCode.NONE if refusal is None else refusal.error)
+            if refusal is None and end_offset > owned.committed_end:
+                owned.committed_end = end_offset
+                owned.context.timeline.commit(end_offset)
+            self._notify(owned, on_committed, ErrorCode.NONE if refusal is None else refusal.error)
             if waiting is not None and not waiting.done():
-                assert not isinstance(response, Answer)
+                assert not isinstance(response, DeferredResponse)
                 if refusal is None:
                     waiting.set_result(response)
                 else:
                     waiting.set_exception(refusal)
-            self._shards.log_refused(held, error)
+            self._shards.log_refused(owned, error)
 
         def timed_out() -> None:
             """The write may still be committed, so only the waiting request fails."""
             if wait is not None and waiting is not None and on_committed is None and not has_written:
-                # Nothing else hangs on it, and heartbeats would pile up while the log is stuck.
+                # Nothing else depends on the wait, and heartbeats would pile up while the log is stuck.
                 wait.cancel()
             if waiting is not None and not waiting.done():
-                words = f"a write to {self._topic} was not replicated in time"
-                waiting.set_exception(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, words))
+                message = f"a write to {self._topic} was not replicated in time"
+                waiting.set_exception(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
 
         loop = asyncio.get_running_loop()
         commit_timer = loop.call_later(self._commit_timeout_ms() / 1000, timed_out)
         try:
-            wait = self._log.wait_for_commit(held.context.partition, end_offset, committed)
+            wait = self._log.wait_for_commit(owned.context.partition, end_offset, committed)
         except Exception as error:
             commit_timer.cancel()
-            self._notify(held, on_committed, ErrorCode.NOT_COORDINATOR)
-            self._shards.fail(held, error, "lost its log after a write")
-            raise self._shards.not_coordinator(held.context.partition) from error
+            self._notify(owned, on_committed, ErrorCode.NOT_COORDINATOR)
+            self._shards.fail(owned, error, "lost its log after a write")
+            raise self._shards.not_coordinator(owned.context.partition) from error
         if wait is None:
             committed(ErrorCode.NONE)
         if waiting is not None:
             return waiting
-        assert isinstance(response, Answer)
+        assert isinstance(response, DeferredResponse)
         return _future_of(response)
 
-    def _apply_quietly(self, held: HeldShard[S], decide: Callable[[], Outcome[None]]) -> bool:
-        """For what nobody waits for. False where the log refused it, or the shard failed."""
+    def _apply_quietly(self, owned: OwnedShard[S], decide: Callable[[], CoordinatorResult[None]]) -> bool:
+        """Apply a decision that no client waits for. False if the log refused it or the shard failed."""
         try:
-            result = self._apply(held, decide())
+            result = self._apply(owned, decide())
         except Refused as refusal:
-            logger.warning("%s-%d cannot be written: %s", self._topic, held.context.partition, refusal)
+            if not owned.is_refused:  # not for every timer of every group, as long as replicas are missing
+                owned.is_refused = True
+                logger.warning("%s-%d cannot be written: %s", self._topic, owned.context.partition, refusal)
             return False
         except Exception as error:
-            # There is no request that could fail in its place, and what it meant to do would never be done.
-            self._shards.fail(held, error, "failed to decide")
+            # No request fails, so without a reload the decision would be lost.
+            self._shards.fail(owned, error, "failed to decide")
             return False
+        owned.is_refused = False
         if isinstance(result, asyncio.Future):
             result.add_done_callback(_forget)
         return True
 
     # -- timers
 
-    def _fire(self, held: HeldShard[S]) -> None:
-        held.alarm = None
-        timers = held.context.timers
+    def _fire(self, owned: OwnedShard[S]) -> None:
+        owned.alarm = None
+        timers = owned.context.timers
         for _ in range(TIMERS_AT_ONCE):
             due = timers.take_due()
             if due is None:
                 break
             key, action = due
-            is_written = self._apply_quietly(held, action)
-            if not held.is_active:
+            is_written = self._apply_quietly(owned, action)
+            if not owned.is_active:
                 return
             if not is_written and key not in timers:
                 timers.set(key, RETRY_MS, action)
-        self._shards.set_alarm(held.context.partition)
+        self._shards.set_alarm(owned.context.partition)
 
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
 }
-"""What clients of a coordinator are told instead of the error that its log met: they know nothing of that log. The
-last two speak of their own transaction."""
+"""The error of the coordinator for each error of its log, because clients do not know that log. The last two are about
+the client's own transaction."""
 
 
 def _as_coordinator(refusal: Refused) -> Refused:
     return Refused(_COORDINATOR_ERRORS.get(refusal.error, ErrorCode.UNKNOWN_SERVER_ERROR), str(refusal))
 
 
-def _future_of(answer: Answer[R]) -> asyncio.Future[R]:
+def _future_of(answer: DeferredResponse[R]) -> asyncio.Future[R]:
     future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
     def given(response: R) -> None:
-        if not future.done():  # the peer may be gone
+        if not future.done():  # the client may have disconnected
             future.set_result(response)
 
-    answer.then(given)
+    answer.on_complete(given)
     return future
 
 

@@ -1,7 +1,6 @@
-"""What a shard is to the runtime: the state of one partition of a coordinator's topic.
+"""The interface between the runtime and a shard, which is the state of one partition of a coordinator's topic.
 
-A shard decides and replays (`Shard`). The runtime gives it what it may use (`ShardContext`) and keeps beside it how far
-its log has come (`HeldShard`).
+A shard decides and replays (`Shard`). The runtime gives it a `ShardContext`, and tracks its log in an `OwnedShard`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from penstock.coordinator.timers import Timers
 
 @dataclass(frozen=True, slots=True)
 class ShardContext:
-    """What the runtime gives to a shard."""
+    """The clock, timers and timeline of one shard."""
 
     partition: int
     timeline: Timeline
@@ -30,33 +29,33 @@ class ShardContext:
 
 class Shard(Protocol):
     def replay(self, key: Any, value: Any | None) -> None:
-        """Take over one record. The only place where replicated state changes; must not fail."""
+        """Apply one record. The only place where replicated state changes; must not fail."""
         ...
 
     def loaded(self) -> None:
-        """Everything is replayed and committed: set the timers."""
+        """All records are replayed and committed: set the timers."""
         ...
 
     def unloaded(self) -> None:
-        """Another node has taken over, or the shard failed: fail waiting requests with NOT_COORDINATOR."""
+        """This node has lost the partition, or the shard failed: fail waiting requests with NOT_COORDINATOR."""
         ...
 
 
 class TransactionalShard(Shard, Protocol):
-    """One that may return outcomes with a `producer`. What is replayed in a transaction holds once it is committed."""
+    """A shard whose results may have a `producer`. Records of a transaction take effect when it is committed."""
 
     def replay_in_transaction(self, producer_id: int, key: Any, value: Any | None) -> None: ...
 
     def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
-        """As `replay`: what follows from it is the state of all who come later."""
+        """Replay a transaction marker."""
         ...
 
 
 S = TypeVar("S", bound=Shard)
 
 
-class HeldShard(Generic[S]):
-    """One shard that this node owns, or is about to."""
+class OwnedShard(Generic[S]):
+    """A shard that this node owns, loaded or not."""
 
     __slots__ = (
         "active_since_ms",
@@ -67,23 +66,26 @@ class HeldShard(Generic[S]):
         "failures",
         "is_active",
         "is_failed",
+        "is_refused",
         "shard",
     )
 
     shard: S
-    """Set before it is loaded; a shard that could not even be made has none, and is failed."""
+    """Set before it is loaded. If it could not be created, it is missing and `is_failed` is set."""
 
     def __init__(self, context: ShardContext, *, failures: int = 0) -> None:
         self.context = context
         self.is_active = False
-        """Loaded, and served."""
+        """Loaded and served."""
         self.is_failed = False
-        """Not served any more. It is loaded again later, unless its log directory is offline."""
+        """Not served any more. It is reloaded, unless its log directory is offline."""
+        self.is_refused = False
+        """Whether the log refused the last write that no client waits for."""
         self.failures = failures
-        """How often this partition has failed in a row."""
+        """Failures in a row."""
         self.active_since_ms = 0
         self.end_offset = 0
-        """Where the last write ended."""
+        """Of the last write."""
         self.committed_end = 0
         self.alarm: asyncio.TimerHandle | None = None
-        """Comes with the next deadline of an active shard, or when a failed one is to be loaded again."""
+        """For the next timer of an active shard, or for the reload of a failed one."""

@@ -1,11 +1,11 @@
-"""State that remembers what it was before writes that are not committed yet.
+"""State that also keeps its committed version while writes are not committed yet.
 
-Decisions look at the newest state, because the next write follows the last one; questions from outside look
-at committed state, because what is not committed may still be taken back. Almost always everything is
-committed, and then both are the same and remembering costs one test for each change.
+Decisions read the newest state, because the next write follows the last one. Queries read committed state, because
+uncommitted writes may be lost. Almost always everything is committed: then both are the same, and a change costs one
+more test.
 
-Values are taken as immutable: a change puts a new one in. State that must survive as a whole lives in one
-`Timeline`'s maps and values; its `begin` and `commit` are the runtime's to call.
+Values must be immutable: a change replaces the value. All state of a shard belongs to one `Timeline`. Only the runtime
+calls `begin` and `commit`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Timeline:
 
     def __init__(self) -> None:
         self._layers: deque[tuple[int, dict[Any, dict[Any, Any]]]] = deque()
-        """Oldest first: where a write ends in the log, and what it replaced, by map and key."""
+        """Oldest first: the end offset of a write, and the values that it replaced, by map and key."""
         self.layer: dict[Any, dict[Any, Any]] | None = None
-        """What the write that is being replayed replaces; None where nobody will want to know."""
+        """The values that the current write replaces; None if the write is committed already."""
 
     def begin(self, end_offset: int, *, is_committed: bool) -> None:
-        """The changes that follow are those of the write that ends there."""
+        """The following changes belong to the write that ends at `end_offset`."""
         if is_committed:
             self.layer = None
             return
@@ -45,7 +45,7 @@ class Timeline:
             layers.popleft()
 
     def committed(self, owner: object, key: Any, newest: Any) -> Any:
-        """What stood at `key` before the oldest write that is not committed, or `newest` where none touched it."""
+        """The value at `key` before the oldest uncommitted write that changed it, or `newest` if none did."""
         for _, layer in self._layers:
             replaced = layer.get(owner)
             if replaced is not None and key in replaced:
@@ -53,7 +53,7 @@ class Timeline:
         return newest
 
     def replaced_keys(self, owner: object) -> dict[Any, Any]:
-        """The keys of `owner` that writes not yet committed have touched, with what stood there before them."""
+        """The keys of `owner` that uncommitted writes have changed, with their committed values."""
         found: dict[Any, Any] = {}
         for _, layer in self._layers:
             for key, value in layer.get(owner, {}).items():
@@ -62,7 +62,7 @@ class Timeline:
 
 
 class TimelineMap(MutableMapping[K, V], Generic[K, V]):
-    """A dict, and the same dict as it is committed."""
+    """A dict, and its committed version."""
 
     __slots__ = ("_newest", "_timeline")
     __hash__ = object.__hash__
@@ -87,7 +87,7 @@ class TimelineMap(MutableMapping[K, V], Generic[K, V]):
     def get(self, key: K, /, default: V | D) -> V | D: ...
 
     def get(self, key: K, /, default: Any = None) -> Any:
-        return self._newest.get(key, default)  # the inherited one tries and catches, at four times the cost
+        return self._newest.get(key, default)  # the inherited one catches KeyError, at four times the cost
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._newest)
@@ -117,7 +117,7 @@ class TimelineMap(MutableMapping[K, V], Generic[K, V]):
         return None if value is _ABSENT else value
 
     def committed_items(self) -> dict[K, V]:
-        """All of it as committed: a copy, in the order of the keys' arrival as far as that is known."""
+        """A copy of the committed dict. Keys that were removed and are not committed yet come last."""
         replaced = self._timeline.replaced_keys(self)
         if not replaced:
             return dict(self._newest)
@@ -131,7 +131,7 @@ class TimelineMap(MutableMapping[K, V], Generic[K, V]):
 
 
 class TimelineValue(Generic[V]):
-    """One value, and the same value as it is committed."""
+    """One value, and its committed version."""
 
     __slots__ = ("_newest", "_timeline")
 

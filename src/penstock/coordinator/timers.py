@@ -1,8 +1,8 @@
-"""Deadlines of one shard, by key: sessions, rebalances, expiry.
+"""The timers of one shard, by key: sessions, rebalances, expiration.
 
-Most deadlines are moved, again and again, and never come: a heartbeat moves one. So moving a deadline later
-costs one entry in a dict; the heap learns of it when the old deadline comes, and of what was cancelled when
-that is the better half of it. Nothing here reads a clock or waits: whoever drives it says what time it is.
+Most deadlines are moved again and again, and never expire: every heartbeat moves one. So moving a deadline later only
+changes a dict; the heap is updated when the old deadline comes, and cancelled entries are removed when they are more
+than half of it. Nothing here waits: the caller provides the clock.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import heapq
 from collections.abc import Callable, Hashable
 from itertools import count
 
-from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.result import CoordinatorResult
 
-Action = Callable[[], Outcome[None]]
+Action = Callable[[], CoordinatorResult[None]]
 
 
 class Timers:
     def __init__(self, now_ms: Callable[[], int], on_earlier: Callable[[], None]) -> None:
-        """`on_earlier` is told when the next deadline has become earlier than it was."""
+        """`on_earlier` is called when the next deadline becomes earlier."""
         self._now_ms = now_ms
         self._on_earlier = on_earlier
         self._actions: dict[Hashable, tuple[int, Action]] = {}
         self._queued: dict[Hashable, int] = {}
-        """The deadline under which a key stands in the heap; never later than its real one."""
+        """The deadline of a key in the heap; never later than its real one."""
         self._heap: list[tuple[int, int, Hashable]] = []
         self._order = count()
 
@@ -34,7 +34,7 @@ class Timers:
         return len(self._actions)
 
     def set(self, key: Hashable, delay_ms: int, action: Action) -> None:
-        """Do `action` in `delay_ms`, instead of whatever this key stood for."""
+        """Run `action` in `delay_ms`. It replaces the timer that the key had."""
         deadline_ms = self._now_ms() + delay_ms
         self._actions[key] = (deadline_ms, action)
         queued_ms = self._queued.get(key)
@@ -43,23 +43,23 @@ class Timers:
 
     def cancel(self, key: Hashable) -> None:
         self._actions.pop(key, None)
-        # A key may be large, a member with its metadata, and its old deadline far away.
+        # A key may be large, such as a member with its metadata, and its old deadline far away.
         if len(self._heap) > 2 * len(self._actions):
             self._forget_cancelled()
 
     @property
     def next_ms(self) -> int | None:
-        """When to look again; there may be nothing to do then."""
+        """When to call `take_due` again; maybe nothing is due then."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self) -> tuple[Hashable, Action] | None:
-        """What has come due, one at a time, because each may set and cancel others."""
+        """One timer that is due; None: no more. One at a time, because each may set and cancel others."""
         heap = self._heap
         now_ms = self._now_ms()
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, key = heapq.heappop(heap)
             if self._queued.get(key) != queued_ms:
-                continue  # it was queued again, earlier than this
+                continue  # the key was queued again with an earlier deadline
             del self._queued[key]
             found = self._actions.get(key)
             if found is None:
@@ -78,7 +78,7 @@ class Timers:
         self._heap.clear()
 
     def _forget_cancelled(self) -> None:
-        """Every second entry is old, so this costs no more than taking them out one by one when they come."""
+        """Half of the entries are cancelled, so this costs no more than removing them one by one later."""
         self._queued = {key: queued_ms for key, queued_ms in self._queued.items() if key in self._actions}
         self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0]]
         heapq.heapify(self._heap)

@@ -1,1 +1,1 @@
-"""Groups of consumers: who is a member, who reads what, and how far they have come."""
+"""Consumer groups: their members, assignments and committed offsets."""

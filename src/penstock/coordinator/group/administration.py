@@ -1,7 +1,7 @@
-"""What administrators ask of groups, whatever their type: list, describe, delete.
+"""ListGroups, DescribeGroups and DeleteGroups.
 
-DescribeGroups knows classic groups alone, with those that have only offsets; each newer type has an API of its own
-for that (ConsumerGroupDescribe, StreamsGroupDescribe).
+DescribeGroups only describes classic groups, with those that only have offsets. Newer types have their own APIs
+(ConsumerGroupDescribe, StreamsGroupDescribe).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.context import GroupContext
-from penstock.coordinator.group.offsets import Offsets
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.group.offsets.offsets import Offsets
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeletableGroupResult
@@ -20,7 +20,7 @@ from penstock.protocol.messages.describe_groups import DescribedGroup
 from penstock.protocol.messages.list_groups import ListedGroup
 
 NOT_FOUND_VERSION = 6
-"""Of DescribeGroups: older clients are told that the group is dead."""
+"""Of DescribeGroups: older versions return a dead group."""
 
 
 class Administration:
@@ -30,8 +30,7 @@ class Administration:
         self._classic = classic
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """All groups, or those of some states and types, in whatever case these are written. A state or type that
-        does not exist matches nothing."""
+        """All groups, or those with these states and types. Their case does not matter; unknown ones match nothing."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listed: list[ListedGroup] = []
@@ -67,8 +66,8 @@ class Administration:
             )
         return described
 
-    def delete(self, group_ids: Iterable[str]) -> Outcome[list[DeletableGroupResult]]:
-        """Groups without members, with their offsets; each on its own."""
+    def delete(self, group_ids: Iterable[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
+        """Delete groups without members, with their offsets. Each has its own result."""
         records: list[CoordinatorRecord] = []
         results: list[DeletableGroupResult] = []
         for group_id in group_ids:
@@ -84,4 +83,4 @@ class Administration:
                 except Refused as refusal:
                     error = refusal.error
             results.append(DeletableGroupResult(group_id=group_id, error_code=error))
-        return Outcome(results, records)
+        return CoordinatorResult(results, records)

@@ -1,4 +1,4 @@
-"""Who sent a request, as groups remember their members."""
+"""The client that sent a request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Client(NamedTuple):
     client_id: str
     host: str
-    """As DescribeGroups shows it: `/` and the address."""
+    """In the format of DescribeGroups: `/` and the address."""
 
     def __str__(self) -> str:
         """For the log."""

@@ -1,4 +1,4 @@
-"""What the parts of a group shard share: clocks, timers, timeline, metadata, settings, and the groups themselves."""
+"""What the parts of a group shard share: clocks, timers, timeline, dependencies, and the groups themselves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock.metadata.image import MetadataImage
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The same for every shard of a node; each a question, because the answers change."""
+class GroupDependencies:
+    """The same for every shard of a node. They are callables, because their values change."""
 
     image: Callable[[], MetadataImage]
     settings: Callable[[], BrokerSettings]
@@ -28,10 +28,9 @@ class Surroundings:
 @dataclass(frozen=True, slots=True)
 class GroupContext:
     shard: ShardContext
-    around: Surroundings
+    dependencies: GroupDependencies
     groups: TimelineMap[str, Group] = field(init=False)
-    """By id. Only `replay` puts groups in or takes them out, with one exception: a classic group that has no record yet
-    is put in by the first join."""
+    """By id. Only replay adds and removes groups."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", TimelineMap(self.shard.timeline))

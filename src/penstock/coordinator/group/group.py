@@ -1,4 +1,4 @@
-"""What every kind of group has in common, as offsets and the administrators' questions see it."""
+"""The interface of every type of group, for offsets and administration."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord
 from penstock.protocol.types import Uuid
 
 PartitionCheck = Callable[[Uuid, int], None]
-"""Asked for each partition (topic id and index) of a commit; `Refused` refuses the commit as a whole."""
+"""Called for each partition (topic id and index) of a commit; `Refused` refuses the whole commit."""
 
 
 class GroupType(enum.Enum):
-    """As ListGroups names them."""
+    """The values are those of ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -28,11 +28,11 @@ class Group(ABC):
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """What ListGroups and DescribeGroups tell, "consumer" for most; "" where nobody ever joined."""
+        """For ListGroups and DescribeGroups: "consumer" for most; "" if no member ever joined."""
 
     @abstractmethod
     def state_name(self, *, committed: bool = False) -> str:
-        """The state as the protocol writes it: Empty, Stable, PreparingRebalance, Assigning, ..."""
+        """The state in the protocol: Empty, Stable, PreparingRebalance, Assigning, ..."""
 
     @property
     def is_empty(self) -> bool:
@@ -49,39 +49,40 @@ class Group(ABC):
         is_transactional: bool,
         version: int,
     ) -> PartitionCheck | None:
-        """`Refused` where this member may not commit: unknown, fenced, of a stale generation or epoch, mid-rebalance.
+        """`Refused` if the member may not commit: it is unknown, fenced, has a stale generation or epoch, or the group
+        is rebalancing.
 
-        `version` is that of OffsetCommit or TxnOffsetCommit: some errors are only known to newer clients. A classic
-        group also takes a commit as a sign of life. None: any partition will do. In groups with epochs a member that
-        is behind may still commit for partitions that it has held since then, and the check tells which (KIP-1251).
+        `version` is that of OffsetCommit or TxnOffsetCommit, because only newer clients know some errors. A commit to a
+        classic group also extends the member's session. None: the member may commit any partition. In modern groups, a
+        member with an older epoch may commit the partitions that it has owned since that epoch (KIP-1251).
         """
 
     @abstractmethod
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
-        """`Refused` where a member says who it is (OffsetFetch from v9 on) and is not, or in another epoch."""
+        """`Refused` if the request has a member id (OffsetFetch v9) that is unknown or has another epoch."""
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether its members read this topic, so that offsets of it must neither expire nor be deleted by hand."""
+        """Whether members subscribe to this topic: then its offsets must not expire, and cannot be deleted."""
 
     @abstractmethod
     def check_offset_delete(self) -> None:
-        """`Refused` where offsets must not be deleted: the group is dead, or its members are not of a kind whose
-        subscriptions are known. A topic that is subscribed to is refused for itself, see `is_subscribed_to`."""
+        """`Refused` if no offsets can be deleted: the group is dead, or the coordinator does not know the subscriptions
+        of its members. Subscribed topics are refused one by one, see `is_subscribed_to`."""
 
     @abstractmethod
     def check_delete(self) -> None:
-        """`Refused` with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND where the group may not be deleted."""
+        """`Refused` with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND if the group cannot be deleted."""
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that remove the group; its offsets are not among them."""
+        """The records that remove the group, without those of its offsets."""
 
     @abstractmethod
     def offsets_expire_from_ms(self, commit_timestamp_ms: int, *, topic: str) -> int | None:
-        """From when on the retention of an offset counts, wall clock; None: it does not expire while this holds."""
+        """When the retention of an offset starts, wall clock; None: it does not expire in the group's current state."""
 
     @property
     @abstractmethod
     def is_kept_without_offsets(self) -> bool:
-        """Whether the group stays when its last offset has gone: it has members, or waits for some."""
+        """Whether the group is kept without offsets: it has members, or expects some to join."""

@@ -1,4 +1,4 @@
-"""Groups as the broker's handlers see them: every group by its id, wherever its shard is."""
+"""The group coordinator for the broker's handlers: it finds the shard of each group."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
-from penstock.coordinator.framing import RecordFraming
-from penstock.coordinator.group.context import Surroundings
+from penstock.coordinator.group.context import GroupDependencies
 from penstock.coordinator.group.records import BLOCKS, TYPES, WRITERS
 from penstock.coordinator.log import CoordinatorLog
-from penstock.coordinator.outcome import Guard, Outcome
 from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.result import CoordinatorResult, Guard
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.serde import RecordSerde
 from penstock.coordinator.shard import ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
@@ -27,7 +27,7 @@ from penstock.records.batch import Compression
 if TYPE_CHECKING:
     from penstock.coordinator.group.shard import GroupShard
     from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-    from penstock.records.control import EndedTransaction
+    from penstock.records.control import TxnMarkerEntry
 
 R = TypeVar("R")
 
@@ -43,13 +43,13 @@ class GroupCoordinator:
         wall_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
-        around = Surroundings(image, settings, group_settings, rng)
-        compression = Compression(settings().get("offsets.topic.compression.codec"))  # not to be changed
+        dependencies = GroupDependencies(image, settings, group_settings, rng)
+        compression = Compression(settings().get("offsets.topic.compression.codec"))  # read-only
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             log=log,
-            framing=RecordFraming(TYPES, WRITERS, BLOCKS),
-            make_shard=lambda context: _make_shard(context, around),
+            framing=RecordSerde(TYPES, WRITERS, BLOCKS),
+            make_shard=lambda context: _make_shard(context, dependencies),
             wall_ms=wall_ms,
             compression=lambda: compression,
             commit_timeout_ms=lambda: settings().get("offsets.commit.timeout.ms"),
@@ -58,23 +58,25 @@ class GroupCoordinator:
 
     # -- for handlers
 
-    def write(self, group_id: str, decide: Callable[[GroupShard], Outcome[R]]) -> R | asyncio.Future[R]:
+    def write(
+        self, group_id: str, decide: Callable[[GroupShard], CoordinatorResult[R]]
+    ) -> R | asyncio.Future[R]:
         return self._runtime.write(self.partition_of(group_id), decide)
 
-    def read(self, group_id: str, question: Callable[[GroupShard], R]) -> R:
-        return self._runtime.read(self.partition_of(group_id), question)
+    def read(self, group_id: str, query: Callable[[GroupShard], R]) -> R:
+        return self._runtime.read(self.partition_of(group_id), query)
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, version: int, *, guard: Guard | None = None
     ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-        """Offsets that hold once the producer's transaction is committed; its coordinator knows of them already."""
+        """Offsets that take effect when the producer's transaction is committed. Its coordinator has verified them."""
         return self.write(
             request.group_id,
             lambda shard: shard.transactional_commits.commit(request, version=version, guard=guard),
         )
 
     def shards(self) -> Iterator[GroupShard]:
-        """Those that this node serves now; `is_loading` tells whether more are to come."""
+        """The shards that this node serves now; more follow if `is_loading`."""
         return self._runtime.shards()
 
     @property
@@ -82,7 +84,7 @@ class GroupCoordinator:
         return self._runtime.is_loading
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that a group lives in. Refused while there is no such topic."""
+        """The partition of `__consumer_offsets` for a group. `Refused` while the topic does not exist."""
         if not self._partition_count:
             raise Refused(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -92,33 +94,33 @@ class GroupCoordinator:
 
     # -- for the node
 
-    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
-        """Write a transaction's end into a partition of `__consumer_offsets`; done when it is committed there.
+    def end_transaction(self, partition: int, marker: TxnMarkerEntry) -> asyncio.Future[None] | None:
+        """Write a transaction marker to a partition of `__consumer_offsets`; done when it is committed there.
 
-        `Refused` also where another node coordinates that partition, or this one is still loading it."""
+        `Refused` also if another node coordinates that partition, or this node is still loading it."""
         return self._runtime.end_transaction(partition, marker)
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """Groups have no use for the epoch; what they write carries that of the partition."""
+        """Groups do not need the leader epoch."""
         self._runtime.elected(partition)
 
     def resigned(self, partition: int) -> None:
         self._runtime.resigned(partition)
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """A committed change of the metadata; after the partitions have taken it over, and after elections."""
+        """Called after the partitions have applied the change, and after elections."""
         topic = delta.image.topics.get(OFFSETS_TOPIC)
         self._partition_count = 0 if topic is None else len(topic.partitions)
         if delta.topics:
-            self._runtime.write_all(lambda shard: shard.metadata_changed(delta))
+            self._runtime.write_to_all_shards(lambda shard: shard.metadata_changed(delta))
 
     async def close(self) -> None:
         await self._runtime.close()
 
 
-def _make_shard(context: ShardContext, around: Surroundings) -> GroupShard:
-    # All that knows groups is imported here, with the first partition that this node leads, because a node without
-    # groups shall be up in a fraction of a second: bench "start to first answer".
+def _make_shard(context: ShardContext, dependencies: GroupDependencies) -> GroupShard:
+    # Imported with the first partition that this node leads, so that a node without groups starts faster: bench
+    # "start to first answer".
     from penstock.coordinator.group.shard import GroupShard
 
-    return GroupShard(context, around)
+    return GroupShard(context, dependencies)

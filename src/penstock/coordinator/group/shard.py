@@ -1,8 +1,8 @@
-"""One shard of groups: the parts that decide, put together, and which of them a request belongs to.
+"""One shard of groups: it combines the types of groups and offsets, and routes requests to them by the type of the
+group.
 
-An API names a group, and the group's type says which part decides. The classic APIs may be sent to a group of the
-new type, by members that have not been upgraded yet, and the new one to a classic group, which then is upgraded
-(KIP-848).
+Members that have not been upgraded send the classic APIs to a consumer group. ConsumerGroupHeartbeat to a classic group
+upgrades it (KIP-848).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.groups import ConsumerGroups
-from penstock.coordinator.group.context import GroupContext, Surroundings
-from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.context import GroupContext, GroupDependencies
+from penstock.coordinator.group.offsets.offsets import Offsets
+from penstock.coordinator.group.offsets.transactional_commit import TransactionalCommits
 from penstock.coordinator.group.streams.groups import StreamsGroups
-from penstock.coordinator.group.transactional_commit import TransactionalCommits
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.result import CoordinatorResult
 from penstock.coordinator.shard import ShardContext
 from penstock.metadata.delta import MetadataDelta
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -29,8 +29,8 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 
 
 class GroupShard:
-    def __init__(self, shard: ShardContext, around: Surroundings) -> None:
-        self.context = GroupContext(shard, around)
+    def __init__(self, shard: ShardContext, dependencies: GroupDependencies) -> None:
+        self.context = GroupContext(shard, dependencies)
         self.classic = ClassicGroups(self.context)
         self.consumer = ConsumerGroups(self.context, self.classic)
         self.streams = StreamsGroups(self.context)
@@ -61,33 +61,34 @@ class GroupShard:
         for part in self._parts:
             part.unloaded()
 
-    def metadata_changed(self, delta: MetadataDelta) -> Outcome[None]:
-        records: list[CoordinatorRecord] = []
-        for part in (self.offsets, self.consumer, self.streams):
-            records += part.metadata_changed(delta)
-        return Outcome(None, records)
+    def metadata_changed(self, delta: MetadataDelta) -> CoordinatorResult[None]:
+        self.consumer.metadata_changed(delta)
+        self.streams.metadata_changed(delta)
+        return CoordinatorResult(None, self.offsets.metadata_changed(delta))
 
-    # -- the classic APIs, for whatever type the group has
+    # -- the classic APIs, for classic and consumer groups
 
-    def join(self, request: JoinGroupRequest, *, client: Client, version: int) -> Outcome[JoinGroupResponse]:
+    def join(
+        self, request: JoinGroupRequest, *, client: Client, version: int
+    ) -> CoordinatorResult[JoinGroupResponse]:
         group = self.context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.join(group, request, client=client, version=version)
         return self.classic.join(request, client=client, version=version)
 
-    def sync(self, request: SyncGroupRequest, *, version: int) -> Outcome[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest, *, version: int) -> CoordinatorResult[SyncGroupResponse]:
         group = self.context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.sync(group, request, version=version)
         return self.classic.sync(request, version=version)
 
-    def heartbeat(self, request: HeartbeatRequest, *, version: int) -> Outcome[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest, *, version: int) -> CoordinatorResult[HeartbeatResponse]:
         group = self.context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.classic_heartbeat(group, request, version=version)
         return self.classic.heartbeat(request, version=version)
 
-    def leave(self, request: LeaveGroupRequest, *, version: int) -> Outcome[LeaveGroupResponse]:
+    def leave(self, request: LeaveGroupRequest, *, version: int) -> CoordinatorResult[LeaveGroupResponse]:
         group = self.context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.leave(group, request, version=version)

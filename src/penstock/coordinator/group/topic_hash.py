@@ -1,8 +1,8 @@
-"""A number that stands for the topics that a group reads, as far as assignments depend on them (KIP-1101).
+"""The metadata hash: a hash over the topics that the assignment of a group depends on (KIP-1101).
 
-It is written with every epoch of a group, so that whoever takes over notices whether a topic was created, deleted,
-made anew, given more partitions or moved between racks since. Kafka computes its own with another function; a
-coordinator that finds a number which it does not know assigns once more, and that is all.
+Every group epoch has it, so that the next coordinator notices that a topic was created, deleted, recreated, extended or
+moved between racks. Kafka uses another hash function; a coordinator that finds a different hash computes one more
+assignment, which is harmless.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_TOPICS = 0
 
 
 def hash_topics(names: Iterable[str], image: MetadataImage) -> int:
-    """Over those of the named topics that exist; a signed 64-bit number, the same in whatever order they are named."""
+    """Over the existing topics; a signed 64-bit number that does not depend on the order of `names`."""
     topics = [topic for name in sorted(set(names)) if (topic := image.topics.get(name)) is not None]
     if not topics:
         return NO_TOPICS
@@ -44,7 +44,7 @@ def _add(digest: hashlib.blake2b, topic: TopicImage, image: MetadataImage) -> No
 
 
 def _add_text(digest: hashlib.blake2b, text: str) -> None:
-    """With its length, because a rack may be called anything."""
+    """With its length, because a rack may have any name."""
     data = text.encode()
     digest.update(struct.pack(">i", len(data)))
     digest.update(data)

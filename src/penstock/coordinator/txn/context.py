@@ -1,4 +1,4 @@
-"""What a shard of transactions needs of its node."""
+"""The dependencies of a transaction shard."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.config.broker import BrokerSettings
-from penstock.coordinator.outcome import Outcome
-from penstock.coordinator.txn.initiating import NewProducerId
+from penstock.coordinator.result import CoordinatorResult
+from penstock.coordinator.txn.init_producer_id import NewProducerId
 from penstock.coordinator.txn.markers import MarkerWriter
 
 if TYPE_CHECKING:
     from penstock.coordinator.txn.shard import TransactionShard
 
-Decide = Callable[["TransactionShard"], Outcome[None]]
+Decide = Callable[["TransactionShard"], CoordinatorResult[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The same for every shard of a node; each a question, because the answers change."""
+class TransactionDependencies:
+    """The same for every shard of a node. They are callables, because their values change."""
 
     settings: Callable[[], BrokerSettings]
     transaction_version: Callable[[], int]
     """The cluster's `transaction.version`."""
     coordinator_epoch: Callable[[int], int]
-    """The leader epoch of a partition, which markers carry."""
+    """The leader epoch of a partition, for markers."""
     markers: MarkerWriter
     new_producer_id: NewProducerId
-    """May raise: whoever asked for the decision then gets ids and asks again."""
+    """May raise: the service then fetches ids and retries the decision."""
     write: Callable[[int, Decide], bool]
-    """Let a decision of a shard's own be carried out now. False where the log refused it."""
+    """Apply a decision of a shard. False if the log refused it."""

@@ -1,7 +1,7 @@
-"""Transactional ids that nobody uses any more, and when they are forgotten.
+"""Expiration of transactional ids that are not used any more (`transactional.id.expiration.ms`).
 
-Looked for every `transaction.remove.expired.transaction.cleanup.interval.ms`, in turns. An id whose transaction is open
-or being ended stays, however old it is; that of a producer that comes back later is a new one to us.
+It runs every `transaction.remove.expired.transaction.cleanup.interval.ms`, in steps. An id whose transaction is open or
+being completed never expires. A producer that returns later starts with a new producer id.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.config.broker import BrokerSettings
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.coordinator.timers import Timers
 from penstock.coordinator.txn.records import TransactionLogKey
-from penstock.coordinator.txn.transaction import AT_REST, Transaction
+from penstock.coordinator.txn.transaction import NOT_OPEN, Transaction
 
-TIMER = ("expiry",)  # no transactional id, which are the other keys of timers, is a tuple
+TIMER = ("expiry",)  # the other timer keys are transactional ids, which are no tuples
 
 IDS_AT_ONCE = 2_000
-"""After so many others get their turn on the event loop: a few milliseconds."""
+"""Checked before the event loop runs other tasks: a few milliseconds."""
 
 
 class Expiry:
@@ -33,32 +33,32 @@ class Expiry:
         self._timers = timers
         self._settings = settings
         self._wall_ms = wall_ms
-        self._to_see: list[str] = []
-        """Ids that this round has still to look at."""
+        self._unchecked: list[str] = []
+        """The ids that this round still has to check."""
 
     def start(self) -> None:
         interval_ms: int = self._settings().get("transaction.remove.expired.transaction.cleanup.interval.ms")
         self._timers.set(TIMER, interval_ms, self._begin)
 
-    def _begin(self) -> Outcome[None]:
-        self._to_see = list(self._transactions)
-        return self._go_on()
+    def _begin(self) -> CoordinatorResult[None]:
+        self._unchecked = list(self._transactions)
+        return self._step()
 
-    def _go_on(self) -> Outcome[None]:
+    def _step(self) -> CoordinatorResult[None]:
         oldest_ms = self._wall_ms() - self._settings().get("transactional.id.expiration.ms")
         records = []
-        for transactional_id in self._to_see[-IDS_AT_ONCE:]:
+        for transactional_id in self._unchecked[-IDS_AT_ONCE:]:
             transaction = self._transactions.get(transactional_id)
             if (
                 transaction is not None
                 and transaction.update_ms <= oldest_ms
-                and transaction.state in AT_REST
+                and transaction.state in NOT_OPEN
             ):
                 key = TransactionLogKey(transactional_id=transactional_id)
                 records.append(CoordinatorRecord(key, None))
-        del self._to_see[-IDS_AT_ONCE:]
-        if self._to_see:
-            self._timers.set(TIMER, 0, self._go_on)
+        del self._unchecked[-IDS_AT_ONCE:]
+        if self._unchecked:
+            self._timers.set(TIMER, 0, self._step)
         else:
             self.start()
-        return Outcome(None, records)
+        return CoordinatorResult(None, records)

@@ -1,4 +1,4 @@
-"""What is told about transactions to those who only look: DescribeTransactions, ListTransactions (KIP-664)."""
+"""DescribeTransactions and ListTransactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def describe(transactional_id: str, transaction: Transaction) -> DescribedTransa
     )
 
 
-class Selection:
-    """What a ListTransactions request asks for; `Refused` where its pattern cannot be read."""
+class TransactionFilter:
+    """The filters of a ListTransactions request. `Refused` if its pattern is invalid."""
 
     def __init__(self, request: ListTransactionsRequest) -> None:
         self.unknown_states = [title for title in request.state_filters if title not in STATES_BY_TITLE]
@@ -54,7 +54,7 @@ class Selection:
             return False
         if self._producer_ids and transaction.producer_id not in self._producer_ids:
             return False
-        # Those that never began count as very old, as in Kafka.
+        # Transactions that never started count as very old, as in Kafka.
         if self._duration_ms >= 0 and now_ms - transaction.start_ms <= self._duration_ms:
             return False
         return self._matches is None or bool(self._matches(transactional_id))

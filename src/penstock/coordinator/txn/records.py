@@ -1,7 +1,7 @@
-"""The one record of `__transaction_state`: what is known of a transactional id, in Kafka's own format.
+"""The record of `__transaction_state`: the state of a transactional id, in Kafka's format.
 
-In memory the value is a `Transaction`; `TransactionFraming` turns it into bytes and back. Version 0, which has no
-tagged fields, is what a cluster with transaction version 0 writes, so that Kafka before 4.0 could read it.
+In memory the value is a `Transaction`, which `TransactionSerde` encodes and decodes. A cluster with transaction version
+0 writes version 0, which has no tagged fields, so that Kafka before 4.0 can read it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,13 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-from penstock.coordinator.framing import CorruptRecord, RecordFraming, writer_of
-from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
-from penstock.coordinator.txn.transaction import (
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    State,
-    TopicPartition,
-    Transaction,
-)
+from penstock.coordinator.result import NEWEST, CoordinatorRecord
+from penstock.coordinator.serde import CorruptRecord, RecordSerde, writer_of
+from penstock.coordinator.txn.transaction import State, TopicPartition, Transaction
 from penstock.protocol.declare import field, record
 from penstock.protocol.declare import struct as message_struct
 from penstock.protocol.types import Int8, Int16, Int32, Int64
+from penstock.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 @record(key=0, versions=(0, 0))
@@ -55,7 +50,7 @@ class TransactionLogValue:
 TYPES: tuple[tuple[type, type], ...] = ((TransactionLogKey, TransactionLogValue),)
 
 
-class TransactionFraming(RecordFraming):
+class TransactionSerde(RecordSerde):
     def __init__(self) -> None:
         super().__init__(TYPES)
 
@@ -76,10 +71,8 @@ def read_transaction(value: TransactionLogValue) -> Transaction:
     except ValueError as error:
         raise CorruptRecord(f"no transaction has the state {value.transaction_status}") from error
     next_epoch = value.next_producer_epoch
-    if value.next_producer_id != NO_PRODUCER_ID and next_epoch == NO_EPOCH:
-        next_epoch = (
-            0  # Kafka names a next id where the epochs of the last one were used up, and then it begins anew
-        )
+    if value.next_producer_id != NO_PRODUCER_ID and next_epoch == NO_PRODUCER_EPOCH:
+        next_epoch = 0  # Kafka sets a next id when the epochs of the last one are exhausted
     return Transaction(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
@@ -100,7 +93,7 @@ def read_transaction(value: TransactionLogValue) -> Transaction:
 
 
 def log_value(transaction: Transaction, version: int) -> TransactionLogValue:
-    """As it is declared."""
+    """The declared value."""
     topics = None
     if transaction.state is not State.EMPTY:
         topics = [
@@ -131,13 +124,13 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return by_topic
 
 
-# Written three times in every transaction, so the bytes are put together by hand: less than half of the codec's time
-# (bench `transactions`). What is rare is left to the codec.
+# Written three times in every transaction, so it is encoded by hand: less than half of the codec's time (bench
+# `transactions`). The codec encodes the rare cases.
 
 KEY_TYPE = 0
 VALUE_VERSION = 1
-KEPT_LENGTH_MAX = 256  # of names; 4,096 of the longest would be 130 MB
-ONE_BYTE_MAX = 0x7F  # of a number in Kafka's compact notation
+KEPT_LENGTH_MAX = 256  # of cached names; 4,096 of the longest would be 130 MB
+ONE_BYTE_MAX = 0x7F  # of an unsigned varint
 
 _pack_head = struct.Struct(">hqhiB").pack
 _pack_tail = struct.Struct(">qqBBBqBBh").pack
@@ -180,11 +173,11 @@ def write_value(transaction: Transaction) -> bytes:
     tail = _pack_tail(
         transaction.update_ms,
         transaction.start_ms,
-        2,  # tagged fields, which are
-        0,  # the previous id, of
+        2,  # tagged fields:
+        0,  # the previous producer id,
         8,  # bytes
         transaction.previous_producer_id,
-        2,  # the client's transaction version, of
+        2,  # the client's transaction version,
         2,  # bytes
         transaction.client_version,
     )
@@ -192,7 +185,7 @@ def write_value(transaction: Transaction) -> bytes:
 
 
 def _write_partitions(transaction: Transaction) -> bytes | None:
-    """None where a count or a name needs more than one byte for its length."""
+    """None if a count or the length of a name needs more than one byte."""
     if transaction.state is State.EMPTY:
         return b"\0"  # null
     if not transaction.partitions:

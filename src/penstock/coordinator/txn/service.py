@@ -1,31 +1,25 @@
-"""Transactions as the broker's handlers see them: every transaction by its id, wherever its shard is.
+"""The transaction coordinator for the broker's handlers: it finds the shard of each transactional id.
 
-Whatever is refused is raised as `Refused`, by the call itself or by the future that it returns.
+Errors are raised as `Refused`, by the call itself or by the future that it returns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.coordinator.log import CoordinatorLog
-from penstock.coordinator.outcome import Outcome
 from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.result import CoordinatorResult
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.coordinator.shard import ShardContext
-from penstock.coordinator.txn.context import Decide, Surroundings
+from penstock.coordinator.txn.context import TransactionDependencies
 from penstock.coordinator.txn.markers import MarkerWriter
-from penstock.coordinator.txn.records import TransactionFraming
-from penstock.coordinator.txn.transaction import (
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    Identity,
-    TopicPartition,
-)
+from penstock.coordinator.txn.records import TransactionSerde
+from penstock.coordinator.txn.transaction import ProducerIdAndEpoch, TopicPartition
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
@@ -35,12 +29,11 @@ from penstock.protocol.messages.describe_transactions import TransactionState as
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from penstock.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.records.control import EPOCH_BUMPS
 
 if TYPE_CHECKING:
     from penstock.coordinator.txn.shard import TransactionShard
-
-logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -48,23 +41,23 @@ TRANSACTION_VERSION = "transaction.version"
 
 INIT_PRODUCER_ID_FENCED = 4
 END_TXN_FENCED = 2
-"""The first versions that know PRODUCER_FENCED."""
+"""The first versions that have PRODUCER_FENCED."""
 END_TXN_EPOCH_BUMPS = 5
-"""The first version that tells the producer its next epoch."""
+"""The first version whose response has the next producer epoch."""
 
 
 class ProducerIds(Protocol):
-    """Numbers that no two producers of a cluster share (`broker.producer_ids`)."""
+    """Producer ids that are unique in the cluster (`broker.producer_ids`)."""
 
     def take_now(self) -> int | None:
-        """A new id, or None where there is none at hand."""
+        """A new id, or None if no id is available now."""
         ...
 
     async def take(self) -> int: ...
 
 
 class _NeedsProducerId(Exception):
-    """A decision needs an id, and none is at hand. It has changed nothing."""
+    """A decision needs a producer id, and none is available. It has changed nothing."""
 
 
 class TransactionCoordinator:
@@ -82,23 +75,23 @@ class TransactionCoordinator:
         self._wall_ms = wall_ms
         self._producer_ids = producer_ids
         self._spare_ids: list[int] = []
-        """Fetched for decisions that will be made again."""
+        """Fetched for decisions that will be retried."""
         self._leader_epochs: dict[int, int] = {}
         self._partition_count = 0
         self._tasks: set[asyncio.Task[object]] = set()
-        around = Surroundings(
+        dependencies = TransactionDependencies(
             settings=settings,
             transaction_version=lambda: image().features.get(TRANSACTION_VERSION, 0),
             coordinator_epoch=self._leader_epochs.__getitem__,
             markers=markers,
             new_producer_id=self._take_producer_id,
-            write=self._write_quietly,
+            write=lambda partition, decide: self._runtime.write_quietly(partition, decide),
         )
         self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             topic=TRANSACTIONS_TOPIC,
             log=log,
-            framing=TransactionFraming(),
-            make_shard=lambda context: _make_shard(context, around),
+            framing=TransactionSerde(),
+            make_shard=lambda context: _make_shard(context, dependencies),
             wall_ms=wall_ms,
         )
 
@@ -111,14 +104,14 @@ class TransactionCoordinator:
         transactional_id = request.transactional_id
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        if (request.producer_id == NO_PRODUCER_ID) is not (request.producer_epoch == NO_EPOCH):
+        if (request.producer_id == NO_PRODUCER_ID) is not (request.producer_epoch == NO_PRODUCER_EPOCH):
             raise Refused(
                 ErrorCode.INVALID_REQUEST, "the request must have both a producer id and an epoch, or neither"
             )
         self._check_timeout(request)
 
-        def decide(shard: TransactionShard) -> Outcome[InitProducerIdResponse]:
-            with _known_to(version, since=INIT_PRODUCER_ID_FENCED):
+        def decide(shard: TransactionShard) -> CoordinatorResult[InitProducerIdResponse]:
+            with _error_for(version, since=INIT_PRODUCER_ID_FENCED):
                 return shard.init_producer_id(transactional_id, request)
 
         return self._decide(transactional_id, decide)
@@ -135,7 +128,7 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, ErrorCode] | asyncio.Future[dict[TopicPartition, ErrorCode]]:
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        producer = Identity(producer_id, producer_epoch)
+        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
         partition = self.partition_of(transactional_id)
         if verify_only:
             return self._runtime.write(
@@ -154,14 +147,14 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         client_version = EPOCH_BUMPS if version >= END_TXN_EPOCH_BUMPS else 0
 
-        def decide(shard: TransactionShard) -> Outcome[EndTxnResponse]:
-            with _known_to(version, since=END_TXN_FENCED):
+        def decide(shard: TransactionShard) -> CoordinatorResult[EndTxnResponse]:
+            with _error_for(version, since=END_TXN_FENCED):
                 return shard.end(request, client_version=client_version)
 
         return self._decide(request.transactional_id, decide)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """As it is committed. What is refused stands in its error code."""
+        """Committed state, or an error code."""
         try:
             if not transactional_id:
                 raise Refused(ErrorCode.INVALID_REQUEST)
@@ -181,14 +174,14 @@ class TransactionCoordinator:
             )
 
     def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
-        """Those that this node coordinates, as they are committed. `Refused` while some are being loaded."""
+        """The committed transactions of this node. `Refused` while shards are loading."""
         if self._runtime.is_loading:
             raise Refused(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the transaction coordinator is loading; try again"
             )
-        from penstock.coordinator.txn.listing import Selection  # with it comes the engine of patterns
+        from penstock.coordinator.txn.listing import TransactionFilter  # imports the regex library
 
-        selection = Selection(request)
+        selection = TransactionFilter(request)
         now_ms = self._wall_ms()
         return ListTransactionsResponse(
             unknown_state_filters=selection.unknown_states,
@@ -200,7 +193,7 @@ class TransactionCoordinator:
         )
 
     def partition_of(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that an id lives in. Refused while there is no such topic."""
+        """The partition of `__transaction_state` for a transactional id. `Refused` while the topic does not exist."""
         if not self._partition_count:
             raise Refused(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -209,7 +202,7 @@ class TransactionCoordinator:
         return partition_of(transactional_id, self._partition_count)
 
     def shards(self) -> Iterator[TransactionShard]:
-        """Those that this node serves now; `is_loading` tells whether more are to come."""
+        """The shards that this node serves now; more follow if `is_loading`."""
         return self._runtime.shards()
 
     @property
@@ -226,9 +219,12 @@ class TransactionCoordinator:
         self._runtime.resigned(partition)
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """A committed change of the metadata; after the partitions have taken it over, and after elections."""
+        """Called after the partitions have applied the change, and after elections."""
         topic = delta.image.topics.get(TRANSACTIONS_TOPIC)
         self._partition_count = 0 if topic is None else len(topic.partitions)
+        if delta.topics:
+            for shard in self._runtime.shards():
+                shard.leaders_changed()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -239,34 +235,34 @@ class TransactionCoordinator:
     # -- producer ids
 
     def _decide(
-        self, transactional_id: str, decide: Callable[[TransactionShard], Outcome[R]]
+        self, transactional_id: str, decide: Callable[[TransactionShard], CoordinatorResult[R]]
     ) -> R | asyncio.Future[R]:
-        """Of decisions that may need a producer id."""
+        """Apply a decision that may need a producer id."""
         try:
             return self._runtime.write(self.partition_of(transactional_id), decide)
         except _NeedsProducerId:
             task = asyncio.get_running_loop().create_task(
-                self._decide_later(transactional_id, decide), name=f"producer id for {transactional_id}"
+                self._decide_with_new_id(transactional_id, decide), name=f"producer id for {transactional_id}"
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return task
 
-    async def _decide_later(
-        self, transactional_id: str, decide: Callable[[TransactionShard], Outcome[R]]
+    async def _decide_with_new_id(
+        self, transactional_id: str, decide: Callable[[TransactionShard], CoordinatorResult[R]]
     ) -> R:
         while True:
             try:
                 self._spare_ids.append(await self._producer_ids.take())
             except Refused as refusal:
-                # Producers know nothing of controllers; older ones take an error that they do not expect for the end.
+                # An error of the controller would be fatal for older producers; this one is retried.
                 raise Refused(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer id is available: {refusal}"
                 ) from refusal
             try:
                 response = self._runtime.write(self.partition_of(transactional_id), decide)
             except _NeedsProducerId:
-                continue  # others were quicker
+                continue  # another decision took the id
             return await response if isinstance(response, asyncio.Future) else response
 
     def _take_producer_id(self) -> int:
@@ -296,20 +292,10 @@ class TransactionCoordinator:
                 f"transaction.max.timeout.ms={max_ms} of the broker",
             )
 
-    def _write_quietly(self, partition: int, decide: Decide) -> bool:
-        try:
-            result = self._runtime.write(partition, decide)
-        except Refused as refusal:
-            logger.warning("%s-%d cannot be written: %s", TRANSACTIONS_TOPIC, partition, refusal)
-            return False
-        if isinstance(result, asyncio.Future):
-            result.add_done_callback(_forget)
-        return True
-
 
 @contextmanager
-def _known_to(version: int, *, since: int) -> Iterator[None]:
-    """Producers that speak an older version know PRODUCER_FENCED by another name (KIP-588)."""
+def _error_for(version: int, *, since: int) -> Iterator[None]:
+    """Older versions have INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED (KIP-588)."""
     try:
         yield
     except Refused as refusal:
@@ -318,14 +304,8 @@ def _known_to(version: int, *, since: int) -> Iterator[None]:
         raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, refusal.message) from refusal
 
 
-def _make_shard(context: ShardContext, around: Surroundings) -> TransactionShard:
-    # All that knows transactions is imported with the first partition that this node leads, as for groups.
+def _make_shard(context: ShardContext, dependencies: TransactionDependencies) -> TransactionShard:
+    # Imported with the first partition that this node leads, as for groups.
     from penstock.coordinator.txn.shard import TransactionShard
 
-    return TransactionShard(context, around)
-
-
-def _forget(future: asyncio.Future[None]) -> None:
-    """Nobody waits for it; where it was not committed another coordinator comes to the same end."""
-    if not future.cancelled():
-        future.exception()
+    return TransactionShard(context, dependencies)

@@ -1,15 +1,15 @@
-"""What is known of one transactional id: who writes under it, and how far its transaction has come.
+"""The state of one transactional id: its producer, and its current transaction.
 
     Empty ──add──> Ongoing ──end──> PrepareCommit ──all markers──> CompleteCommit ──add──> Ongoing ...
                                 └─> PrepareAbort  ──all markers──> CompleteAbort
 
-A `Transaction` never changes: a decision makes the next one, which is what the log gets (`records`) and what
-`shard.replay` puts in its place. Once a Prepare is in the log nothing can decide otherwise.
+A `Transaction` is immutable: a decision creates the next one, which is written to the log (`records`) and replaces the
+last one in `shard.replay`. Once a Prepare state is in the log, the result of the transaction cannot change.
 
-There may be two identities. `producer_id` and `producer_epoch` are those that the partitions know: what the records
-of the open transaction carry, and from Prepare on its markers. `next_producer_id` and `next_producer_epoch`, where
-they are set, are those that the client has been told since: after its epochs were used up (KIP-890), or after it came
-back to a transaction that it had prepared (KIP-939). When the transaction is complete they become the only ones.
+A transaction may have two producer identities. `producer_id` and `producer_epoch` are those that the partitions know:
+the records of the open transaction have them, and from Prepare on its markers. `next_producer_id` and
+`next_producer_epoch`, if set, are those that the client uses since: after its epochs were exhausted (KIP-890), or after
+it resumed a prepared transaction (KIP-939). When the transaction is complete, they replace the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
-NO_TIMESTAMP = -1
+from penstock.metadata.errors import Refused
+from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 
-EPOCH_MAX = 32_767
-LAST_EPOCH = EPOCH_MAX - 1
-"""The last epoch that a client may have, so that there is always a higher one to fence it with."""
+LAST_EPOCH = PRODUCER_EPOCH_MAX - 1
+"""The last epoch that a client may have: one more is needed to fence it."""
 
 NEVER_MS = 2**31 - 1
-"""The timeout of a transaction that somebody else decides over, and that therefore has none (KIP-939)."""
+"""The timeout of a transaction in a two-phase commit: an external coordinator ends it (KIP-939)."""
 
 
 class TopicPartition(NamedTuple):
@@ -44,9 +43,9 @@ class State(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """Never seen: whatever expires is removed at once. Clients may ask for it."""
+    """Not used: an expired id is removed at once. Clients may filter by it."""
     PREPARE_EPOCH_FENCE = 7
-    """Never seen: a step inside Kafka's coordinator. Clients may ask for it."""
+    """Not used: an internal state of Kafka's coordinator. Clients may filter by it."""
 
     @property
     def title(self) -> str:
@@ -58,12 +57,10 @@ _TITLES = {state: state.name.title().replace("_", "") for state in State}
 STATES_BY_TITLE = {title: state for state, title in _TITLES.items()}
 
 PREPARED = frozenset((State.PREPARE_COMMIT, State.PREPARE_ABORT))
-AT_REST = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
+NOT_OPEN = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
 
 
-class Identity(NamedTuple):
-    """Whom partitions and coordinators take a request for."""
-
+class ProducerIdAndEpoch(NamedTuple):
     producer_id: int
     epoch: int
 
@@ -78,30 +75,51 @@ class Transaction(NamedTuple):
     timeout_ms: int
     state: State
     partitions: tuple[TopicPartition, ...]
-    """In the order in which they were added; after Prepare those that need a marker."""
+    """In the order in which they were added; from Prepare on those that need a marker."""
     start_ms: int
-    """When the first partition was added; -1 before that."""
+    """When the first partition was added; -1: not yet."""
     update_ms: int
     client_version: int = 0
-    """The transaction version that the client spoke when it last changed something."""
+    """The transaction version of the client's last change."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id that the client had before the last change, mostly the same; for requests that are repeated."""
+    """The producer id before the last change, usually the same; for retried requests."""
     next_producer_id: int = NO_PRODUCER_ID
-    next_producer_epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH
-    """The epoch that the client had before the one it has now, if it raised it itself. Not in the log: after a change
-    of coordinator a repeated InitProducerId is refused, as in Kafka."""
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+    last_epoch: int = NO_PRODUCER_EPOCH
+    """The previous epoch of the client, if it bumped the epoch itself. Not in the log: another coordinator refuses a
+    retried InitProducerId, as in Kafka."""
 
     @property
-    def client(self) -> Identity:
-        """Whom requests must come from."""
+    def client(self) -> ProducerIdAndEpoch:
+        """The producer id and epoch that requests must have."""
         if self.next_producer_id == NO_PRODUCER_ID:
-            return Identity(self.producer_id, self.producer_epoch)
-        return Identity(self.next_producer_id, self.next_producer_epoch)
+            return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+        return ProducerIdAndEpoch(self.next_producer_id, self.next_producer_epoch)
+
+    def check_producer(self, producer: ProducerIdAndEpoch) -> None:
+        """`Refused` if the request does not come from the current producer."""
+        client = self.client
+        if producer.producer_id != client.producer_id:
+            raise Refused(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                f"the transactional id is mapped to producer id {client.producer_id}",
+            )
+        if producer.epoch != client.epoch:
+            raise Refused(
+                ErrorCode.PRODUCER_FENCED,
+                f"the producer was fenced: the current producer epoch is {client.epoch}",
+            )
+
+    def check_not_prepared(self) -> None:
+        if self.state in PREPARED:
+            raise Refused(
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                "the previous transaction of this transactional id is still being completed; try again",
+            )
 
     @property
     def is_kept(self) -> bool:
-        """Whether the client came back to this open transaction, and can only end it."""
+        """Whether the client has resumed this prepared transaction, and can only end it."""
         return self.state is State.ONGOING and self.next_producer_id != NO_PRODUCER_ID
 
     @property
@@ -110,5 +128,11 @@ class Transaction(NamedTuple):
 
     @property
     def deadline_ms(self) -> int:
-        """When it is rolled back, if it is open then. Who comes back to it has all the time again."""
+        """When it is aborted, if it is still open. Resuming a prepared transaction restarts its timeout."""
         return self.timeout_ms + (self.update_ms if self.is_kept else self.start_ms)
+
+
+def unknown_transactional_id() -> Refused:
+    return Refused(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is unknown; call InitProducerId first"
+    )

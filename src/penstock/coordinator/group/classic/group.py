@@ -1,8 +1,8 @@
-"""A classic group: its members, its leader, its generation, and how its members agree on a protocol.
+"""The state of a classic group: its members, leader, generation and protocol.
 
-This is state and questions about it; `rebalance` moves it. The invariants: `leader_id` is a member
-whenever there are members; `joined_count` is the number of members with a `join_wait`; every name in
-`_supporters` counts the members that support it; an id in `pending_ids` is not a member yet.
+`rebalance` drives it. The invariants: `leader_id` is a member if there are members; `joined_count` is the number of
+members with a `join_wait`; `_supporters` counts the members that support each protocol; an id in `pending_ids` is not a
+member yet.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Self
 
-from penstock.coordinator.group.classic.member import Member, Protocols, join_refusal, sync_refusal
+from penstock.coordinator.group.classic.member import Member, Protocols, join_error, sync_error
 from penstock.coordinator.group.classic.state import REACHED_FROM, State
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group, GroupType
 from penstock.coordinator.group.records.classic import GroupMetadataKey
-from penstock.coordinator.outcome import Answer, CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord, DeferredResponse
 from penstock.metadata.errors import Refused
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode, MalformedMessage
@@ -24,7 +24,7 @@ from penstock.protocol.messages.consumer_protocol import ConsumerProtocolSubscri
 from penstock.protocol.messages.join_group import JoinGroupResponse
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers, the only one whose members' metadata a coordinator can read."""
+"""The protocol type of consumers, the only one whose metadata the coordinator can read."""
 
 VERSION_BYTES = 2  # before a subscription
 
@@ -42,38 +42,38 @@ class ClassicGroup(Group):
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> None:
-        """Without more it is a simple group: offsets are committed to it, but nobody has ever joined."""
+        """By default a simple group: it has committed offsets, but no member ever joined."""
         self.group_id = group_id
         self._timers = context.timers
         self._wall_ms = context.wall_ms
-        self._random = context.around.random
+        self._random = context.dependencies.random
         self.state = state
         self.previous_state = State.DEAD
         self.state_since_ms: int | None = context.wall_ms()
-        """Wall clock; None where an old record did not tell."""
+        """Wall clock; None: unknown, from an old record."""
         self.generation = generation
         self._protocol_type = protocol_type
         self.protocol_name = protocol_name
         self.leader_id: str | None = None
         self.has_to_rebalance = False
-        """It was loaded as it was when it took this type: its members have less than there is to read."""
+        """It was loaded from the record of a downgrade that requires a rebalance."""
         self.members: dict[str, Member] = {}
-        """By id, in the order of their coming."""
+        """By id, in the order in which they joined."""
         self.static_ids: dict[str, str] = {}
         """From instance id to member id."""
         self.pending_ids: dict[str, None] = {}
-        """Given out, with MEMBER_ID_REQUIRED, and not come back yet (KIP-394)."""
+        """Returned with MEMBER_ID_REQUIRED, but not joined yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members that have not sent SyncGroup in this generation."""
         self.assigned_generation = -1
-        """The last one whose assignments were given to the log. They are given once: a leader that asks again might
-        assign otherwise, and then what the log says and what members were told would not be the same."""
+        """The last generation whose assignments were written. They are written once: a leader that retries might send
+        other assignments, and then log and members would differ."""
         self.joined_count = 0
         self.has_new_member = False
-        """Whether somebody came since the initial rebalance was last prolonged."""
+        """Whether a member joined since the initial rebalance was last extended."""
         self._supporters: dict[str, int] = {}
         self._subscriptions: list[bytes] | None = None
-        """The members' metadata when the generation began; None: not known."""
+        """The members' metadata when the generation began; None: unknown."""
         self._topics: frozenset[str] | None = None
         self._are_topics_read = False
 
@@ -87,7 +87,7 @@ class ClassicGroup(Group):
         members: Iterable[Member],
         protocol_type: str = CONSUMER_PROTOCOL,
     ) -> Self:
-        """A stable group made of these members, such as one that was of the new type before."""
+        """A stable group with these members, for a downgrade."""
         group = cls(context, group_id, state=State.STABLE, generation=generation, protocol_type=protocol_type)
         for member in members:
             group.add(member)
@@ -104,7 +104,7 @@ class ClassicGroup(Group):
         self.state_since_ms = self._wall_ms()
 
     def begin_generation(self) -> None:
-        """All who will come have come."""
+        """The first phase is complete."""
         self.generation += 1
         self.pending_syncs.clear()
         if self.members:
@@ -121,7 +121,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The time that the slowest member asks for."""
+        """The maximum of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- members
@@ -132,10 +132,10 @@ class ClassicGroup(Group):
 
     def add(self, member: Member) -> None:
         assert member.instance_id is None or member.instance_id not in self.static_ids, (
-            "one of this instance is there"
+            "the instance id is used by another member"
         )
         if not self.members:
-            assert self._protocol_type is not None, "the first member says what the group is about"
+            assert self._protocol_type is not None, "the first member sets the protocol type"
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -146,9 +146,9 @@ class ClassicGroup(Group):
         self.pending_ids.pop(member.member_id, None)
 
     def remove(self, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Take it out, and tell it so if it waits. Another one leads in its place."""
-        self.answer_join(member, join_refusal(error))
-        member.answer_sync(sync_refusal(error))
+        """Remove a member, fail its waiting requests, and choose another leader if needed."""
+        self.complete_join(member, join_error(error))
+        member.complete_sync(sync_error(error))
         del self.members[member.member_id]
         if member.instance_id is not None:
             del self.static_ids[member.instance_id]
@@ -160,16 +160,16 @@ class ClassicGroup(Group):
             self.leader_id = next(iter(self.members), None)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Let a static member go on under a new id. Whoever still waits under the old one is fenced."""
-        self.answer_join(old, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-        old.answer_sync(sync_refusal(ErrorCode.FENCED_INSTANCE_ID))
+        """Replace a static member that rejoined with a new id. Requests of the old id are fenced."""
+        self.complete_join(old, join_error(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+        old.complete_sync(sync_error(ErrorCode.FENCED_INSTANCE_ID))
         was_leader = self.leader_id == old.member_id
-        was_to_sync = old.member_id in self.pending_syncs
+        was_pending_sync = old.member_id in self.pending_syncs
         self.remove(old)
         self.add(new)
         if was_leader:
             self.leader_id = new.member_id
-        if was_to_sync:
+        if was_pending_sync:
             self.pending_syncs[new.member_id] = None
 
     def update(
@@ -181,22 +181,21 @@ class ClassicGroup(Group):
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def let_wait(self, member: Member, wait: Answer[JoinGroupResponse]) -> None:
-        """`member` waits for the others. If it already did, by a connection that it may have lost, that
-        ends."""
-        self.answer_join(member, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+    def wait_for_join(self, member: Member, wait: DeferredResponse[JoinGroupResponse]) -> None:
+        """`member` waits for the others. An earlier request, maybe of a lost connection, is failed."""
+        self.complete_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.join_wait = wait
         self.joined_count += 1
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
-        """Nothing happens where it does not wait for one."""
+    def complete_join(self, member: Member, response: JoinGroupResponse) -> None:
+        """Does nothing if the member does not wait for one."""
         wait, member.join_wait = member.join_wait, None
         if wait is not None:
             self.joined_count -= 1
-            wait.give(response)
+            wait.complete(response)
 
     def elect_leader(self) -> bool:
-        """Where the leader did not join, let one lead who did. False where nobody did."""
+        """If the leader did not join, choose a member that did. False if no member joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_wait is not None:
@@ -208,8 +207,7 @@ class ClassicGroup(Group):
         return False
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """NONE, or why this is not a member: nobody knows it, or its instance is represented by another
-        one."""
+        """NONE, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has its instance id."""
         if instance_id is not None:
             current_id = self.static_ids.get(instance_id)
             if current_id is None:
@@ -219,13 +217,13 @@ class ClassicGroup(Group):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def keep_alive(self, member: Member) -> None:
-        """A sign of life: its session begins anew."""
+        """Restart the session of the member."""
         self._timers.set(member, member.session_timeout_ms, member.expire)
 
     # -- protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether someone with these protocols may join: there is one that everybody supports."""
+        """Whether a member with these protocols may join: all members must share one."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -234,8 +232,7 @@ class ClassicGroup(Group):
         )
 
     def select_protocol(self) -> str:
-        """Every member votes, among the protocols that all support. Of equal ones, that of the older
-        members wins."""
+        """Every member votes among the protocols that all support. If votes are equal, the first vote wins."""
         count = len(self.members)
         candidates = {name for name, supporters in self._supporters.items() if supporters == count}
         votes: dict[str, int] = {}
@@ -255,8 +252,7 @@ class ClassicGroup(Group):
     # -- subscriptions
 
     def note_subscriptions(self) -> None:
-        """A generation's subscriptions are those that its members joined with; they are read when asked
-        for."""
+        """Keep the subscriptions that the members of this generation joined with. They are decoded on demand."""
         name = self.protocol_name
         self._are_topics_read = False
         if not self.is_using_consumer_protocol or (name is None and self.members):
@@ -268,7 +264,7 @@ class ClassicGroup(Group):
 
     @property
     def subscribed_topics(self) -> frozenset[str] | None:
-        """None where that cannot be known."""
+        """None if they are unknown."""
         if not self._are_topics_read:
             self._topics = None if self._subscriptions is None else _read_topics(self._subscriptions)
             self._are_topics_read = True
@@ -278,12 +274,7 @@ class ClassicGroup(Group):
     def is_using_consumer_protocol(self) -> bool:
         return self._protocol_type == CONSUMER_PROTOCOL
 
-    @property
-    def is_simple(self) -> bool:
-        """Nobody has ever joined: it is only a name for offsets."""
-        return self._protocol_type is None and self.state is State.EMPTY and not self.pending_ids
-
-    # -- as every group
+    # -- the interface of every group
 
     @property
     def protocol_type(self) -> str:
@@ -291,7 +282,7 @@ class ClassicGroup(Group):
 
     @protocol_type.setter
     def protocol_type(self, value: str) -> None:
-        assert not self.members, "what the group is about does not change under its members"
+        assert not self.members, "the protocol type of a group with members does not change"
         self._protocol_type = value
 
     def state_name(self, *, committed: bool = False) -> str:
@@ -310,7 +301,7 @@ class ClassicGroup(Group):
         if state is State.DEAD:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and state is State.EMPTY:
-            return  # an administrator, or a consumer that chose its partitions itself
+            return  # an administrator, or a consumer that assigns its own partitions
         if generation_or_epoch >= 0 or member_id or instance_id is not None:
             error = self.check_member(member_id, instance_id)
             if error is not ErrorCode.NONE:
@@ -320,7 +311,7 @@ class ClassicGroup(Group):
         elif not is_transactional and state is not State.EMPTY:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         if is_transactional:
-            return  # older versions of TxnOffsetCommit do not say who commits, so the state does not matter there
+            return  # older versions of TxnOffsetCommit have no member, so the state does not matter
         if state is State.COMPLETING_REBALANCE:
             raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
         if member_id in self.members:
@@ -363,12 +354,11 @@ class ClassicGroup(Group):
 
     def _check_alive(self) -> None:
         if self.state is State.DEAD:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} does not exist.")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} not found.")
 
 
 def _read_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Read as version 0, with which all later ones begin. None where a member's metadata is not a
-    subscription."""
+    """Decoded as version 0, because later versions only append fields. None if a subscription is malformed."""
     decode = codec(ConsumerProtocolSubscription, 0).decode
     topics: set[str] = set()
     try:

@@ -1,6 +1,6 @@
-"""JoinGroup to a classic group: whether someone may come in, and what its coming means for the others.
+"""JoinGroup to a classic group.
 
-The answer of one that must wait is kept in its `Member`; `rebalance` gives it away.
+The deferred response of a waiting member is in its `Member`; `rebalance` completes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import (
     Member,
     Protocols,
-    join_refusal,
+    join_error,
     read_protocols,
     rebalance_timeout_of,
 )
@@ -19,17 +19,17 @@ from penstock.coordinator.group.classic.persistence import assignments_of, recor
 from penstock.coordinator.group.classic.rebalance import NEW_MEMBER_TIMEOUT_MS, Rebalances, current_generation
 from penstock.coordinator.group.classic.state import State
 from penstock.coordinator.group.client import Client
-from penstock.coordinator.outcome import Answer, Outcome
+from penstock.coordinator.result import CoordinatorResult, DeferredResponse
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-MEMBER_ID_REQUIRED_VERSION = 4
+MEMBER_ID_REQUIRED_VERSION = 4  # of JoinGroup (KIP-394)
 SKIP_ASSIGNMENT_VERSION = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A request, with what is read from it once."""
+    """A JoinGroup request with its decoded protocols."""
 
     request: JoinGroupRequest
     client: Client
@@ -46,7 +46,7 @@ class Joining:
 
     @property
     def reason(self) -> str:
-        """The client's own words (KIP-800)."""
+        """The reason from the client (KIP-800)."""
         return self.request.reason or "no reason given"
 
     def as_member(self, member_id: str) -> Member:
@@ -59,13 +59,15 @@ class Joining:
             protocols=self.protocols,
         )
 
-    def refusal(self, error: ErrorCode, member_id: str | None = None) -> Outcome[JoinGroupResponse]:
-        return Outcome(join_refusal(error, self.request.member_id if member_id is None else member_id))
+    def error(self, error: ErrorCode, member_id: str | None = None) -> CoordinatorResult[JoinGroupResponse]:
+        return CoordinatorResult(
+            join_error(error, self.request.member_id if member_id is None else member_id)
+        )
 
 
-def has_room(group: ClassicGroup, member_id: str, *, size_max: int) -> bool:
-    """Whether the group may take this one. While members come they are counted as they come, so that a
-    group which is too large, because the limit was lowered, loses those who come last."""
+def accepts(group: ClassicGroup, member_id: str, *, size_max: int) -> bool:
+    """Whether the group has room for the member. During a rebalance only members that have joined count, so a group
+    above a lowered limit loses the last ones to rejoin."""
     member = group.members.get(member_id)
     if group.state is State.PREPARING_REBALANCE:
         return (member is not None and member.join_wait is not None) or group.joined_count < size_max
@@ -74,56 +76,58 @@ def has_room(group: ClassicGroup, member_id: str, *, size_max: int) -> bool:
     return True
 
 
-def join_as_new(rebalances: Rebalances, group: ClassicGroup, joining: Joining) -> Outcome[JoinGroupResponse]:
-    """Someone without a member id."""
+def join_as_new(
+    rebalances: Rebalances, group: ClassicGroup, joining: Joining
+) -> CoordinatorResult[JoinGroupResponse]:
+    """A request without a member id."""
     request = joining.request
     if not group.supports(request.protocol_type, joining.protocols):
-        return joining.refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+        return joining.error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     instance_id = request.group_instance_id
     member_id = group.make_member_id(joining.client.client_id, instance_id)
     if instance_id is not None:
         current_id = group.static_ids.get(instance_id)
         if current_id is not None:
-            return _take_over(rebalances, group, group.members[current_id], member_id, joining)
+            return _replace_static_member(rebalances, group, group.members[current_id], member_id, joining)
     elif joining.version >= MEMBER_ID_REQUIRED_VERSION:
-        rebalances.expect(group, member_id, request.session_timeout_ms)
-        return joining.refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    return _come_in(rebalances, group, member_id, joining)
+        rebalances.add_pending(group, member_id, request.session_timeout_ms)
+        return joining.error(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    return _add_member(rebalances, group, member_id, joining)
 
 
-def join_again(rebalances: Rebalances, group: ClassicGroup, joining: Joining) -> Outcome[JoinGroupResponse]:
-    """Someone with a member id: a member, or one who was just given the id."""
+def rejoin(
+    rebalances: Rebalances, group: ClassicGroup, joining: Joining
+) -> CoordinatorResult[JoinGroupResponse]:
+    """A request with a member id: of a member, or of a client that just got the id."""
     request = joining.request
     member_id = request.member_id
     if not group.supports(request.protocol_type, joining.protocols):
-        return joining.refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return joining.error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if member_id in group.pending_ids:
         if request.group_instance_id is not None:
-            # Such ids are not given to static members. Kafka does not foresee this either, and says so like
-            # this.
-            return joining.refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "")
-        rebalances.expect_no_more(group, member_id)
-        return _come_in(rebalances, group, member_id, joining)
+            # Static members do not get pending ids. Kafka answers UNKNOWN_SERVER_ERROR too.
+            return joining.error(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        rebalances.remove_pending(group, member_id)
+        return _add_member(rebalances, group, member_id, joining)
     error = group.check_member(member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
-        return joining.refusal(error)
+        return joining.error(error)
     member = group.members[member_id]
     state = group.state
     if state is State.PREPARING_REBALANCE:
-        return _come_back(rebalances, group, member, joining)
-    # Whoever asks again with the same metadata may have missed its answer. Not so a leader of a stable group:
-    # what it knows and this coordinator does not, such as new partitions of a topic, calls for new
-    # assignments.
+        return _update_member(rebalances, group, member, joining)
+    # A member that rejoins with the same metadata may have missed its response. But the leader of a stable group
+    # rejoins to compute new assignments, for example for new partitions.
     if member.has_same_protocols(joining.protocols) and not (
         state is State.STABLE and group.leader_id == member_id
     ):
-        return Outcome(current_generation(group, member))
-    return _come_back(rebalances, group, member, joining)
+        return CoordinatorResult(current_generation(group, member))
+    return _update_member(rebalances, group, member, joining)
 
 
-def _come_in(
+def _add_member(
     rebalances: Rebalances, group: ClassicGroup, member_id: str, joining: Joining
-) -> Outcome[JoinGroupResponse]:
+) -> CoordinatorResult[JoinGroupResponse]:
     if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
         group.has_new_member = True
     if not group.members:
@@ -131,58 +135,56 @@ def _come_in(
     member = joining.as_member(member_id)
     member.is_new = True
     group.add(member)
-    answer = _wait(group, member)
+    response = _wait(group, member)
     rebalances.start_session(group, member, NEW_MEMBER_TIMEOUT_MS)
     reason = f"{member_id} joins: {joining.reason}"
-    return Outcome(answer, rebalances.start_or_complete(group, reason))
+    return CoordinatorResult(response, rebalances.start_or_complete(group, reason))
 
 
-def _come_back(
+def _update_member(
     rebalances: Rebalances, group: ClassicGroup, member: Member, joining: Joining
-) -> Outcome[JoinGroupResponse]:
-    _take_over_metadata(group, member, joining)
-    answer = _wait(group, member)
-    reason = f"{member.member_id} joins again: {joining.reason}"
-    return Outcome(answer, rebalances.start_or_complete(group, reason))
+) -> CoordinatorResult[JoinGroupResponse]:
+    _update_metadata(group, member, joining)
+    response = _wait(group, member)
+    reason = f"{member.member_id} rejoins: {joining.reason}"
+    return CoordinatorResult(response, rebalances.start_or_complete(group, reason))
 
 
-def _take_over(
+def _replace_static_member(
     rebalances: Rebalances, group: ClassicGroup, old: Member, member_id: str, joining: Joining
-) -> Outcome[JoinGroupResponse]:
-    """A static member has come back under a new id; where that changes nothing for the others, they never
-    learn of it."""
+) -> CoordinatorResult[JoinGroupResponse]:
+    """A static member rejoins with a new id. If nothing changes for the others, there is no rebalance."""
     old_leader_id = group.leader_id
     new = joining.as_member(member_id)
     new.assignment = old.assignment
     group.replace(old, new)
-    answer = _wait(group, new)
+    response = _wait(group, new)
     rebalances.start_session(group, new)
-    reason = f"static member {new.instance_id} joins again: {joining.reason}"
+    reason = f"static member {new.instance_id} rejoins: {joining.reason}"
     if group.state is not State.STABLE or group.select_protocol() != group.protocol_name:
-        # If the leader is about to assign partitions, it would do so to the old id.
-        return Outcome(answer, rebalances.start_or_complete(group, reason))
+        # The leader may be assigning partitions to the old id.
+        return CoordinatorResult(response, rebalances.start_or_complete(group, reason))
 
     def written(error: ErrorCode) -> None:
         if group.members.get(member_id) is not new or new.join_wait is None:
-            return  # it has been answered otherwise, or left
+            return  # it has got another response, or left
         if error is not ErrorCode.NONE:
-            _give_back(rebalances, group, old, new, old_leader_id, error)
+            _undo_replacement(rebalances, group, old, new, old_leader_id, error)
         elif group.state is not State.STABLE:
-            return  # a rebalance has begun meanwhile, and will answer it
+            return  # a rebalance has started, and will respond
         elif joining.version >= SKIP_ASSIGNMENT_VERSION:
-            group.answer_join(new, current_generation(group, new, skips_assignment=True))
+            group.complete_join(new, current_generation(group, new, skips_assignment=True))
         else:
-            # An older client that finds itself leading would assign anew: let it believe in the leader that
-            # it was (KIP-814).
+            # An older client that becomes the leader would assign again, so it gets its old id as the leader (KIP-814).
             response = current_generation(group, new)
             response.leader = old_leader_id or ""
             response.members = []
-            group.answer_join(new, response)
+            group.complete_join(new, response)
 
-    return Outcome(answer, [record_of(group, assignments_of(group))], written)
+    return CoordinatorResult(response, [record_of(group, assignments_of(group))], written)
 
 
-def _give_back(
+def _undo_replacement(
     rebalances: Rebalances,
     group: ClassicGroup,
     old: Member,
@@ -190,16 +192,16 @@ def _give_back(
     old_leader_id: str | None,
     error: ErrorCode,
 ) -> None:
-    """The change of ids could not be written down, so it has not happened."""
+    """The record of the replacement was refused."""
     response = current_generation(group, new)
     response.error_code, response.member_id, response.members = error, "", []
     response.leader = old_leader_id or ""
-    group.answer_join(new, response)
+    group.complete_join(new, response)
     group.replace(new, old)
     rebalances.start_session(group, old)
 
 
-def _take_over_metadata(group: ClassicGroup, member: Member, joining: Joining) -> None:
+def _update_metadata(group: ClassicGroup, member: Member, joining: Joining) -> None:
     group.update(
         member,
         protocols=joining.protocols,
@@ -208,7 +210,7 @@ def _take_over_metadata(group: ClassicGroup, member: Member, joining: Joining) -
     )
 
 
-def _wait(group: ClassicGroup, member: Member) -> Answer[JoinGroupResponse]:
-    answer: Answer[JoinGroupResponse] = Answer()
-    group.let_wait(member, answer)
-    return answer
+def _wait(group: ClassicGroup, member: Member) -> DeferredResponse[JoinGroupResponse]:
+    response: DeferredResponse[JoinGroupResponse] = DeferredResponse()
+    group.wait_for_join(member, response)
+    return response

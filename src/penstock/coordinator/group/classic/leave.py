@@ -1,4 +1,4 @@
-"""LeaveGroup to a classic group: members go, or are removed by an administrator (KIP-345)."""
+"""LeaveGroup to a classic group: members leave, or an administrator removes them (KIP-345)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.rebalance import Rebalances
 from penstock.coordinator.group.classic.state import State
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -21,16 +21,16 @@ BATCH_VERSION = 3  # before it, a request names one member, and the response has
 
 def leave(
     rebalances: Rebalances, group: ClassicGroup, request: LeaveGroupRequest, *, version: int
-) -> Outcome[LeaveGroupResponse]:
+) -> CoordinatorResult[LeaveGroupResponse]:
     results = [
         (identity, _remove(rebalances, group, identity))
         for identity in leaving_members(request, version=version)
     ]
-    gone = [identity.member_id or identity.group_instance_id for identity, error in results if not error]
+    left = [identity.member_id or identity.group_instance_id for identity, error in results if not error]
     records: list[CoordinatorRecord] = []
-    if gone and group.state is not State.EMPTY:
-        records = rebalances.start_or_complete(group, f"{len(gone)} members leave, {gone[0]} first")
-    return Outcome(leave_response(results, version=version), records)
+    if left and group.state is not State.EMPTY:
+        records = rebalances.start_or_complete(group, f"{len(left)} members left, {left[0]} first")
+    return CoordinatorResult(leave_response(results, version=version), records)
 
 
 def leaving_members(request: LeaveGroupRequest, *, version: int) -> list[MemberIdentity]:
@@ -55,12 +55,12 @@ def _remove(rebalances: Rebalances, group: ClassicGroup, identity: MemberIdentit
     member_id = identity.member_id
     instance_id = identity.group_instance_id
     if not member_id:
-        # An administrator knows static members by their instance alone.
+        # An administrator only sends the instance id.
         member_id = "" if instance_id is None else group.static_ids.get(instance_id, "")
         if not member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id in group.pending_ids:
-        rebalances.expect_no_more(group, member_id)
+        rebalances.remove_pending(group, member_id)
         return ErrorCode.NONE
     error = group.check_member(member_id, instance_id)
     if error is ErrorCode.NONE:

@@ -1,8 +1,8 @@
 """A classic group as a record, and back.
 
-A record is the whole group: the last one is all that counts. It is written when a generation has its
-assignments, when a static member has changed its id, and when a group begins or becomes empty. One of members without
-a leader is that of a group which took this type and had to be rebalanced then: whoever loads it has to do so.
+A record has the whole group, so only the last one counts. It is written when a generation has its assignments, when a
+static member gets a new id, and when a group is created or becomes empty. A record with members but without a leader
+is that of a downgraded group that still has to be rebalanced.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from penstock.coordinator.group.records.classic import (
     GroupMetadataValue,
     MemberMetadata,
 )
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord
 
-NOT_TOLD = -1
+UNKNOWN = -1
 
 
 def record_of(
     group: ClassicGroup, assignments: Mapping[str, bytes], *, has_leader: bool = True
 ) -> CoordinatorRecord:
-    """The group as it will be once its members have these assignments."""
+    """The group with these assignments."""
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(
@@ -36,7 +36,7 @@ def record_of(
             generation=group.generation,
             protocol=group.protocol_name,
             leader=group.leader_id if has_leader else None,
-            current_state_timestamp=NOT_TOLD if group.state_since_ms is None else group.state_since_ms,
+            current_state_timestamp=UNKNOWN if group.state_since_ms is None else group.state_since_ms,
             members=[
                 _describe(member, group.protocol_name, assignments[member.member_id])
                 for member in group.members.values()
@@ -47,8 +47,7 @@ def record_of(
 
 
 def record_of_new(group: ClassicGroup) -> CoordinatorRecord:
-    """A group that has just come into being: whoever joins first has no place in it before it has a
-    generation."""
+    """A new group: its first member is written with the first generation."""
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(
@@ -56,7 +55,7 @@ def record_of_new(group: ClassicGroup) -> CoordinatorRecord:
             generation=0,
             protocol=None,
             leader=None,
-            current_state_timestamp=NOT_TOLD if group.state_since_ms is None else group.state_since_ms,
+            current_state_timestamp=UNKNOWN if group.state_since_ms is None else group.state_since_ms,
             members=[],
         ),
         WRITTEN_VERSION,
@@ -76,9 +75,7 @@ def group_of(context: GroupContext, group_id: str, value: GroupMetadataValue) ->
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol,
     )
-    group.state_since_ms = (
-        None if value.current_state_timestamp == NOT_TOLD else value.current_state_timestamp
-    )
+    group.state_since_ms = None if value.current_state_timestamp == UNKNOWN else value.current_state_timestamp
     for member in value.members:
         group.add(_restore(member, value.protocol))
     group.has_to_rebalance = bool(value.members) and value.leader is None
@@ -103,14 +100,14 @@ def _describe(member: Member, protocol_name: str | None, assignment: bytes) -> M
 
 
 def _restore(member: MemberMetadata, protocol_name: str | None) -> Member:
-    """Of a member's protocols only the chosen one is remembered."""
+    """The record only has the selected protocol."""
     rebalance_timeout_ms = member.rebalance_timeout
     return Member(
         member.member_id,
         instance_id=member.group_instance_id,
         client=Client(member.client_id, member.client_host),
         rebalance_timeout_ms=member.session_timeout
-        if rebalance_timeout_ms == NOT_TOLD
+        if rebalance_timeout_ms == UNKNOWN
         else rebalance_timeout_ms,
         session_timeout_ms=member.session_timeout,
         protocols={protocol_name or "": member.subscription},

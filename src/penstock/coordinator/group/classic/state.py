@@ -1,4 +1,4 @@
-"""The states of a classic group, and the ways between them."""
+"""The states of a classic group, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import enum
 
 
 class State(enum.Enum):
-    """As the protocol writes them."""
+    """The values are those of the protocol."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members come, and wait for the others."""
+    """Members join, and wait for the others."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All have come; they wait for the leader's assignment."""
+    """All members have joined; they wait for the leader's assignment."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Gone from this coordinator: deleted, turned into another type, or moved to another node."""
+    """Deleted, migrated to another type, or unloaded from this node."""
 
 
 REACHED_FROM = {
@@ -25,4 +25,4 @@ REACHED_FROM = {
     State.STABLE: {State.COMPLETING_REBALANCE},
     State.DEAD: set(State),
 }
-"""Membership only; nothing here is walked through in order."""
+"""Only for membership tests: the order of the sets does not matter."""

@@ -1,12 +1,12 @@
-"""Consumer groups as ConsumerGroupDescribe shows them: committed state, with the names that topics have now."""
+"""Consumer groups for ConsumerGroupDescribe: committed state, with the current names of topics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, Owned, in_order
-from penstock.coordinator.group.consumer.group import ConsumerGroup, replace_assignor, state_of
+from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment, in_order
+from penstock.coordinator.group.consumer.group import ConsumerGroup, replace_assignor
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.messages.consumer_group_describe import (
@@ -26,7 +26,7 @@ def describe_group(group: ConsumerGroup, image: MetadataImage, *, default_assign
     epoch, target_epoch = group.committed_epochs
     return DescribedGroup(
         group_id=group.group_id,
-        group_state=state_of(members.values(), epoch=epoch, target_epoch=target_epoch),
+        group_state=group.state_name(committed=True),
         group_epoch=epoch,
         assignment_epoch=target_epoch,
         assignor_name=_assignor(group, members.values()) or default_assignor,
@@ -54,21 +54,13 @@ def _describe_member(member: ConsumerMember, target: Assignment, image: Metadata
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_describe_partitions(_all_of(member), image),
+        assignment=_describe_partitions(member.owned, image),
         target_assignment=_describe_partitions(target, image),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
 
-def _all_of(member: ConsumerMember) -> Owned:
-    """Also what it has been told to give up: it may still read that."""
-    owned = dict(member.assigned)
-    for topic_id, partitions in member.revoking.items():
-        owned[topic_id] = {**owned.get(topic_id, {}), **partitions}
-    return owned
-
-
-def _describe_partitions(assignment: Assignment | Owned, image: MetadataImage) -> DescribedAssignment:
+def _describe_partitions(assignment: Assignment, image: MetadataImage) -> DescribedAssignment:
     return DescribedAssignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)

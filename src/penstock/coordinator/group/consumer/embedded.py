@@ -1,7 +1,7 @@
-"""What classic members say inside of JoinGroup and SyncGroup: the consumer protocol, after its version.
+"""The embedded consumer protocol in JoinGroup and SyncGroup: a version, then a subscription or an assignment.
 
-Coordinators of classic groups carry it unread. One that assigns partitions itself has to read what such a member
-subscribes to and has, and to write what it is given.
+For classic groups the coordinator does not decode it. For classic members of a consumer group it decodes the
+subscription and the owned partitions, and encodes the assignment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = struct.Struct(">h")
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """`MalformedMessage` where it is none."""
+    """`MalformedMessage` if it cannot be decoded."""
     version = _read_version(data)
     return codec(ConsumerProtocolSubscription, version).decode(memoryview(data), _VERSION.size)[0]
 
@@ -37,7 +37,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: Assignment | Owned, image: MetadataImage, *, like: bytes) -> bytes:
-    """For a member whose subscription is `like`: in its version. Topics that are no more can not be named."""
+    """In the version of the member's subscription `like`. Deleted topics are left out, because they have no name."""
     version = _read_version(like)
     named = (
         TopicPartition(topic=name, partitions=partitions)
@@ -49,7 +49,7 @@ def write_assignment(assignment: Assignment | Owned, image: MetadataImage, *, li
 
 
 def by_id(topics: Iterable[TopicPartition], image: MetadataImage) -> dict[Uuid, frozenset[int]]:
-    """Those that exist, by id."""
+    """The existing topics, by id."""
     found: dict[Uuid, frozenset[int]] = {}
     for named in topics:
         topic = image.topics.get(named.topic)
@@ -59,16 +59,16 @@ def by_id(topics: Iterable[TopicPartition], image: MetadataImage) -> dict[Uuid, 
 
 
 def as_reported(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:
-    """What a member says that it has, as one of the new kind would say it."""
+    """The owned partitions of a classic member, in the format of ConsumerGroupHeartbeat."""
     owned = by_id(subscription.owned_partitions, image)
     return [TopicPartitions(topic_id=topic_id, partitions=sorted(owned[topic_id])) for topic_id in owned]
 
 
 def _read_version(data: bytes) -> int:
-    """New versions only append, so that those to come are read as the newest."""
+    """New versions only append fields, so unknown versions are decoded as the newest known one."""
     if len(data) < _VERSION.size:
-        raise MalformedMessage("there is no version")
+        raise MalformedMessage("the version is missing")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise MalformedMessage(f"there is no version {version}")
+        raise MalformedMessage(f"the version {version} is invalid")
     return min(version, NEWEST_VERSION)

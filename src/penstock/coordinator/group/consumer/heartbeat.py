@@ -1,32 +1,33 @@
-"""ConsumerGroupHeartbeat: a member joins, stays, and leaves.
+"""ConsumerGroupHeartbeat: a member joins, stays or leaves.
 
-Almost all heartbeats have nothing to say, and get nothing to hear: those are answered before anything is
-computed, and write nothing.
+Almost all heartbeats change nothing. They are answered first, without computing or writing anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from penstock.coordinator.group.client import Client
-from penstock.coordinator.group.consumer import writing
-from penstock.coordinator.group.consumer.assignment import NOTHING, Owned, given_at, in_order, partitions_of
-from penstock.coordinator.group.consumer.change import MemberChange
+from penstock.coordinator.group.consumer.assignment import (
+    NOTHING,
+    owns_all,
+    partitions_of,
+    with_epoch,
+    write_assignment,
+)
+from penstock.coordinator.group.consumer.context import ConsumerContext
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.members import (
-    check_epoch,
     check_released,
-    check_room,
-    find_static,
-    replace_member,
+    check_size,
+    find_member,
+    join_member,
 )
-from penstock.coordinator.group.consumer.regex_refresh import RegexChange, RegexRefresh
-from penstock.coordinator.group.consumer.surroundings import ConsumerSurroundings
-from penstock.coordinator.group.consumer.timeouts import Timeouts
-from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.group.consumer.regex_refresh import RegexRefresh
+from penstock.coordinator.group.consumer.update import MemberUpdate
+from penstock.coordinator.group.modern.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import (
@@ -35,31 +36,20 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from penstock.protocol.types import random_uuid, uuid_text
 
 NO_TIMEOUT = -1
-CLIENT_MAKES_ID_VERSION = 1
-
-PutOutMembers = Callable[[ConsumerGroup, Iterable[ConsumerMember]], Outcome[None]]
+CLIENT_CHOOSES_ID_VERSION = 1
 
 
 class Heartbeats:
-    def __init__(
-        self,
-        around: ConsumerSurroundings,
-        timeouts: Timeouts,
-        regexes: RegexRefresh,
-        put_out: PutOutMembers,
-    ) -> None:
-        self._around = around
-        self._timeouts = timeouts
+    def __init__(self, context: ConsumerContext, regexes: RegexRefresh) -> None:
+        self._context = context
         self._regexes = regexes
-        self._put_out = put_out
 
     def check(self, request: ConsumerGroupHeartbeatRequest, *, version: int) -> None:
-        """What can be told without looking at the group."""
+        """The checks that do not depend on the group."""
         epoch = request.member_epoch
-        if (version >= CLIENT_MAKES_ID_VERSION or epoch > 0 or epoch == LEAVING_EPOCH) and _is_blank(
+        if (version >= CLIENT_CHOOSES_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH) and _is_blank(
             request.member_id
         ):
             raise _invalid("MemberId must not be empty.")
@@ -69,23 +59,23 @@ class Heartbeats:
             ("RackId", request.rack_id),
         ):
             if value is not None and _is_blank(value):
-                raise _invalid(f"{name} must not be empty; leave it out if it is not used.")
-        if epoch == JOINING_EPOCH:
+                raise _invalid(f"{name} must not be empty; omit it if it is not used.")
+        if epoch == JOIN_EPOCH:
             _check_joining(request)
-        elif epoch == LEAVING_FOR_A_WHILE_EPOCH and request.instance_id is None:
+        elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
             raise _invalid("MemberEpoch -2 needs an InstanceId: only a static member can leave temporarily.")
-        elif epoch < LEAVING_FOR_A_WHILE_EPOCH:
+        elif epoch < STATIC_LEAVE_EPOCH:
             raise _invalid(f"MemberEpoch {epoch} is invalid.")
-        if request.server_assignor is not None and request.server_assignor not in self._around.assignors:
+        if request.server_assignor is not None and request.server_assignor not in self._context.assignors:
             raise Refused(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"Unsupported assignor {request.server_assignor}; supported: {', '.join(self._around.assignors)}.",
+                f"Unsupported assignor {request.server_assignor}; supported: {', '.join(self._context.assignors)}.",
             )
 
-    def answer_steady(
+    def answer_unchanged(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client
     ) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer to a heartbeat that says nothing new, where nothing new is to be told; None: look closer."""
+        """The response to a heartbeat that changes nothing and whose member has nothing to learn; otherwise None."""
         member = group.members.get(request.member_id)
         if (
             member is None
@@ -107,52 +97,44 @@ class Heartbeats:
             return None
         return self._keep_alive(group, member)
 
-    def stay(
+    def join_or_stay(
         self,
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
         records: list[CoordinatorRecord],
-    ) -> Outcome[ConsumerGroupHeartbeatResponse]:
-        """A member joins, or goes on. `records` are those that make the group, where it is to be made."""
-        is_joining = request.member_epoch == JOINING_EPOCH
-        check_room(group, request.member_id, size_max=self._around.size_max)
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """`records` are those that create the group, if it is new."""
+        is_joining = request.member_epoch == JOIN_EPOCH
+        check_size(group, request.member_id, size_max=self._context.setting("group.consumer.max.size"))
         before = self._find_member(group, request, records)
-        change = MemberChange(self._around, self._timeouts, group, before, records)
-        names_changed = change.describe(_updated(before, request, client))
-        regex_change = self._regexes.note(group, before, change.member, records)
-        is_due = names_changed or regex_change is RegexChange.RESOLVED
-        if is_due or group.is_stale:
-            change.renew_epoch(is_due=is_due)
-        target = change.update_target()
-        change.advance(
-            target,
-            request.topic_partitions,
-            has_changed_subscription=names_changed or regex_change is not RegexChange.NONE,
-        )
-        member = change.member
+        update = MemberUpdate(self._context, self._regexes, group, before, records)
+        update.set_metadata(_updated(before, request, client))
+        update.reconcile(update.update_target(), request.topic_partitions)
+        member = update.member
         response = self._keep_alive(group, member)
         if is_joining or _is_full(request) or member.assigned != before.assigned:
-            response.assignment = _write_assignment(member.assigned)
-        return Outcome(response, records)
+            response.assignment = Assignment(
+                topic_partitions=write_assignment(TopicPartitions, member.assigned)
+            )
+        return CoordinatorResult(response, records)
 
     def leave(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
-    ) -> Outcome[ConsumerGroupHeartbeatResponse]:
-        if request.instance_id is None:
-            member = group.member(request.member_id)
-        else:
-            member = find_static(group, request.instance_id, request.member_id)
-            if request.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
-                return Outcome(
-                    _left(request), [writing.place_record(group.group_id, _away_for_a_while(member))]
-                )
-        gone = self._put_out(group, [member])
-        return Outcome(_left(request), gone.records, gone.when_committed)
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        member = find_member(group, request.member_id, request.instance_id)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
+        )
+        if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
+            return CoordinatorResult(
+                response, [group.records.current(group.group_id, _left_temporarily(member))]
+            )
+        return self._context.remove(group, [member]).with_response(response)
 
     def _keep_alive(self, group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
-        settings = self._around.group_settings(group.group_id)
-        self._timeouts.set_session(
+        settings = self._context.group_settings(group.group_id)
+        self._context.timeouts.set_session(
             group.group_id, member.member_id, settings.get("consumer.session.timeout.ms")
         )
         return ConsumerGroupHeartbeatResponse(
@@ -169,21 +151,19 @@ class Heartbeats:
     ) -> ConsumerMember:
         member_id, epoch = request.member_id, request.member_epoch
         instance_id = request.instance_id
-        if epoch != JOINING_EPOCH:
-            if instance_id is None:
-                member = group.member(member_id)
-            else:
-                member = find_static(group, instance_id, member_id)
-            check_epoch(member, epoch, request.topic_partitions)
+        if epoch != JOIN_EPOCH:
+            member = find_member(group, member_id, instance_id)
+            reported = request.topic_partitions
+            member.check_epoch(
+                epoch, owns_only_assigned=reported is not None and owns_all(member.assigned, reported)
+            )
             return member
-        # Version 0 lets the coordinator choose (KIP-1082).
-        member_id = member_id or uuid_text(random_uuid(self._around.context.around.random))
+        # In version 0 the coordinator chooses the id (KIP-1082).
+        member_id = member_id or self._context.new_member_id()
         existing = group.static_member(instance_id)
-        if existing is None:
-            return group.members.get(member_id) or ConsumerMember(member_id)
-        if not existing.is_classic:
+        if existing is not None and not existing.is_classic:
             check_released(existing, member_id)
-        return replace_member(group, existing, member_id, records)
+        return join_member(group, member_id, instance_id, records)
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
@@ -198,7 +178,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> ConsumerMember:
-    """With what the request says; what it does not say stays."""
+    """The member with the fields that the request sets."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return replace(
         member,
@@ -219,7 +199,7 @@ def _updated(
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A member that tells everything, as after a lost connection, wants to hear everything."""
+    """A full request, as after a lost connection, gets a full response."""
     return (
         request.rebalance_timeout_ms != NO_TIMEOUT
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -227,29 +207,13 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _away_for_a_while(member: ConsumerMember) -> ConsumerMember:
-    """What it has is kept for it; what it was to give up is free. Epochs of a time before it leaves mean nothing to
-    whoever comes back."""
+def _left_temporarily(member: ConsumerMember) -> ConsumerMember:
+    """The member keeps its assignment, without what was pending revocation. Its successor starts with epoch 0."""
     return replace(
         member,
-        epoch=LEAVING_FOR_A_WHILE_EPOCH,
-        assigned=given_at(partitions_of(member.assigned), 0),
+        epoch=STATIC_LEAVE_EPOCH,
+        assigned=with_epoch(partitions_of(member.assigned), 0),
         revoking=NOTHING,
-    )
-
-
-def _left(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
-    )
-
-
-def _write_assignment(owned: Owned) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=partitions)
-            for topic_id, partitions in in_order(owned)
-        ]
     )
 
 
@@ -257,5 +221,5 @@ def _is_blank(text: str) -> bool:
     return not text.strip()
 
 
-def _invalid(words: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, words)
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)

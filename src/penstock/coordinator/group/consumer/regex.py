@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: which topics they stand for, looked up a few at a time (KIP-848)."""
+"""Resolving subscriptions by regular expression to topics, in steps (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from penstock.coordinator.regex import Matches, compile_regex
 from penstock.metadata.errors import Refused
 
 MATCHES_AT_ONCE = 2_000
-"""Names tried against patterns before others get their turn on the event loop; 3 ms (1.5 us each, measured)."""
+"""Matches before the event loop runs other tasks; 3 ms (1.5 us each, measured)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a pattern stands for."""
+    """The topics that match a pattern."""
 
     topics: frozenset[str]
     version: int
-    """The offset of the metadata in which they were looked up."""
+    """The metadata offset at which it was resolved."""
     timestamp_ms: int
-    """When that was, wall clock."""
+    """When it was resolved, wall clock."""
 
 
 def check_regex(pattern: str) -> None:
-    """`Refused` where it is not a regular expression."""
+    """`Refused` if it is not a valid regular expression."""
     compile_regex(pattern)
 
 
 class RegexScan:
-    """The topics that patterns stand for, looked up a few at a time."""
+    """Matches all topics against patterns, in steps."""
 
     def __init__(
         self, patterns: Iterable[str], names: Sequence[str], *, version: int, timestamp_ms: int
@@ -42,7 +42,7 @@ class RegexScan:
         self._compiled = [(_compile_or_none(pattern), pattern) for pattern in self._found]
 
     def step(self) -> bool:
-        """Go on a little; True when all names have been tried."""
+        """Match some names; True when all are done."""
         end = self._position + max(1, MATCHES_AT_ONCE // max(1, len(self._compiled)))
         for matches, pattern in self._compiled:
             if matches is not None:
@@ -58,7 +58,7 @@ class RegexScan:
 
 
 def _compile_or_none(pattern: str) -> Matches | None:
-    """A log may hold what other software took for a pattern: then it stands for nothing."""
+    """The log may have a pattern that RE2 does not accept: then it matches nothing."""
     try:
         return compile_regex(pattern)
     except Refused:

@@ -1,49 +1,48 @@
-"""When the topics that regular expressions stand for are looked up: for a new expression, when there are new topics,
-and every now and then.
+"""When subscriptions by regular expression are resolved: for a new expression, after topics were created, and at an
+interval.
 
-A lookup is not part of the request that calls for it: it goes over all topics in steps, each of them a timer that
-is due at once, and what it finds becomes a write of its own. Until then an expression stands for nothing.
+A request only starts the resolution. It scans all topics in steps, each of them a timer that is due at once, and then
+writes its result. Until then a new expression matches no topics.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 
-from penstock.coordinator.group.consumer import writing
+from penstock.coordinator.group.consumer.context import ConsumerContext
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.consumer.records import regex_record, regex_tombstone
 from penstock.coordinator.group.consumer.regex import RegexScan, ResolvedRegex, check_regex
-from penstock.coordinator.group.consumer.surroundings import ConsumerSurroundings
-from penstock.coordinator.outcome import DONE, CoordinatorRecord, Outcome
+from penstock.coordinator.group.modern.records import GroupMetadata
+from penstock.coordinator.result import DONE, CoordinatorRecord, CoordinatorResult
 
-REFRESH_PAUSE_MS = 10_000  # between two lookups for one group, whatever happens: members that join gather
+REFRESH_PAUSE_MS = 10_000  # at least, between two resolutions for one group: members often join together
 
 
 class RegexChange(enum.Enum):
     NONE = enum.auto()
     PENDING = enum.auto()
-    """Another expression, whose topics are still to be looked up."""
+    """A new expression, not resolved yet."""
     RESOLVED = enum.auto()
-    """Another expression or none, and what it stands for is known: the group can be assigned anew."""
+    """No expression, or one that is resolved already: a new assignment can be computed."""
 
 
 class RegexRefresh:
-    def __init__(self, around: ConsumerSurroundings, find: Callable[[str], ConsumerGroup | None]) -> None:
-        self._around = around
-        self._find = find
+    def __init__(self, context: ConsumerContext) -> None:
+        self._context = context
         self.new_topics_offset = -1
-        """Where the metadata last had a topic that it had not had before."""
+        """The metadata offset of the last topic creation."""
 
-    def note(
+    def update(
         self,
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
         records: list[CoordinatorRecord],
     ) -> RegexChange:
-        """A member is about to change from `before` to `after`; look up what that calls for. `Refused` where the new
-        expression is none."""
+        """Start the resolution that a member's change from `before` to `after` requires. `Refused` if the new
+        expression is invalid."""
         counts = group.subscriptions.regexes
         if before.regex == after.regex:
             if counts:
@@ -52,7 +51,7 @@ class RegexRefresh:
         change = RegexChange.PENDING
         is_new = False
         if before.regex and counts[before.regex] == 1:
-            records.append(writing.regex_tombstone(group.group_id, before.regex))
+            records.append(regex_tombstone(group.group_id, before.regex))
         if not after.regex:
             change = RegexChange.RESOLVED
         elif not counts[after.regex]:
@@ -68,11 +67,11 @@ class RegexRefresh:
         self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, *, is_new: bool
     ) -> None:
         key = ("consumer regex", group.group_id)
-        if key in self._around.timers:
+        if key in self._context.timers:
             return
-        wall_ms = self._around.context.wall_ms()
+        wall_ms = self._context.shard.wall_ms()
         last = next(iter(group.resolved.values()), None)
-        # A clock that was set back must not keep an expression waiting until it has caught up.
+        # A clock that was set back must not delay the resolution.
         if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_PAUSE_MS:
             return
         wanted = _wanted(group, before, after)
@@ -83,21 +82,21 @@ class RegexRefresh:
             or last is None
             or len(wanted) != len(group.resolved)
             or last.version < self.new_topics_offset
-            or wall_ms > last.timestamp_ms + self._around.regex_refresh_interval_ms
+            or wall_ms > last.timestamp_ms + self._context.setting("group.consumer.regex.refresh.interval.ms")
         ):
-            image = self._around.image
+            image = self._context.image
             scan = RegexScan(wanted, [*image.topics.by_name], version=image.offset, timestamp_ms=wall_ms)
-            self._go_on(group.group_id, scan)
+            self._schedule(group.group_id, scan)
 
-    def _go_on(self, group_id: str, scan: RegexScan) -> None:
-        self._around.timers.set(("consumer regex", group_id), 0, lambda: self._step(group_id, scan))
+    def _schedule(self, group_id: str, scan: RegexScan) -> None:
+        self._context.timers.set(("consumer regex", group_id), 0, lambda: self._step(group_id, scan))
 
-    def _step(self, group_id: str, scan: RegexScan) -> Outcome[None]:
+    def _step(self, group_id: str, scan: RegexScan) -> CoordinatorResult[None]:
         if not scan.step():
-            self._go_on(group_id, scan)
+            self._schedule(group_id, scan)
             return DONE
-        group = self._find(group_id)
-        return DONE if group is None else Outcome(None, self._apply(group, scan.result()))
+        group = self._context.find(group_id)
+        return DONE if group is None else CoordinatorResult(None, self._apply(group, scan.result()))
 
     def _apply(self, group: ConsumerGroup, found: dict[str, ResolvedRegex]) -> list[CoordinatorRecord]:
         subscriptions = group.subscriptions.copy()
@@ -105,22 +104,22 @@ class RegexRefresh:
         has_changed = False
         for regex, resolved in found.items():
             if not subscriptions.regexes[regex]:
-                continue  # nobody wants to know any more
+                continue  # no member subscribes to it any more
             before = group.resolved.get(regex)
             if (before.topics if before is not None else frozenset()) != resolved.topics:
                 has_changed = True
                 subscriptions.resolve(before, resolved)
-            records.append(writing.regex_record(group.group_id, regex, resolved))
-        metadata_hash = self._around.topic_hash(subscriptions.topics())
-        if has_changed or metadata_hash != group.metadata_hash:
-            epoch = group.epoch + 1
-            records.append(writing.epoch_record(group.group_id, epoch, metadata_hash=metadata_hash))
-            group.refreshed_epoch = epoch
+            records.append(regex_record(group.group_id, regex, resolved))
+        metadata_hash = self._context.topic_hash(subscriptions.topics())
+        if has_changed or metadata_hash != group.metadata.metadata_hash:
+            metadata = GroupMetadata(group.epoch + 1, metadata_hash)
+            records.append(group.records.group(group.group_id, metadata))
+            group.refreshed_epoch = metadata.epoch
         return records
 
 
 def _wanted(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> list[str]:
-    """The expressions of the group once the member has changed."""
+    """The expressions of the group after the member's change."""
     wanted = dict(group.subscriptions.regexes)
     if before.regex != after.regex:
         if before.regex in wanted:

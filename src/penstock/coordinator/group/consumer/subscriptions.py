@@ -1,7 +1,7 @@
-"""Who subscribes to what: counts that a group keeps up to date, and asks "what if" of.
+"""The subscriptions of a group, as counts that are updated with its members.
 
-A topic may be subscribed to by name and through regular expressions. Counts of names are of members; counts of regular
-expressions are of expressions, because those are resolved once for all members that share one.
+Members subscribe to topics by name and by regular expression. Names are counted by member. Topics that match a regular
+expression are counted by expression, because each is resolved once for all members that share it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from penstock.coordinator.group.consumer.regex import ResolvedRegex
 
 
 class Subscriptions:
-    """Changed in place as members come and go; `copy` for a decision that only asks."""
+    """Changed in place by replay; a decision changes a `copy`."""
 
     __slots__ = ("by_name", "by_regex", "regexes")
 
     def __init__(self) -> None:
         self.by_name: Counter[str] = Counter()
-        """Topics, by the number of members that name them."""
+        """Topics, with the number of members that subscribe to them by name."""
         self.by_regex: Counter[str] = Counter()
-        """Topics, by the number of regular expressions that stand for them."""
+        """Topics, with the number of regular expressions that match them."""
         self.regexes: Counter[str] = Counter()
-        """Regular expressions, by the number of members that sent them."""
+        """Regular expressions, with the number of members that use them."""
 
     def copy(self) -> Subscriptions:
         other = Subscriptions()
@@ -58,7 +58,7 @@ class Subscriptions:
         return frozenset(self.by_name) | frozenset(self.by_regex)
 
     def are_homogeneous(self, member_count: int) -> bool:
-        """Whether all members subscribe to the same topics. Where it is not plain to see, the answer is no."""
+        """Whether all members subscribe to the same topics. May be False even if they do."""
         if not self.regexes:
             return all(count == member_count for count in self.by_name.values()) and not self.by_regex
         if len(self.regexes) > 1 or next(iter(self.regexes.values())) != member_count:
@@ -67,7 +67,7 @@ class Subscriptions:
 
 
 def subscribed_topics(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of all topics that a member subscribes to, whether they exist or not."""
+    """All topics that a member subscribes to, existing or not."""
     found = resolved.get(member.regex) if member.regex else None
     return member.topics | found.topics if found is not None else member.topics
 

@@ -1,40 +1,28 @@
-"""The target assignment: what every member shall have in the group's newest epoch."""
+"""The target assignment of a consumer group."""
 
 from __future__ import annotations
 
 from collections.abc import KeysView, Mapping
-from dataclasses import dataclass
 
-from penstock.coordinator.group.consumer import writing
 from penstock.coordinator.group.consumer.assignment import NOTHING, Assignment
 from penstock.coordinator.group.consumer.assignors import AssignedMember, Assignor, GroupToAssign
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
 from penstock.coordinator.group.consumer.subscriptions import subscribed_topics
-from penstock.coordinator.outcome import CoordinatorRecord
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.types import Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class ComputedTarget:
-    targets: Mapping[str, Assignment]
-    records: list[CoordinatorRecord]
-    """Of the members whose target has changed, and of the new epoch."""
-
-
-def compute_target(
+def compute_targets(
     group: ConsumerGroup,
     updated: ConsumerMember,
     *,
     assignor: Assignor,
-    epoch: int,
     is_homogeneous: bool,
     image: MetadataImage,
-    wall_ms: int,
-) -> ComputedTarget:
-    """The target with `updated` in the place of what the group knows of this member, or of its static predecessor."""
+) -> Mapping[str, Assignment]:
+    """By member id. `updated` replaces the member with its id, or its static predecessor."""
     topic_ids = TopicIds(image, group.resolved)
     predecessor = group.static_member(updated.instance_id)
     members: dict[str, AssignedMember] = {}
@@ -51,18 +39,11 @@ def compute_target(
         for topic_id in topic_ids.all()
         if (topic := image.topics.with_id(topic_id)) is not None
     }
-    targets = assignor(GroupToAssign(members, counts, is_homogeneous))
-    records = [
-        writing.target_record(group.group_id, member_id, target)
-        for member_id, target in targets.items()
-        if target != group.targets.get(member_id)
-    ]
-    records.append(writing.target_epoch_record(group.group_id, epoch, timestamp_ms=wall_ms))
-    return ComputedTarget(targets, records)
+    return assignor(GroupToAssign(members, counts, is_homogeneous))
 
 
 class TopicIds:
-    """Subscriptions as ids of topics that exist. Most members share theirs, so each is looked up once."""
+    """Subscriptions as ids of existing topics. Most members share a subscription, so each is looked up once."""
 
     def __init__(self, image: MetadataImage, resolved: Mapping[str, ResolvedRegex]) -> None:
         self._image = image
@@ -78,5 +59,5 @@ class TopicIds:
         return known
 
     def all(self) -> list[Uuid]:
-        """Of all members asked for so far, each once, in an order that is the same wherever it is computed."""
+        """The topics of all members looked up so far, in a deterministic order."""
         return list(dict.fromkeys(topic_id for known in self._known.values() for topic_id in known))

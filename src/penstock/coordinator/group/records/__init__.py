@@ -1,13 +1,12 @@
-"""The records of `__consumer_offsets`, in Kafka's own formats: by subject, a pair of classes for each type.
+"""The records of `__consumer_offsets`, in Kafka's formats: a key and a value class for each type.
 
-Records only say what happened; the part of `penstock.coordinator.group` that writes them knows what it means,
-`penstock.coordinator.framing` how they stand in the log.
+`penstock.coordinator.serde` encodes them.
 """
 
 from __future__ import annotations
 
-from penstock.coordinator.framing import BlockWriter, Writer
 from penstock.coordinator.group.records import classic, consumer, offsets, streams
+from penstock.coordinator.serde import BlockWriter, Writer
 
 TYPES: tuple[tuple[type, type], ...] = (
     (offsets.LegacyOffsetCommitKey, offsets.LegacyOffsetCommitValue),
@@ -33,7 +32,7 @@ WRITERS: dict[type, Writer] = {
     offsets.OffsetCommitKey: offsets.write_key,
     offsets.OffsetCommitValue: offsets.write_value,
 }
-"""For what is written often."""
+"""Fast writers for frequent records."""
 
 BLOCKS: dict[type, BlockWriter] = {offsets.OffsetCommitKeys: offsets.write_block}
-"""For what is written by the dozen."""
+"""Writers of many records at once."""

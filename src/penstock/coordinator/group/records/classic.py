@@ -1,4 +1,4 @@
-"""The record of a classic group: one generation, its members and what each of them was given to read."""
+"""The record of a classic group: a generation, its members and their assignments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from penstock.protocol.declare import field, record, struct
 from penstock.protocol.types import Int32, Int64
 
 WRITTEN_VERSION = 3
-"""What Kafka 4.3 writes. Version 4 exists so that its tagged fields can be read by software that is older
-than they are (KIP-915); there are none yet."""
+"""The version that Kafka 4.3 writes. Version 4 only makes room for tagged fields (KIP-915)."""
 
 
 @record(key=2, versions=(0, 0))
@@ -23,7 +22,7 @@ class MemberMetadata:
     client_host: str
     rebalance_timeout: Int32 = field(since=1, default=-1, ignorable=True)  # -1: as session_timeout
     session_timeout: Int32
-    subscription: bytes  # the member's metadata for the protocol that was chosen
+    subscription: bytes  # the member's metadata for the selected protocol
     assignment: bytes
 
 
@@ -32,7 +31,7 @@ class GroupMetadataValue:
     """v1 adds rebalance_timeout, v2 current_state_timestamp, v3 group_instance_id (KIP-345); v4 is
     flexible."""
 
-    protocol_type: str  # empty: nobody has joined yet
+    protocol_type: str  # empty: no member has joined yet
     generation: Int32
     protocol: str | None
     leader: str | None

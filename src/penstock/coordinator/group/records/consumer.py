@@ -1,4 +1,4 @@
-"""Records of consumer groups of the new type (KIP-848): what a group, its members and its assignment are."""
+"""Records of consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class ConsumerGroupMetadataKey:
 
 @record(key=3, versions=(0, 0), flexible=0)
 class ConsumerGroupMetadataValue:
-    """A new epoch of the group: its members, their subscriptions or its topics have changed."""
+    """The group epoch. It changes with the members, their subscriptions or the topics."""
 
     epoch: Int32
-    metadata_hash: Int64 = field(default=0, tag=0)  # over the topics that are subscribed to (KIP-1101)
+    metadata_hash: Int64 = field(default=0, tag=0)  # over the subscribed topics (KIP-1101)
 
 
 @record(key=4, versions=(0, 0))
@@ -40,7 +40,7 @@ class TopicMetadata:
 
 @record(key=4, versions=(0, 0), flexible=0)
 class ConsumerGroupPartitionMetadataValue:
-    """The topics that are subscribed to, as Kafka 4.0 wrote them; since then `metadata_hash` stands for it."""
+    """The subscribed topics, written by Kafka 4.0; `metadata_hash` has replaced it."""
 
     topics: list[TopicMetadata]
 
@@ -59,7 +59,7 @@ class ClassicProtocol:
 
 @struct
 class ClassicMemberMetadata:
-    """What only a member has that speaks the classic protocol."""
+    """Only for members that use the classic protocol."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: list[ClassicProtocol] = field(default=[])
@@ -67,7 +67,7 @@ class ClassicMemberMetadata:
 
 @record(key=5, versions=(0, 0), flexible=0)
 class ConsumerGroupMemberMetadataValue:
-    """A member, as it describes itself."""
+    """The metadata of a member."""
 
     instance_id: str | None
     rack_id: str | None
@@ -77,7 +77,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None
-    # None for a member of the new kind, which must be said: to Kafka, a log that does not say means an empty one.
+    # None for a member with the consumer protocol. It must be written: to Kafka, an absent field is an empty struct.
     classic_member_metadata: ClassicMemberMetadata | None = field(default=ClassicMemberMetadata(), tag=0)
 
 
@@ -88,7 +88,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 
 @record(key=6, versions=(0, 0), flexible=0)
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The epoch for which the target assignment was computed, and when that was (KIP-1263)."""
+    """The group epoch of the target assignment, and when it was computed (KIP-1263)."""
 
     assignment_epoch: Int32
     assignment_timestamp: Int64 = field(default=0, tag=0)
@@ -108,7 +108,7 @@ class TargetTopicPartitions:
 
 @record(key=7, versions=(0, 0), flexible=0)
 class ConsumerGroupTargetAssignmentMemberValue:
-    """What a member shall have in the end."""
+    """The target assignment of a member."""
 
     topic_partitions: list[TargetTopicPartitions]
 
@@ -123,13 +123,13 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 class OwnedTopicPartitions:
     topic_id: Uuid
     partitions: list[Int32]
-    # One for each of `partitions` (KIP-1251), or none at all where they are not known.
+    # One for each partition (KIP-1251), or empty if they are unknown.
     assignment_epochs: list[Int32] | None = field(default=[], tag=0)
 
 
 @record(key=8, versions=(0, 0), flexible=0)
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """What a member has now, and what it has been told to give up."""
+    """The current assignment of a member, and the partitions that it has to revoke."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -146,7 +146,7 @@ class ConsumerGroupRegularExpressionKey:
 
 @record(key=16, versions=(0, 0), flexible=0)
 class ConsumerGroupRegularExpressionValue:
-    """The topics that a regular expression stood for, when, and at which offset of the metadata."""
+    """The topics that matched a regular expression, at which metadata offset, and when."""
 
     topics: list[str]
     version: Int64

@@ -6,18 +6,17 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.coordinator.framing import EncodedRecord, writer_of
+from penstock.coordinator.serde import EncodedRecord, writer_of
 from penstock.protocol.declare import field, record
 from penstock.protocol.types import ZERO_UUID, Int32, Int64, Uuid
-from penstock.records.batch import RecordRows
+from penstock.records.batch import NO_TIMESTAMP, RecordRows
 
-NO_TIMESTAMP = -1
-LAST_TIMESTAMP = 2**63 - 1  # for what a client wants to have kept for ever
+LAST_TIMESTAMP = 2**63 - 1  # never expires
 
 
 @record(key=0, versions=(0, 0))
 class LegacyOffsetCommitKey:
-    """As brokers before 0.9 wrote it. Never written, only read."""
+    """Written by brokers before 0.9. Only read."""
 
     group: str
     topic: str
@@ -40,15 +39,15 @@ class OffsetCommitKey:
 
 @record(key=1, versions=(0, 4), flexible=4)
 class OffsetCommitValue:
-    """How far a group has read.
+    """The committed offset of a partition.
 
-    v1 alone has expire_timestamp: written where the consumer named a retention time of its own.
+    Only v1 has expire_timestamp, for consumers that set their own retention time.
     v3 adds leader_epoch (KIP-320).
-    v4 is flexible, and has the topic's id where that was known.
+    v4 is flexible and adds topic_id.
     """
 
     offset: Int64
-    leader_epoch: Int32 = field(since=3, default=-1, ignorable=True)  # -1: the consumer did not tell
+    leader_epoch: Int32 = field(since=3, default=-1, ignorable=True)  # -1: unknown
     metadata: str
     commit_timestamp: Int64
     expire_timestamp: Int64 = field(
@@ -58,21 +57,21 @@ class OffsetCommitValue:
 
 
 class OffsetCommitKeys(NamedTuple):
-    """Partitions of one topic for which a group commits: what one `CoordinatorRecord` has for a key where it stands for
-    many. Its value is a list with one `OffsetCommitValue` for each; they differ in offset, epoch and metadata alone."""
+    """The key of a `CoordinatorRecord` that stands for many: partitions of one topic. Its value is a list with one
+    `OffsetCommitValue` for each; they only differ in offset, epoch and metadata."""
 
     group: str
     topic: str
     partitions: list[int]
 
 
-# Written with every commit, so each byte is put in its place by hand where the codec would look for it: a third of
-# the time for a key, a tenth for a value (bench `commits50`).
+# Written with every commit, so it is encoded by hand: a third of the codec's time for a key, a tenth for a value (bench
+# `commits50`).
 
 KEY_TYPE = 1
 VALUE_VERSION = 4
 OFFSET_AT, AFTER_EPOCH_AT = 2, 14  # in a value
-KEPT_LENGTH_MAX = 256  # of a group's id: 4,096 of the longest, and their keys, would be 400 MB
+KEPT_LENGTH_MAX = 256  # of a cached group id; 4,096 of the longest, with their keys, would be 400 MB
 
 _pack_partition = struct.Struct(">i").pack
 _pack_value = struct.Struct(">hqiBqBBB16s").pack
@@ -93,8 +92,8 @@ def write_value(value: OffsetCommitValue) -> bytes:
         value.leader_epoch,
         1,  # an empty string
         value.commit_timestamp,
-        1,  # tagged field, which is
-        0,  # the topic's id, of
+        1,  # tagged field:
+        0,  # the topic id,
         16,  # bytes
         value.topic_id,
     )
@@ -103,7 +102,7 @@ def write_value(value: OffsetCommitValue) -> bytes:
 def write_block(
     keys: OffsetCommitKeys, values: list[OffsetCommitValue], timestamp_ms: int
 ) -> RecordRows | list[EncodedRecord]:
-    """What `write_key` and `write_value` would write, but what all have in common is made once."""
+    """The same bytes as `write_key` and `write_value`, but the common parts are encoded once."""
     key_start = _key_start(keys.group, keys.topic)
     if any(value.metadata for value in values):
         return [
@@ -123,7 +122,7 @@ def write_block(
 
 
 def _key_start(group: str, topic: str) -> bytes:
-    """Of a key: all but the partition."""
+    """All of the key but the partition."""
     return (_kept_key_start if len(group) <= KEPT_LENGTH_MAX else _kept_key_start.__wrapped__)(group, topic)
 
 

@@ -1,4 +1,4 @@
-"""Records of streams groups (KIP-1071): what a group, its topology, its members and their tasks are."""
+"""Records of streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class LastAssignmentConfig:
 
 @record(key=17, versions=(0, 0), flexible=0)
 class StreamsGroupMetadataValue:
-    """A new epoch of the group: its members, its topics or the settings of its assignments have changed."""
+    """The group epoch. It changes with the members, the topics or the settings of the assignor."""
 
     epoch: Int32
     metadata_hash: Int64  # over the topics of the topology, see `topic_hash`
-    validated_topology_epoch: Int32 = field(default=-1, tag=0)  # -1: topics are missing or do not fit
+    validated_topology_epoch: Int32 = field(default=-1, tag=0)  # -1: none, see `configuring`
     last_assignment_configs: list[LastAssignmentConfig] | None = field(default=[], tag=1)
 
 
@@ -47,7 +47,7 @@ class KeyValue:
 
 @record(key=19, versions=(0, 0), flexible=0)
 class StreamsGroupMemberMetadataValue:
-    """A member, as it describes itself."""
+    """The metadata of a member."""
 
     instance_id: str | None
     rack_id: str | None
@@ -67,7 +67,7 @@ class StreamsGroupTargetAssignmentMetadataKey:
 
 @record(key=20, versions=(0, 0), flexible=0)
 class StreamsGroupTargetAssignmentMetadataValue:
-    """The epoch for which the target assignment was computed, and when that was (KIP-1263)."""
+    """The group epoch of the target assignment, and when it was computed (KIP-1263)."""
 
     assignment_epoch: Int32
     assignment_timestamp: Int64 = field(default=0, tag=0, ignorable=True)
@@ -87,7 +87,7 @@ class TargetTaskIds:
 
 @record(key=21, versions=(0, 0), flexible=0)
 class StreamsGroupTargetAssignmentMemberValue:
-    """The tasks that a member shall have in the end."""
+    """The target assignment of a member."""
 
     active_tasks: list[TargetTaskIds]
     standby_tasks: list[TargetTaskIds]
@@ -104,13 +104,13 @@ class StreamsGroupCurrentMemberAssignmentKey:
 class CurrentTaskIds:
     subtopology_id: str
     partitions: list[Int32]
-    # One for each of `partitions`, of active tasks only: when it was given to the member. None at all: not known.
+    # One for each partition of active tasks, or empty if they are unknown.
     assignment_epochs: list[Int32] | None = field(default=[], tag=0)
 
 
 @record(key=22, versions=(0, 0), flexible=0)
 class StreamsGroupCurrentMemberAssignmentValue:
-    """The tasks that a member has now, and those that it has been told to give up."""
+    """The current tasks of a member, and the tasks that it has to revoke."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -137,7 +137,7 @@ class TopicConfig:
 @struct
 class TopicInfo:
     name: str
-    partitions: Int32  # 0: to be decided by the coordinator; always so for changelogs
+    partitions: Int32  # 0: the coordinator decides; always for changelogs
     replication_factor: Int16  # 0: the broker's default
     topic_configs: list[TopicConfig]
 
@@ -164,7 +164,7 @@ class Subtopology:
 
 @record(key=23, versions=(0, 0), flexible=0)
 class StreamsGroupTopologyValue:
-    """What the application does, as its first member described it."""
+    """The topology of the application, set by the first member."""
 
     epoch: Int32
     subtopologies: list[Subtopology]

@@ -1,1 +1,1 @@
-"""Groups of Kafka Streams applications, to whose members the coordinator assigns tasks (KIP-1071)."""
+"""Streams groups (KIP-1071): the coordinator assigns tasks to the members of a Kafka Streams application."""

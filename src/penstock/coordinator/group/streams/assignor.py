@@ -1,11 +1,10 @@
-"""The sticky assignor: spreads tasks evenly, and moves as few as it can.
+"""The sticky task assignor: it balances tasks, and moves as few as possible.
 
-Active tasks first go back to who had them, then to who kept a copy of their state, as long as that does not give one
-member more than its share; the rest goes to the process with the least to do for each of its members. Standby tasks,
-of stateful subtopologies only, then follow the same order, never into a process that has the task already. Copies that
-no process is left for are left out.
+An active task first goes to its previous owner, then to a member with a standby of it, as long as the member stays
+within its share. The other tasks go to the least loaded process. Standby tasks, only of stateful subtopologies, follow
+in the same way, but never to a process that has the task already. Standbys without a free process are left out.
 
-The outcome depends on the arguments alone: members are taken in the order of their ids.
+The result only depends on the arguments: members are ordered by id.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from penstock.coordinator.group.streams.tasks import Task, Tasks
 
 
 class Candidate(NamedTuple):
-    """A member, as far as it matters here."""
+    """The input of the assignor for one member."""
 
     process_id: str
     target: Tasks
-    """What it was given by the assignment before."""
+    """The previous target assignment."""
 
 
 def assign(
@@ -32,7 +31,7 @@ def assign(
     *,
     standby_count: int,
 ) -> dict[str, Tasks]:
-    """The tasks of every member; `standby_count` copies of each stateful task are wished for."""
+    """The tasks of every member, with up to `standby_count` standbys of each stateful task."""
     if not members:
         return {}
     active = [Task(name, index) for name, part in subtopologies.items() for index in range(part.task_count)]
@@ -49,7 +48,7 @@ def assign(
 
 
 class _Process:
-    """Members that share one state directory, and so one copy of a task."""
+    """Members that share a state directory, and so have a task at most once."""
 
     __slots__ = ("member_count", "order", "tasks")
 
@@ -64,7 +63,7 @@ class _Process:
 
 
 class _Load:
-    """What one member has been given so far."""
+    """The tasks assigned to one member so far."""
 
     __slots__ = ("active", "member_id", "process", "standby")
 
@@ -80,7 +79,7 @@ class _Load:
 
 
 class _Share:
-    """How many tasks a member may have: those who have that many are done, and the rest is shared among the others."""
+    """How many tasks a member may have. Full members are removed, and the others share the remaining tasks."""
 
     __slots__ = ("_member_count", "_task_count", "per_member")
 
@@ -89,7 +88,7 @@ class _Share:
         self._member_count = member_count
         self.per_member = -(-task_count // member_count)
 
-    def given(self, count: int) -> None:
+    def add(self, count: int) -> None:
         """A member now has `count` tasks."""
         if count == self.per_member:
             self._member_count -= 1
@@ -116,47 +115,47 @@ class _Assignment:
                 self._had_standby.setdefault(task, []).append(load)
 
     def assign_active(self, tasks: Iterable[Task]) -> None:
-        # By partition first: members that had the same partitions of several subtopologies keep them together.
+        # By partition first, so that members keep the same partitions of several subtopologies together.
         remaining = []
         for task in sorted(tasks, key=_by_partition):
             load = self._had_active.get(task)
             if load is None or load.count >= self._active_share.per_member:
                 remaining.append(task)
             else:
-                self._give_active(load, task)
-        homeless = []
+                self._add_active(load, task)
+        unassigned = []
         for task in remaining:
             load = self._least_loaded(self._had_standby.get(task, ()), task)
             if load is None or load.count >= self._active_share.per_member:
-                homeless.append(task)
+                unassigned.append(task)
             else:
-                self._give_active(load, task)
+                self._add_active(load, task)
         queue = _Queue(self.loads.values())
-        for task in sorted(homeless):
+        for task in sorted(unassigned):
             load = queue.take_without(task)
-            assert load is not None, "an active task is new to every process"
-            self._give_active(load, task)
+            assert load is not None, "no process has an active task before it is assigned"
+            self._add_active(load, task)
             queue.put_back()
 
     def assign_standby(self, tasks: Iterable[Task], standby_count: int) -> None:
         remaining: list[tuple[Task, int]] = []
         for task in sorted(tasks, key=_by_partition, reverse=True):
             for given in range(standby_count):
-                load = self._earlier_holder(task)
+                load = self._previous_owner(task)
                 if load is None:
                     remaining.append((task, standby_count - given))
                     break
-                self._give_standby(load, task)
+                self._add_standby(load, task)
         queue = _Queue(self.loads.values())
         for task, copies in sorted(remaining, reverse=True):
             for _ in range(copies):
                 load = queue.take_without(task)
                 if load is not None:
-                    self._give_standby(load, task)
+                    self._add_standby(load, task)
                 queue.put_back()
 
-    def _earlier_holder(self, task: Task) -> _Load | None:
-        """Somebody who has state of this task already, and room for it."""
+    def _previous_owner(self, task: Task) -> _Load | None:
+        """A member that has state of the task already, and room for it."""
         had_active = self._had_active.get(task)
         if had_active is not None and task not in had_active.process.tasks and self._has_room(had_active):
             return had_active
@@ -172,20 +171,20 @@ class _Assignment:
         free = [load for load in loads if task not in load.process.tasks]
         return min(free, key=lambda load: (load.process.load, load.count), default=None)
 
-    def _give_active(self, load: _Load, task: Task) -> None:
+    def _add_active(self, load: _Load, task: Task) -> None:
         load.active.add(task)
         load.process.tasks.add(task)
-        self._active_share.given(load.count)
-        self._share.given(load.count)
+        self._active_share.add(load.count)
+        self._share.add(load.count)
 
-    def _give_standby(self, load: _Load, task: Task) -> None:
+    def _add_standby(self, load: _Load, task: Task) -> None:
         load.standby.add(task)
         load.process.tasks.add(task)
-        self._share.given(load.count)
+        self._share.add(load.count)
 
 
 class _Queue:
-    """Processes by load, and in each its members by load. What is taken out must be put back."""
+    """Processes by load, and the members of each by load. Call `put_back` after `take_without`."""
 
     def __init__(self, loads: Iterable[_Load]) -> None:
         self._members: dict[int, list[tuple[int, str, _Load]]] = {}
@@ -200,7 +199,7 @@ class _Queue:
         self._taken: list[_Process] = []
 
     def take_without(self, task: Task) -> _Load | None:
-        """The member with the least to do in the process with the least to do that does not have the task."""
+        """The least loaded member in the least loaded process that does not have the task."""
         while self._processes:
             _, _, process = heapq.heappop(self._processes)
             self._taken.append(process)

@@ -1,12 +1,12 @@
-"""What can be told about a StreamsGroupHeartbeat from the request alone, before any group is looked at.
+"""Checks of a StreamsGroupHeartbeat that do not depend on the group.
 
-Static members, offsets of tasks, warm-up tasks and source topics by pattern are in the protocol, but Kafka 4.3 does
-not take them yet, and neither does this.
+The protocol has static members, task offsets, warm-up tasks and source topics by pattern. Kafka 4.3 does not support
+them yet, and neither does Penstock.
 """
 
 from __future__ import annotations
 
-from penstock.coordinator.group.member_epochs import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
+from penstock.coordinator.group.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from penstock.coordinator.group.streams.topology import check_topology
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import fault_of_topic_name, is_internal
@@ -27,12 +27,15 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
         ("RackId", request.rack_id),
     ):
         _require(text is None or bool(text.strip()), f"{name} must not be empty.")
-    if request.member_epoch == JOINING_EPOCH:
+    if request.member_epoch == JOIN_EPOCH:
         _check_joining(request)
     else:
         _check_member(request)
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
-    _require(len({each is None for each in tasks}) == 1, "Tasks must be given of all kinds or of none.")
+    _require(
+        len({each is None for each in tasks}) == 1,
+        "Set all of ActiveTasks, StandbyTasks and WarmupTasks, or none.",
+    )
 
 
 def _check_topic_names(topology: Topology) -> None:
@@ -83,11 +86,11 @@ def _check_joining(request: StreamsGroupHeartbeatRequest) -> None:
 
 def _check_member(request: StreamsGroupHeartbeatRequest) -> None:
     epoch = request.member_epoch
-    _require(epoch >= LEAVING_FOR_A_WHILE_EPOCH, f"MemberEpoch {epoch} is invalid.")
-    _require(epoch != LEAVING_FOR_A_WHILE_EPOCH, "MemberEpoch -2 needs an InstanceId.")
+    _require(epoch >= STATIC_LEAVE_EPOCH, f"MemberEpoch {epoch} is invalid.")
+    _require(epoch != STATIC_LEAVE_EPOCH, "MemberEpoch -2 needs an InstanceId.")
     _require(request.topology is None, "Topology can only be set when joining.")
 
 
-def _require(holds: bool, words: str) -> None:
-    if not holds:
-        raise Refused(ErrorCode.INVALID_REQUEST, words)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise Refused(ErrorCode.INVALID_REQUEST, message)

@@ -1,8 +1,8 @@
-"""A topology brought together with the topics that there are: how many partitions each internal topic shall have, how
-many tasks each subtopology has, which topics are missing and which do not fit.
+"""Configuring a topology with the existing topics: the partition counts of internal topics, the number of tasks of each
+subtopology, and which topics are missing or have the wrong partition count.
 
-Where topics are at fault there are no tasks, the group is not ready, and its members are told why by a status. Where
-the topology itself can not work the heartbeat is refused with STREAMS_INVALID_TOPOLOGY.
+While topics are missing or wrong, there are no tasks, the group is NotReady, and members get a status with the reason.
+If the topology itself cannot work, the heartbeat is refused with STREAMS_INVALID_TOPOLOGY.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from penstock.metadata.errors import Refused
 from penstock.metadata.image import TopicsImage
 from penstock.protocol.errors import ErrorCode
 
-NAMED_MAX = 3  # topics that a status names; more are only counted
+NAMED_MAX = 3  # topic names in a status; the others are counted
 
 
 class StatusCode(enum.IntEnum):
-    """What members are told beside their tasks."""
+    """Statuses in the heartbeat response."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -48,7 +48,7 @@ class ConfiguredSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class TopicFault:
-    """Why there can be no tasks yet."""
+    """Why tasks cannot be assigned yet."""
 
     code: StatusCode
     detail: str
@@ -58,9 +58,9 @@ class TopicFault:
 class ConfiguredTopology:
     epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology]
-    """By id, in order; empty where source topics are missing or partitions do not fit."""
+    """By id, in order; empty if source topics are missing or partition counts are wrong."""
     missing: tuple[InternalTopic, ...] = ()
-    """Internal topics that have to be created."""
+    """Internal topics to create."""
     fault: TopicFault | None = None
 
     @property
@@ -76,8 +76,8 @@ def configure(topology: Topology, topics: TopicsImage) -> ConfiguredTopology:
             part.subtopology_id: _configured(part, counts, topics) for part in topology.subtopologies.values()
         }
         missing = _missing_topics(parts.values(), topics)
-    except _Unfit as unfit:
-        return ConfiguredTopology(topology.epoch, {}, fault=unfit.fault)
+    except _TopicFaultError as error:
+        return ConfiguredTopology(topology.epoch, {}, fault=error.fault)
     fault = None
     if missing:
         names = summary([topic.name for topic in missing])
@@ -90,7 +90,7 @@ def summary(names: list[str]) -> str:
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-class _Unfit(Exception):
+class _TopicFaultError(Exception):
     def __init__(self, code: StatusCode, detail: str) -> None:
         super().__init__(detail)
         self.fault = TopicFault(code, detail)
@@ -101,14 +101,14 @@ def _check_sources(topology: Topology, topics: TopicsImage) -> None:
         name for part in topology.subtopologies.values() for name in part.source_topics if name not in topics
     }
     if missing:
-        raise _Unfit(
+        raise _TopicFaultError(
             StatusCode.MISSING_SOURCE_TOPICS, f"Source topics do not exist: {summary(sorted(missing))}"
         )
 
 
 def _decide_partition_counts(topology: Topology, topics: TopicsImage) -> dict[str, int]:
-    """Of every internal topic: repartition topics follow what is written to them, unless the application says or they
-    are joined with others; changelogs follow what their subtopology reads."""
+    """Of every internal topic. A repartition topic has the count of its upstream topics, unless the application sets it
+    or it is joined with others; a changelog topic has the task count of its subtopology."""
     parts = topology.subtopologies.values()
     counts = _repartition_counts(parts, topics)
     fixed = {
@@ -168,10 +168,9 @@ def _enforce_copartitioning(
     counts: Mapping[str, int],
     topics: TopicsImage,
 ) -> dict[str, int]:
-    """The one count for the repartition topics among topics that are joined.
+    """The common partition count for the repartition topics of a copartition group.
 
-    Kafka looks at all topics with a count of their own here, not only at those in the group. Others have to agree with
-    it, because the counts of topics that exist are taken for right.
+    As in Kafka, all repartition topics with a count set by the application must agree, not only those of the group.
     """
     internal = {name: _partition_count(name, counts, topics) for name in sorted(joined & repartition_names)}
     external = {name: _partition_count(name, counts, topics) for name in sorted(joined - repartition_names)}
@@ -183,7 +182,7 @@ def _enforce_copartitioning(
         count = max(internal.values())
     for name in internal:
         if name in fixed and internal[name] != count:
-            raise _Unfit(
+            raise _TopicFaultError(
                 StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
                 f"Repartition topic {name} has {internal[name]} partitions, but is joined with topics of {count}.",
             )
@@ -193,9 +192,9 @@ def _enforce_copartitioning(
 def _one_count(counts: Mapping[str, int], joined: Mapping[str, int]) -> int:
     distinct = set(counts.values())
     if len(distinct) > 1:
-        raise _Unfit(
+        raise _TopicFaultError(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
-            "Topics that are joined differ in their number of partitions: "
+            "Joined topics have different partition counts: "
             + ", ".join(f"{name} has {count}" for name, count in joined.items()),
         )
     return distinct.pop()
@@ -233,9 +232,9 @@ def _missing_topics(
     for name in sorted(wanted):
         existing = topics.get(name)
         if existing is not None and len(existing.partitions) != wanted[name].partition_count:
-            raise _Unfit(
+            raise _TopicFaultError(
                 StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
-                f"Topic {name} exists with {len(existing.partitions)} partitions, and should have"
+                f"Topic {name} has {len(existing.partitions)} partitions, but needs"
                 f" {wanted[name].partition_count}.",
             )
     return tuple(wanted[name] for name in sorted(wanted) if name not in topics)

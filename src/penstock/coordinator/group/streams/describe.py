@@ -1,4 +1,4 @@
-"""Streams groups as StreamsGroupDescribe shows them: committed state."""
+"""Streams groups for StreamsGroupDescribe: committed state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock.coordinator.group.streams.configuring import ConfiguredSubtopology
 from penstock.coordinator.group.streams.group import StreamsGroup
 from penstock.coordinator.group.streams.member import StreamsMember
-from penstock.coordinator.group.streams.tasks import NO_TARGET, Task, Tasks, in_order
+from penstock.coordinator.group.streams.tasks import NO_TARGET, Task, Tasks, write_tasks
 from penstock.coordinator.group.streams.topology import InternalTopic, Subtopology
 from penstock.protocol.messages.streams_group_describe import (
     Assignment,
@@ -27,8 +27,8 @@ def describe_group(group: StreamsGroup) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name(committed=True),
-        group_epoch=epoch.number,
-        assignment_epoch=target_epoch.number,
+        group_epoch=epoch,
+        assignment_epoch=target_epoch,
         topology=_describe_topology(group),
         members=[
             _describe_member(member, group.targets.committed(member.member_id) or NO_TARGET)
@@ -38,7 +38,7 @@ def describe_group(group: StreamsGroup) -> DescribedGroup:
 
 
 def _describe_topology(group: StreamsGroup) -> Topology | None:
-    """With the partitions of internal topics, once they are decided and the topics are there."""
+    """With the partition counts of internal topics, once the topology is configured and ready."""
     topology, configured = group.committed_topology, group.configured
     if topology is None:
         return None
@@ -95,12 +95,7 @@ def _describe_member(member: StreamsMember, target: Tasks) -> Member:
 
 def _describe_tasks(active: Iterable[Task], standby: Iterable[Task], warmup: Iterable[Task]) -> Assignment:
     return Assignment(
-        active_tasks=_task_ids(active), standby_tasks=_task_ids(standby), warmup_tasks=_task_ids(warmup)
+        active_tasks=write_tasks(TaskIds, active),
+        standby_tasks=write_tasks(TaskIds, standby),
+        warmup_tasks=write_tasks(TaskIds, warmup),
     )
-
-
-def _task_ids(tasks: Iterable[Task]) -> list[TaskIds]:
-    return [
-        TaskIds(subtopology_id=subtopology_id, partitions=partitions)
-        for subtopology_id, partitions in in_order(tasks)
-    ]

@@ -1,5 +1,6 @@
-"""Which partitions are served where: for applications whose instances ask each other about their state (interactive
-queries). Every member learns of all endpoints whenever they changed since it last heard."""
+"""Which partitions each endpoint serves, for interactive queries between the instances of an application.
+
+A member receives all endpoints whenever they have changed since its last heartbeat."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ def partitions_by_endpoint(
 def _partitions(
     tasks: Iterable[Task], topology: ConfiguredTopology, topics: TopicsImage
 ) -> list[TopicPartition]:
-    """What the tasks read; a topic may have fewer partitions than its subtopology has tasks."""
+    """The input partitions of the tasks; a topic may have fewer partitions than its subtopology has tasks."""
     found = []
     for subtopology_id, partitions in in_order(tasks):
         part = topology.subtopologies.get(subtopology_id)
         for name in sorted(part.inputs()) if part is not None else ():
             topic = topics.get(name)
             if topic is not None:
-                there = [partition for partition in partitions if partition < len(topic.partitions)]
-                found.append(TopicPartition(topic=name, partitions=there))
+                existing = [partition for partition in partitions if partition < len(topic.partitions)]
+                found.append(TopicPartition(topic=name, partitions=existing))
     return found

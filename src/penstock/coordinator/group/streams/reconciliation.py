@@ -1,8 +1,8 @@
-"""A member on its way from the tasks that it has to those that it shall have.
+"""One step of a member from its current tasks to its target tasks.
 
-First it gives up, which counts as done when it says so; then it moves to the new epoch and gets what is free; and it
-waits for what others still have. Never is a task active in two places, nor twice in one process: a task is given only
-when nobody has it, neither as its own nor as something that it was told to give up.
+The member first revokes, until it reports that it has. Then it moves to the target's epoch and receives the tasks that
+are free; it waits for tasks that other members still own. A task is never active in two members, nor owned twice in
+one process: it is assigned only if no member owns it or has it pending revocation.
 """
 
 from __future__ import annotations
@@ -10,88 +10,67 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from penstock.coordinator.group.streams.member import MemberState, StreamsMember
-from penstock.coordinator.group.streams.tasks import HeldTasks, Task, Tasks
-from penstock.metadata.errors import Refused
-from penstock.protocol.errors import ErrorCode
+from penstock.coordinator.group.modern.member import MemberState
+from penstock.coordinator.group.streams.member import StreamsMember
+from penstock.coordinator.group.streams.tasks import NOTHING, OwnedTasks, Task, Tasks
 
 
-class Holders(Protocol):
-    """Who has which task at present."""
+class Owners(Protocol):
+    """The current owners of tasks."""
 
     def is_active_anywhere(self, task: Task) -> bool: ...
 
-    def is_held_in(self, process_id: str, task: Task) -> bool:
-        """Active, standby or for warm-up."""
-        ...
+    def is_owned_by_process(self, process_id: str, task: Task) -> bool: ...
 
 
 def reconcile(
-    member: StreamsMember, target: Tasks, *, target_epoch: int, owned: Tasks | None, holders: Holders
+    member: StreamsMember, target: Tasks, *, target_epoch: int, reported: Tasks | None, owners: Owners
 ) -> StreamsMember:
-    """The member one step further; itself where it has to wait. `owned` is what it says that it has, if it does."""
+    """The member after its next step; unchanged if it has to wait. `reported` are the tasks that it reports to own;
+    None: the request does not have them. `Refused` if it has to rejoin."""
     if member.is_reconciled_to(target_epoch):
         return member
+    member.check_state(owns_nothing=reported is not None and not reported)
     epoch = member.epoch
-    if member.state is MemberState.UNREVOKED_TASKS:
-        if owned is None or member.revoking.holds_any(owned):
+    if member.state is MemberState.UNREVOKED:
+        if reported is None or member.revoking.has_any(reported):
             return member
-        epoch += 1  # what was asked for is done, even where more will be asked
+        epoch += 1  # this revocation is complete, even if another one follows
     elif member.state is MemberState.UNKNOWN:
-        if owned is None or owned:
-            raise Refused(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                "The member has an unknown state, written by newer software. Give up all tasks and rejoin.",
-            )
         epoch = target_epoch
-    return _step(member, target, epoch=epoch, target_epoch=target_epoch, owned=owned, holders=holders)
-
-
-def _step(
-    member: StreamsMember,
-    target: Tasks,
-    *,
-    epoch: int,
-    target_epoch: int,
-    owned: Tasks | None,
-    holders: Holders,
-) -> StreamsMember:
-    has = member.assigned
-    kept = HeldTasks(
-        {task: since for task, since in has.active.items() if task in target.active},
-        has.standby & target.standby,
-        has.warmup & target.warmup,
+    owned = member.assigned
+    kept = OwnedTasks(
+        {task: since for task, since in owned.active.items() if task in target.active},
+        owned.standby & target.standby,
+        owned.warmup & target.warmup,
     )
-    surplus = HeldTasks(
-        {task: since for task, since in has.active.items() if task not in target.active},
-        has.standby - target.standby,
-        has.warmup - target.warmup,
+    to_revoke = OwnedTasks(
+        {task: since for task, since in owned.active.items() if task not in target.active},
+        owned.standby - target.standby,
+        owned.warmup - target.warmup,
     )
-    if surplus and (owned is None or surplus.holds_any(owned)):
-        return member.moved_to(epoch, state=MemberState.UNREVOKED_TASKS, assigned=kept, revoking=surplus)
+    if to_revoke and (reported is None or to_revoke.has_any(reported)):
+        return member.moved_to(epoch, state=MemberState.UNREVOKED, assigned=kept, revoking=to_revoke)
     missing = Tasks(
         target.active - kept.active.keys(), target.standby - kept.standby, target.warmup - kept.warmup
     )
-    free = HeldTasks(
-        dict.fromkeys(_free_to_process(missing.active, member, holders), target_epoch),
-        frozenset(_free_to_copy(missing.standby, member, holders)),
-        frozenset(_free_to_copy(missing.warmup, member, holders)),
+    free = OwnedTasks(
+        dict.fromkeys(_free_active(missing.active, member, owners), target_epoch),
+        frozenset(_free_copies(missing.standby, member, owners)),
+        frozenset(_free_copies(missing.warmup, member, owners)),
     )
-    is_complete = free.holds_all(missing)
+    is_complete = free.has_all(missing)
     return member.moved_to(
         target_epoch,
-        state=MemberState.STABLE if is_complete else MemberState.UNRELEASED_TASKS,
+        state=MemberState.STABLE if is_complete else MemberState.UNRELEASED,
         assigned=kept.with_more(free),
+        revoking=NOTHING,
     )
 
 
-def _free_to_process(tasks: Iterable[Task], member: StreamsMember, holders: Holders) -> list[Task]:
-    return [
-        task
-        for task in tasks
-        if not holders.is_active_anywhere(task) and not holders.is_held_in(member.process_id, task)
-    ]
+def _free_active(tasks: Iterable[Task], member: StreamsMember, owners: Owners) -> list[Task]:
+    return [task for task in _free_copies(tasks, member, owners) if not owners.is_active_anywhere(task)]
 
 
-def _free_to_copy(tasks: Iterable[Task], member: StreamsMember, holders: Holders) -> list[Task]:
-    return [task for task in tasks if not holders.is_held_in(member.process_id, task)]
+def _free_copies(tasks: Iterable[Task], member: StreamsMember, owners: Owners) -> list[Task]:
+    return [task for task in tasks if not owners.is_owned_by_process(member.process_id, task)]

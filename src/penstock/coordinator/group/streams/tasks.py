@@ -1,15 +1,18 @@
-"""Tasks, as groups hold them: what a member shall have, and what it has. Values that never change.
+"""Tasks: the target assignment of a member, and the tasks that it owns. Immutable values.
 
-A task is one partition of a subtopology. Whoever has it active processes its records; whoever has it standby or for
-warm-up only keeps a copy of its state. One process may have several members (threads), and holds a task once.
+A task is one partition of a subtopology. The member that has a task as active processes its records; a member that has
+it as standby or warm-up only keeps a copy of its state. A process may have several members (threads), and has a task
+at most once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+Ids = TypeVar("Ids")
 
 
 class Task(NamedTuple):
@@ -21,7 +24,7 @@ class Task(NamedTuple):
 
 
 class TaskIds(Protocol):
-    """As every message and record spells tasks of one subtopology."""
+    """How every message and record writes tasks of one subtopology."""
 
     subtopology_id: str
     partitions: list[int]
@@ -32,7 +35,7 @@ NO_TASKS: frozenset[Task] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a member shall have, or says that it has."""
+    """A target assignment, or the tasks that a member reports to own."""
 
     active: frozenset[Task] = NO_TASKS
     standby: frozenset[Task] = NO_TASKS
@@ -47,33 +50,31 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldTasks:
-    """What a member has."""
-
+class OwnedTasks:
     active: Mapping[Task, int]
-    """With the epoch in which each was given to the member: commits from before are a zombie's."""
+    """With their assignment epochs: the member epochs in which they were assigned. Older commits are fenced."""
     standby: frozenset[Task] = NO_TASKS
     warmup: frozenset[Task] = NO_TASKS
 
     def __bool__(self) -> bool:
         return bool(self.active or self.standby or self.warmup)
 
-    def with_more(self, other: HeldTasks) -> HeldTasks:
-        return HeldTasks(
+    def with_more(self, other: OwnedTasks) -> OwnedTasks:
+        return OwnedTasks(
             {**self.active, **other.active}, self.standby | other.standby, self.warmup | other.warmup
         )
 
-    def holds_all(self, tasks: Tasks) -> bool:
+    def has_all(self, tasks: Tasks) -> bool:
         return (
             tasks.active <= self.active.keys()
             and tasks.standby <= self.standby
             and tasks.warmup <= self.warmup
         )
 
-    def holds_just(self, tasks: Tasks) -> bool:
+    def has_exactly(self, tasks: Tasks) -> bool:
         return tasks == Tasks(frozenset(self.active), self.standby, self.warmup)
 
-    def holds_any(self, tasks: Tasks) -> bool:
+    def has_any(self, tasks: Tasks) -> bool:
         return not (
             tasks.active.isdisjoint(self.active)
             and tasks.standby.isdisjoint(self.standby)
@@ -81,13 +82,13 @@ class HeldTasks:
         )
 
     def copies(self) -> Iterator[Task]:
-        """Those that it keeps the state of, without being the one who processes them."""
+        """The standby and warm-up tasks."""
         yield from self.standby
         yield from self.warmup
 
 
 NO_TARGET = Tasks()
-NOTHING = HeldTasks({})
+NOTHING = OwnedTasks({})
 
 
 def read_tasks(groups: Iterable[TaskIds]) -> frozenset[Task]:
@@ -96,7 +97,15 @@ def read_tasks(groups: Iterable[TaskIds]) -> frozenset[Task]:
     )
 
 
+def write_tasks(message: Callable[..., Ids], tasks: Iterable[Task]) -> list[Ids]:
+    """One `message`, which has the fields of `TaskIds`, for each subtopology."""
+    return [
+        message(subtopology_id=subtopology_id, partitions=partitions)
+        for subtopology_id, partitions in in_order(tasks)
+    ]
+
+
 def in_order(tasks: Iterable[Task]) -> Iterator[tuple[str, list[int]]]:
-    """As it is written down: by subtopology and partition, so that one assignment has one spelling."""
+    """By subtopology and partition, so that equal assignments are written as equal bytes."""
     for subtopology_id, group in groupby(sorted(tasks), key=lambda task: task.subtopology_id):
         yield subtopology_id, [task.partition for task in group]

@@ -1,6 +1,6 @@
-"""The topology of a streams application: which topics its parts read and write, as its members describe it.
+"""The topology of a streams application: its subtopologies, and the topics that they read and write.
 
-Partition counts of internal topics may be left open here; `configuring` decides them.
+Partition counts of internal topics may be undecided here; `configuring` decides them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import streams_group_heartbeat as messages
 
 UNDECIDED = 0
-"""As a partition count: the coordinator shall decide. As a replication factor: the broker's default."""
+"""As a partition count: the coordinator decides. As a replication factor: the broker's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic that belongs to the application alone, and that the broker creates for it."""
+    """A repartition or changelog topic of the application, which the broker creates."""
 
     name: str
     partition_count: int
@@ -29,7 +29,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionGroup:
-    """Topics that are joined, and so must have equally many partitions: indexes into the subtopology's lists."""
+    """Topics that must have the same partition count, because they are joined: indexes into the subtopology's lists."""
 
     source_topics: tuple[int, ...]
     source_topic_regex: tuple[int, ...]
@@ -38,23 +38,23 @@ class CopartitionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """A part of the topology whose tasks need nothing of other parts but their repartition topics."""
+    """A part of the topology that is connected to other parts only through repartition topics."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
     source_topic_regex: tuple[str, ...]
     changelogs: tuple[InternalTopic, ...]
-    """Where state is kept."""
+    """Changelog topics of its state stores."""
     repartition_sinks: tuple[str, ...]
     repartition_sources: tuple[InternalTopic, ...]
     copartition_groups: tuple[CopartitionGroup, ...]
 
     def inputs(self) -> list[str]:
-        """All that its tasks read."""
+        """All topics that its tasks read."""
         return [*self.source_topics, *(topic.name for topic in self.repartition_sources)]
 
     def copartitioned(self) -> list[frozenset[str]]:
-        """Groups of topics that must have equally many partitions."""
+        """Groups of topics that must have the same partition count."""
         return [
             frozenset(
                 [self.source_topics[index] for index in group.source_topics]
@@ -70,9 +70,9 @@ class Topology:
     subtopologies: Mapping[str, Subtopology]
     """By id, in the order of the ids."""
     subtopology_of: Mapping[str, str] = field(init=False, compare=False)
-    """From a topic that is read to the subtopology that reads it."""
+    """From an input topic to the subtopology that reads it."""
     required_topics: frozenset[str] = field(init=False, compare=False)
-    """Topics that must exist before there can be tasks."""
+    """Topics that must exist before tasks can be assigned."""
 
     def __post_init__(self) -> None:
         parts = self.subtopologies.values()
@@ -83,7 +83,7 @@ class Topology:
 
     @classmethod
     def read(cls, value: messages.Topology | records.StreamsGroupTopologyValue) -> Topology:
-        """From a request, or from the record that was made of one."""
+        """From a request or a record."""
         parts = [_read_subtopology(part) for part in value.subtopologies]
         return cls(value.epoch, {part.subtopology_id: part for part in sorted(parts, key=_by_id)})
 
@@ -94,13 +94,13 @@ class Topology:
 
 
 def check_topology(topology: messages.Topology) -> None:
-    """`Refused` with STREAMS_INVALID_TOPOLOGY for what no Streams client would send, before anything relies on it."""
+    """`Refused` with STREAMS_INVALID_TOPOLOGY if the topology is inconsistent, which no Streams client sends."""
     if topology.epoch < 0:
         raise _invalid(f"The topology's epoch is {topology.epoch}, which is negative.")
     seen: set[str] = set()
     for part in topology.subtopologies:
         if part.subtopology_id in seen:
-            raise _invalid(f"Subtopology {part.subtopology_id} is described twice.")
+            raise _invalid(f"Subtopology {part.subtopology_id} occurs twice.")
         seen.add(part.subtopology_id)
         _check_subtopology(part)
 
@@ -108,13 +108,12 @@ def check_topology(topology: messages.Topology) -> None:
 def _check_subtopology(part: messages.Subtopology) -> None:
     for topic in part.state_changelog_topics:
         if topic.partitions != UNDECIDED:
-            raise _invalid(
-                f"Changelog {topic.name} names {topic.partitions} partitions, where the number is the coordinator's to"
-                " decide."
-            )
+            raise _invalid(f"Changelog topic {topic.name} has {topic.partitions} partitions; it must be 0.")
     for topic in part.repartition_source_topics:
         if topic.partitions < 0:
-            raise _invalid(f"Repartition topic {topic.name} names {topic.partitions} partitions.")
+            raise _invalid(
+                f"Repartition topic {topic.name} has {topic.partitions} partitions, which is negative."
+            )
     if not part.source_topics and not part.repartition_source_topics:
         raise _invalid(f"Subtopology {part.subtopology_id} reads no topic.")
     for group in part.copartition_groups:
@@ -126,12 +125,12 @@ def _check_indexes(part: messages.Subtopology, indexes: Sequence[int], named: Se
     for index in indexes:
         if not 0 <= index < len(named):
             raise _invalid(
-                f"A copartition group of subtopology {part.subtopology_id} names a topic that it lacks."
+                f"A copartition group of subtopology {part.subtopology_id} has an invalid topic index {index}."
             )
 
 
-def _invalid(words: str) -> Refused:
-    return Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
 def _by_id(part: Subtopology) -> str:

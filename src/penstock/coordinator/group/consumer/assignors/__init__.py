@@ -1,7 +1,7 @@
-"""Assignors: who shall read what. The coordinator's own, as Kafka's brokers have them: `uniform` and `range`.
+"""The server-side assignors, as in Kafka: `uniform` and `range`.
 
-An assignor is a plain function of the group as it is; it must give every partition of every topic that somebody
-subscribes to, to exactly one member that subscribes to it.
+An assignor is a function of the group. It must assign every partition of every subscribed topic to exactly one member
+that subscribes to it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CLASS_NAMES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""How a configuration that was written for Kafka may name them."""
+"""The names of Kafka's classes, for configurations written for Kafka."""
 
 
 def assignors_named(names: Iterable[str]) -> dict[str, Assignor]:
-    """Those of `group.consumer.assignors`, the default first."""
+    """The assignors of `group.consumer.assignors`, the default first."""
     wanted = [CLASS_NAMES.get(name, name) for name in names]
     return {name: KNOWN[name] for name in wanted}

@@ -1,4 +1,4 @@
-"""A group as an assignor sees it."""
+"""The input of an assignor."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.protocol.types import Uuid
 class AssignedMember(NamedTuple):
     instance_id: str | None
     topics: AbstractSet[Uuid]
-    """That it subscribes to and that exist."""
+    """The existing topics that it subscribes to."""
     target: Assignment
-    """What it should have had so far."""
+    """Its previous target assignment."""
 
 
 class GroupToAssign(NamedTuple):
     members: Mapping[str, AssignedMember]
     partition_counts: Mapping[Uuid, int]
-    """Of every topic that a member subscribes to."""
+    """Of every subscribed topic."""
     is_homogeneous: bool
-    """All members subscribe to the same topics."""
+    """Whether all members subscribe to the same topics."""

@@ -1,8 +1,8 @@
-"""The range assignor: of every topic, each member gets partitions that follow one another.
+"""The range assignor: each member gets a range of consecutive partitions of every topic.
 
-Members are taken in one order for all topics, so that topics with the same subscribers and as many partitions are
-cut in the same places: partition n of each of them goes to the same member, which joins need. It knows nothing of what
-members had before, but the order keeps static members, by instance id, in their places.
+Members have the same order for all topics. So topics with the same subscribers and partition count are co-partitioned:
+the same member gets partition n of each, which joins require. The previous assignment does not matter, but static
+members keep their place, because they are ordered by instance id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The uniform assignor for members that subscribe to different topics.
 
-Then the numbers of their partitions cannot always be even. It is as even as possible when no partition can move
-from one subscriber of its topic to another that has at least two fewer. Members keep what they had; what nobody has
-goes to whoever has least; and then partitions move, topic by topic, until that is reached.
+The result is balanced when no partition can move to another subscriber of its topic that has at least two partitions
+less. Members keep their partitions first; unassigned partitions go to the member with the fewest; then partitions move,
+topic by topic, until the result is balanced.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from penstock.coordinator.group.consumer.assignment import Assignment
 from penstock.coordinator.group.consumer.assignors.group import GroupToAssign
 from penstock.protocol.types import Uuid
 
-ROUNDS_MAX = (
-    16  # a move in one topic may call for one in another; this ends what would go on for hardly any gain
-)
+ROUNDS_MAX = 16  # a move in one topic may cause one in another; more rounds gain hardly anything
 
 
 def assign_unevenly(group: GroupToAssign) -> dict[str, Assignment]:
@@ -30,7 +28,7 @@ class _Balance:
         self._order = {member_id: place for place, member_id in enumerate(group.members)}
         self._subscribers: dict[Uuid, list[str]] = {}
         self._held: dict[Uuid, dict[str, set[int]]] = {}
-        """By topic, who has what of it."""
+        """By topic and member."""
         self._load: Counter[str] = Counter()
         for member_id, member in group.members.items():
             for topic_id in member.topics:
@@ -41,7 +39,7 @@ class _Balance:
                     self._load[member_id] += len(partitions)
 
     def assign(self) -> dict[str, Assignment]:
-        # Topics first whose subscribers have most to read: those with few are left to even it out.
+        # Topics with many partitions for each subscriber first: the others can balance them later.
         topics = sorted(
             self._subscribers,
             key=lambda topic_id: (
@@ -51,15 +49,15 @@ class _Balance:
             ),
         )
         for topic_id in topics:
-            self._give_out(topic_id)
+            self._assign_free(topic_id)
         shared = [topic_id for topic_id in topics if len(self._subscribers[topic_id]) > 1]
         for _ in range(ROUNDS_MAX):
-            if not sum(self._even_out(topic_id) for topic_id in shared):
+            if not sum(self._balance(topic_id) for topic_id in shared):
                 break
         return self._result()
 
-    def _give_out(self, topic_id: Uuid) -> None:
-        """What nobody has of a topic, to whoever has least."""
+    def _assign_free(self, topic_id: Uuid) -> None:
+        """Assign the free partitions of a topic to the members with the fewest partitions."""
         held = self._held.setdefault(topic_id, {})
         taken = set().union(*held.values())
         if len(taken) == self._counts[topic_id]:
@@ -76,8 +74,8 @@ class _Balance:
                 self._load[member_id] = load + 1
                 heapq.heapreplace(least, (load + 1, place, member_id))
 
-    def _even_out(self, topic_id: Uuid) -> int:
-        """Move partitions of one topic from those with most to those with least; how many moved."""
+    def _balance(self, topic_id: Uuid) -> int:
+        """Move partitions of a topic from the members with most to those with fewest; returns the number of moves."""
         held, load, order = self._held[topic_id], self._load, self._order
         subscribers = self._subscribers[topic_id]
         if (
@@ -96,7 +94,7 @@ class _Balance:
         heapq.heapify(least)
         moved = 0
         while most:
-            # A member's load in a heap may be out of date; then its entry is put right first.
+            # The load of a member in a heap may be outdated; then its entry is corrected first.
             if -most[0][0] != load[most[0][2]]:
                 member_id = most[0][2]
                 heapq.heapreplace(most, (-load[member_id], order[member_id], member_id))
@@ -126,7 +124,7 @@ class _Balance:
             for member_id, partitions in held.items():
                 if partitions:
                     assigned[member_id][topic_id] = frozenset(partitions)
-        # Whoever has what it had gets the very same value: nothing needs to be written then.
+        # An unchanged assignment stays the same object, so that nothing is written for it.
         return {
             member_id: member.target if assigned[member_id] == member.target else assigned[member_id]
             for member_id, member in self._group.members.items()

@@ -1,7 +1,7 @@
-"""The uniform assignor: as even as can be, and as little changed as that allows.
+"""The uniform assignor: as balanced as possible, and then as sticky as possible.
 
-Where all members subscribe to the same topics, the numbers of their partitions differ by one at most, and a
-member loses only what it has beyond its share. Otherwise see `uneven`.
+If all members subscribe to the same topics, their partition counts differ by at most one, and a member only loses
+partitions above its share. Otherwise see `uneven`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ def _assign_evenly(group: GroupToAssign) -> dict[str, Assignment]:
     shares = _shares(group)
     assigned: dict[str, Assignment] = {}
     free: list[Partition] = list(_unassigned(group))
-    hungry: list[tuple[str, int]] = []
+    below_share: list[tuple[str, int]] = []
     for member_id, member in group.members.items():
         share = shares[member_id]
-        kept, count, given_up = _keep(member, share, group)
+        kept, count, lost = _keep(member, share, group)
         assigned[member_id] = kept
-        free += given_up
+        free += lost
         if count < share:
-            hungry.append((member_id, share - count))
+            below_share.append((member_id, share - count))
     rest = iter(free)
-    for member_id, count in hungry:
+    for member_id, count in below_share:
         assigned[member_id] = _extended(assigned[member_id], islice(rest, count))
     return assigned
 
 
 def _shares(group: GroupToAssign) -> dict[str, int]:
-    """How many each member gets. What cannot be divided goes to those first who have more than the others already."""
+    """The partition count of each member. The remainder goes first to members that have more already."""
     share, extra = divmod(sum(group.partition_counts.values()), len(group.members))
     shares = dict.fromkeys(group.members, share)
     if not extra:
@@ -64,13 +64,13 @@ def _count(member: AssignedMember, group: GroupToAssign) -> int:
 def _keep(
     member: AssignedMember, share: int, group: GroupToAssign
 ) -> tuple[Assignment, int, list[Partition]]:
-    """What a member keeps of what it had, how much that is, and what others may have of it."""
+    """The partitions that a member keeps, their count, and the partitions that it loses."""
     if _count(member, group) <= share and all(
         topic_id in group.partition_counts for topic_id in member.target
     ):
         return member.target, _count(member, group), []
     kept: dict[Uuid, frozenset[int]] = {}
-    given_up: list[Partition] = []
+    lost: list[Partition] = []
     count = 0
     for topic_id, partitions in member.target.items():
         if topic_id not in group.partition_counts:
@@ -78,9 +78,9 @@ def _keep(
         ordered = sorted(partitions)
         if share > count:
             kept[topic_id] = frozenset(ordered[: share - count])
-        given_up += [(topic_id, partition) for partition in ordered[share - count :]]
+        lost += [(topic_id, partition) for partition in ordered[share - count :]]
         count += min(len(ordered), share - count)
-    return kept, count, given_up
+    return kept, count, lost
 
 
 def _unassigned(group: GroupToAssign) -> Iterator[Partition]:

@@ -1,12 +1,11 @@
-"""Offsets of open transactions: what a group will have read once they are committed.
+"""Pending transactional offsets: offsets of open transactions, by group, partition and producer.
 
-They stand beside the `OffsetTable`, by group and partition, for each producer one, and nobody outside sees them; a
-consumer that asks for stable offsets is told that there are some. The end of the transaction takes them out. What
-becomes of a partition's offset is decided by the order of the records, not by that of the markers, because this is
-what compaction keeps: an offset that was overtaken by a later record that holds is not applied any more.
+They are not in the `OffsetTable`. OffsetFetch only shows that a partition has some, if the client requires stable
+offsets. The end of the transaction removes them. The order of the records decides which offset of a partition counts,
+not the order of the markers, because compaction keeps the last record: an offset that a later record has superseded is
+not applied.
 
-Only replay changes this. It keeps no layers of what is not replicated yet, because questions from outside, which
-are answered from committed state, do not look here.
+Only replay changes this. It is not in the timeline, because queries of replicated state do not read it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from penstock.coordinator.group.records.offsets import OffsetCommitValue
 
 Partition = tuple[str, int]
-"""Topic and index."""
+"""Topic name and partition index."""
 
 
 class OffsetToApply(NamedTuple):
@@ -28,11 +27,11 @@ class OffsetToApply(NamedTuple):
 
 
 class _Pending:
-    __slots__ = ("is_overtaken", "value")
+    __slots__ = ("is_superseded", "value")
 
     def __init__(self, value: OffsetCommitValue) -> None:
         self.value = value
-        self.is_overtaken = False
+        self.is_superseded = False
 
 
 class PendingOffsets:
@@ -40,9 +39,9 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Partition, dict[int, _Pending]]] = {}
-        """By group, partition and producer; those of one partition in the order of their records."""
+        """By group, partition and producer; in the order of the records of each partition."""
         self._producers: dict[int, dict[tuple[str, Partition], None]] = {}
-        """Where each producer has some: a set in the order of its commits."""
+        """The partitions of each producer, in the order of its commits."""
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -53,63 +52,63 @@ class PendingOffsets:
         return (topic, partition) in self.of_group(group_id)
 
     def of_group(self, group_id: str) -> Collection[Partition]:
-        """Not to be kept: it changes."""
+        """A view, which changes."""
         return self._groups.get(group_id, ())
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
-        """Group, partition and what is pending; several of one partition where several producers have some."""
+        """Group, partition and offset; one for each producer."""
         for group_id, partitions in self._groups.items():
             for (name, index), by_producer in partitions.items():
                 if name == topic:
                     for pending in by_producer.values():
                         yield group_id, index, pending.value
 
-    # -- for replay alone
+    # -- replay
 
     def put(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: OffsetCommitValue
     ) -> None:
         where = (topic, partition)
         by_producer = self._groups.setdefault(group_id, {}).setdefault(where, {})
-        by_producer.pop(producer_id, None)  # so that it moves to the end
+        by_producer.pop(producer_id, None)  # moves the producer to the end
         by_producer[producer_id] = _Pending(value)
         self._producers.setdefault(producer_id, {})[group_id, where] = None
 
-    def overtake(self, group_id: str, topic: str, partition: int) -> None:
-        """An offset was committed outside of any transaction: it is newer than all that are pending."""
+    def supersede(self, group_id: str, topic: str, partition: int) -> None:
+        """An offset was committed outside of a transaction: it is newer than all pending ones."""
         partitions = self._groups.get(group_id)
         if partitions is not None:
             for pending in partitions.get((topic, partition), {}).values():
-                pending.is_overtaken = True
+                pending.is_superseded = True
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """The offset was deleted, and with it all that are pending."""
+        """The offset was deleted, and all pending ones with it."""
         where = (topic, partition)
         for producer_id in list(self._groups.get(group_id, {}).get(where, ())):
             self._take(producer_id, group_id, where)
 
     def end(self, producer_id: int, *, is_commit: bool) -> list[OffsetToApply]:
-        """A transaction ended; what of it holds from now on."""
+        """A transaction ended; returns the offsets to apply."""
         to_apply: list[OffsetToApply] = []
         for group_id, where in list(self._producers.get(producer_id, ())):
             if is_commit:
-                pending = self._overtake_older(producer_id, group_id, where)
-                if not pending.is_overtaken:
+                pending = self._supersede_older(producer_id, group_id, where)
+                if not pending.is_superseded:
                     to_apply.append(OffsetToApply(group_id, *where, pending.value))
             self._take(producer_id, group_id, where)
         return to_apply
 
-    def _overtake_older(self, producer_id: int, group_id: str, where: Partition) -> _Pending:
-        """Mark what other producers have pending there since before this one, whose offset is returned."""
+    def _supersede_older(self, producer_id: int, group_id: str, where: Partition) -> _Pending:
+        """Supersede the older offsets of other producers, and return the offset of this one."""
         by_producer = self._groups[group_id][where]
         for other_id, pending in by_producer.items():
             if other_id == producer_id:
                 break
-            pending.is_overtaken = True
+            pending.is_superseded = True
         return by_producer[producer_id]
 
     def _take(self, producer_id: int, group_id: str, where: Partition) -> None:
-        """What becomes empty goes: `bool` and `of_group` are asked often."""
+        """Empty dicts are removed, because `bool` and `of_group` are called often."""
         partitions = self._groups[group_id]
         by_producer = partitions[where]
         del by_producer[producer_id]

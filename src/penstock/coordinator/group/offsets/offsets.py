@@ -1,12 +1,11 @@
-"""How far groups have read: commits, and questions about them.
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete.
 
-A commit is decided by the group that it names (`Group.check_offset_commit`) and by the metadata (`offset_commit`); it
-becomes one record for each partition. A group that is not there is made by the first commit that comes without a
-generation: consumers that assign their partitions themselves have no other sign of life. Offsets go when somebody
-deletes them, with their topic, with their group, or when their time has come (`offset_expiry`).
+The group checks the member (`Group.check_offset_commit`), `commit` checks the partitions. A commit without a
+generation to an unknown group creates it: consumers that assign partitions themselves never join. Offsets are removed
+by OffsetDelete, with their topic, with their group, or when they expire (`expiration`).
 
-Questions are answered from committed state, unless they ask for stable offsets: those wait for what is being
-written, and are told of offsets in open transactions, which `transactional_commit` takes.
+OffsetFetch returns committed state. If the client requires stable offsets, it waits for uncommitted writes, and
+returns UNSTABLE_OFFSET_COMMIT for partitions with offsets in open transactions (`transactional_commit`).
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import Any
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
-from penstock.coordinator.group.offset_answers import tell_all, tell_some
-from penstock.coordinator.group.offset_commit import OffsetCommit, refuse_commit
-from penstock.coordinator.group.offset_expiry import OffsetExpiry, tombstone
-from penstock.coordinator.group.offset_table import OffsetTable
-from penstock.coordinator.group.pending_offsets import PendingOffsets
+from penstock.coordinator.group.offsets.commit import OffsetCommit, refuse_commit
+from penstock.coordinator.group.offsets.expiration import OffsetExpiry, tombstone
+from penstock.coordinator.group.offsets.pending import PendingOffsets
+from penstock.coordinator.group.offsets.responses import respond_with_all, respond_with_topic
+from penstock.coordinator.group.offsets.table import OffsetTable
 from penstock.coordinator.group.records.offsets import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -30,7 +29,7 @@ from penstock.coordinator.group.records.offsets import (
     OffsetCommitKeys,
     OffsetCommitValue,
 )
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
@@ -49,7 +48,7 @@ from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup, Off
 from penstock.protocol.types import ZERO_UUID
 
 GROUP_NOT_FOUND_VERSION = 9
-"""From here on a commit to a group that is not there is told so; older clients know ILLEGAL_GENERATION alone."""
+"""Of OffsetCommit: older versions return ILLEGAL_GENERATION if the group does not exist."""
 FETCH_BY_ID_VERSION = 10
 
 
@@ -69,29 +68,30 @@ class Offsets:
         self.expiry.start()
 
     def unloaded(self) -> None:
-        """Nobody waits here."""
+        """No response is pending here."""
 
     # -- OffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, *, version: int) -> Outcome[OffsetCommitResponse]:
-        image = self._context.around.image()
+    def commit(
+        self, request: OffsetCommitRequest, *, version: int
+    ) -> CoordinatorResult[OffsetCommitResponse]:
+        image = self._context.dependencies.image()
         try:
             commit = self._begin_commit(request, image, version)
-            response = commit.take(request)
+            response = commit.add(request)
         except Refused as refusal:
-            return Outcome(refuse_commit(request, refusal.error, image=image, version=version))
-        return Outcome(response, commit.records())
+            return CoordinatorResult(refuse_commit(request, refusal.error, image=image, version=version))
+        return CoordinatorResult(response, commit.records())
 
     def commit_all(
         self, requests: Sequence[OffsetCommitRequest], *, version: int
-    ) -> Outcome[list[OffsetCommitResponse]]:
-        """`commit` for requests of one member that came one after the other, in one write.
+    ) -> CoordinatorResult[list[OffsetCommitResponse]]:
+        """`commit` for consecutive requests of one member, in one write.
 
-        Each is decided as if those before it were replayed, because what the member may do is the same after them: they
-        change offsets, which no commit looks at. Those that come without a generation to a group that is not there
-        yet would find one that is empty, and may commit there, too.
+        The result is the same as if each were replayed before the next: commits only change offsets, which no commit
+        reads. A commit without a generation to an unknown group creates an empty one, which accepts the next commit.
         """
-        image = self._context.around.image()
+        image = self._context.dependencies.image()
 
         def refuse(request: OffsetCommitRequest, refusal: Refused) -> OffsetCommitResponse:
             return refuse_commit(request, refusal.error, image=image, version=version)
@@ -99,17 +99,17 @@ class Offsets:
         try:
             commit = self._begin_commit(requests[0], image, version)
         except Refused as refusal:
-            return Outcome([refuse(request, refusal) for request in requests])
+            return CoordinatorResult([refuse(request, refusal) for request in requests])
         responses: list[OffsetCommitResponse] = []
         for request in requests:
             try:
-                responses.append(commit.take(request))
+                responses.append(commit.add(request))
             except Refused as refusal:
                 responses.append(refuse(request, refusal))
-        return Outcome(responses, commit.records())
+        return CoordinatorResult(responses, commit.records())
 
     def _begin_commit(self, request: OffsetCommitRequest, image: MetadataImage, version: int) -> OffsetCommit:
-        """`Refused` where this member may not commit."""
+        """`Refused` if the member may not commit."""
         group_id, check = request.group_id, None
         group = self._context.groups.get(group_id)
         if group is not None:
@@ -130,50 +130,51 @@ class Offsets:
         now_ms = self._context.wall_ms()
         return OffsetCommit(group_id, image, check, self.is_too_long, version=version, now_ms=now_ms)
 
-    def is_too_long(self, note: str) -> bool:
-        length_max: int = self._context.around.settings().get("offset.metadata.max.bytes")
-        return _length_in_java(note) > length_max
+    def is_too_long(self, metadata: str) -> bool:
+        length_max: int = self._context.dependencies.settings().get("offset.metadata.max.bytes")
+        return _length_in_java(metadata) > length_max
 
     # -- OffsetFetch
 
     def fetch(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool, version: int
     ) -> OffsetFetchResponseGroup:
-        """What is committed, or with `require_stable` the newest, to be told when that is committed too. `Refused` for
-        the group as a whole."""
+        """Committed offsets; with `require_stable` the newest ones, to be returned when they are committed. `Refused`
+        for the whole group."""
         group_id = request.group_id
         groups = self._context.groups
         newest = groups.get(group_id)
         group = newest if require_stable else groups.committed(group_id)
         may_fetch = _may_fetch(group, request)
         if group is not newest and group is not None and not may_fetch:
-            # A group that takes another type, or is deleted, is dead as what it was before that is committed.
+            # While a change of type or a deletion is not committed, the committed group is dead.
             may_fetch = newest is None or _may_fetch(newest, request)
         table = self.table if may_fetch else OffsetTable(self._context.timeline)
         unstable = self.pending.of_group(group_id) if require_stable else ()
-        topics_image = self._context.around.image().topics
+        topics_image = self._context.dependencies.image().topics
         if request.topics is None:
             stored = table.of_group(group_id) if require_stable else table.committed_of_group(group_id)
-            answers = tell_all(stored, unstable, topics_image, by_id=version >= FETCH_BY_ID_VERSION)
+            topics = respond_with_all(stored, unstable, topics_image, by_id=version >= FETCH_BY_ID_VERSION)
         else:
             look_up = table.get if require_stable else table.committed
-            answers = [
-                tell_some(group_id, topic, unstable, topics_image, look_up) for topic in request.topics
+            topics = [
+                respond_with_topic(group_id, topic, unstable, topics_image, look_up)
+                for topic in request.topics
             ]
-        return OffsetFetchResponseGroup(group_id=group_id, topics=answers)
+        return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
     # -- deleting
 
-    def delete(self, request: OffsetDeleteRequest) -> Outcome[OffsetDeleteResponse]:
-        """`Refused` for the group as a whole."""
+    def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
+        """`Refused` for the whole group."""
         group_id = request.group_id
         group = self._context.groups.get(group_id)
         if group is None:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {group_id} does not exist")
         group.check_offset_delete()
-        image = self._context.around.image()
+        image = self._context.dependencies.image()
         records: list[CoordinatorRecord] = []
-        answers: list[OffsetDeleteResponseTopic] = []
+        topics: list[OffsetDeleteResponseTopic] = []
         for topic in request.topics:
             is_subscribed = group.is_subscribed_to(topic.name)
             partitions: list[OffsetDeleteResponsePartition] = []
@@ -186,8 +187,8 @@ class Offsets:
                 elif self._has_any(group_id, topic.name, index):
                     records.append(tombstone(group_id, topic.name, index))
                 partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
-            answers.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-        return Outcome(OffsetDeleteResponse(topics=answers), records)
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        return CoordinatorResult(OffsetDeleteResponse(topics=topics), records)
 
     def _has_any(self, group_id: str, topic: str, partition: int) -> bool:
         return self.table.get(group_id, topic, partition) is not None or self.pending.has(
@@ -195,7 +196,7 @@ class Offsets:
         )
 
     def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
-        """The records that remove all offsets of a group, those of open transactions with them."""
+        """The records that remove all offsets of a group, with those in open transactions."""
         stored = (
             (topic, partition)
             for topic, partitions in self.table.of_group(group_id).items()
@@ -207,8 +208,8 @@ class Offsets:
         ]
 
     def metadata_changed(self, delta: MetadataDelta) -> list[CoordinatorRecord]:
-        """The records that remove the offsets of deleted topics. A newer topic of the same name keeps its own."""
-        gone = {
+        """The records that remove the offsets of deleted topics, but not those of a new topic with the same name."""
+        orphaned = {
             (group_id, deleted.name, partition): None
             for change in delta.topics.values()
             if change.is_deleted and (deleted := change.before) is not None
@@ -218,7 +219,7 @@ class Offsets:
             )
             if stored.topic_id in (ZERO_UUID, deleted.topic_id)
         }
-        return [tombstone(*where) for where in gone]
+        return [tombstone(*where) for where in orphaned]
 
     # -- replay
 
@@ -235,16 +236,16 @@ class Offsets:
         self._put(keys.group, keys.topic, dict(zip(keys.partitions, values, strict=True)))
 
     def _put(self, group_id: str, topic: str, stored: dict[int, OffsetCommitValue]) -> None:
-        """Of one topic, by partition."""
+        """Offsets of one topic, by partition."""
         self.ensure_group(group_id)
-        # A topic's name comes with every offset, and should not be kept as often.
+        # Interned, because every offset has the name of its topic.
         self.table.put_all(group_id, intern(topic), stored)
         if self.pending:
             for partition in stored:
-                self.pending.overtake(group_id, topic, partition)
+                self.pending.supersede(group_id, topic, partition)
 
     def ensure_group(self, group_id: str) -> None:
-        """Whoever commits for a group that nobody has joined makes one without members."""
+        """A commit to an unknown group creates a group without members."""
         groups = self._context.groups
         if group_id not in groups:
             groups[group_id] = ClassicGroup(self._context, group_id)
@@ -261,7 +262,7 @@ class Offsets:
 
 
 def _may_fetch(group: Group | None, request: OffsetFetchRequestGroup) -> bool:
-    """False where there is no such group, which then has no offsets either; that is no error."""
+    """False if the group does not exist: it has no offsets, which is not an error."""
     if group is None:
         return False
     try:
@@ -274,5 +275,5 @@ def _may_fetch(group: Group | None, request: OffsetFetchRequestGroup) -> bool:
 
 
 def _length_in_java(text: str) -> int:
-    """In UTF-16 units, by which Kafka measures in spite of the setting's name."""
+    """In UTF-16 units, as in Kafka, although the setting is in bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

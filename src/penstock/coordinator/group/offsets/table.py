@@ -1,8 +1,7 @@
-"""Offsets by group, topic and partition, as they are and as they are committed.
+"""Committed offsets by group, topic and partition: the newest and the replicated version.
 
-It knows nothing of groups or requests: only the replay of `Offsets` changes it, and everybody else reads. A group or
-topic without offsets is not in it. What it holds are the values of the records themselves, because there may be
-millions: nobody may change one.
+Only replay changes the table. A group or topic without offsets is absent. The values are those of the records, because
+there may be millions of them; they must not be changed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class OffsetTable:
         self._timeline = timeline
         self._groups: TimelineMap[str, ByTopic] = TimelineMap(timeline)
 
-    # -- as it is, for decisions
+    # -- newest state, for decisions
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)
@@ -31,16 +30,16 @@ class OffsetTable:
         return None if partitions is None else partitions.get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
-        """By topic and partition. Not to be kept: it changes."""
+        """By topic and partition. A view, which changes."""
         return self._groups.get(group_id, {})
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
-        """Of every group that has some: its id, the partition and what is stored."""
+        """Group id, partition and offset, of every group that has offsets of the topic."""
         for group_id, topics in self._groups.items():
             for partition, stored in topics.get(topic, {}).items():
                 yield group_id, partition, stored
 
-    # -- as it is committed, for questions from outside
+    # -- replicated state, for queries
 
     def committed(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.committed(group_id)
@@ -53,10 +52,7 @@ class OffsetTable:
             return {}
         return {topic: partitions.committed_items() for topic, partitions in topics.committed_items().items()}
 
-    def committed_groups(self) -> list[str]:
-        return list(self._groups.committed_items())
-
-    # -- for replay alone
+    # -- replay
 
     def put(self, group_id: str, topic: str, partition: int, stored: OffsetCommitValue) -> None:
         self.put_all(group_id, topic, {partition: stored})
@@ -76,7 +72,7 @@ class OffsetTable:
         partitions = None if topics is None else topics.get(topic)
         if topics is None or partitions is None or partition not in partitions:
             return
-        # What becomes empty is not used again: whoever asks for committed state still finds it in there.
+        # An empty map is removed but not reused: queries of replicated state may still read it.
         del partitions[partition]
         if not partitions:
             del topics[topic]

@@ -1,10 +1,10 @@
-"""Records of a coordinator's log as bytes, as Kafka lays them out.
+"""Encoding and decoding the records of a coordinator's log, in Kafka's format.
 
     key:   type of the record (int16) | message, always in its version 0
     value: version of the message (int16) | message
 
-A type or version from newer software is not an error: whoever replays passes over it, as Kafka does, so
-that a log which newer software has written can still be served after going back.
+An unknown type or version, written by newer software, is not an error: it is skipped, as in Kafka, so that the log can
+still be loaded after a downgrade.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
+from penstock.coordinator.result import NEWEST, CoordinatorRecord
 from penstock.protocol.codec import EncodeParts, codec
 from penstock.protocol.declare import declaration_of
 from penstock.protocol.errors import MalformedMessage
@@ -23,24 +23,24 @@ HEAD = struct.Struct(">h")
 
 Writer = Callable[[Any], bytes]
 EncodedRecord = tuple[int, bytes, bytes | None, tuple[()]]
-"""Timestamp, key, value, and no headers: a `NewRecord` in all but name, which costs nothing (bench `commits`)."""
+"""Timestamp, key, value, and no headers: a `NewRecord` as a plain tuple, which is faster (bench `commits`)."""
 BlockWriter = Callable[[Any, Any, int], RecordRows | list[EncodedRecord]]
-"""From the key and the value of a block and the time to its records."""
+"""From the key, the value and the timestamp of a block to its records."""
 
 
 class UnknownRecord(Exception):
-    """A record of a type or version that this software does not know."""
+    """A record of an unknown type or version."""
 
 
 class CorruptRecord(Exception):
-    """A record that cannot be read as what it says it is."""
+    """A record that cannot be decoded."""
 
 
-class RecordFraming:
-    """The record types of one coordinator: pairs of key and value classes, with one number each.
+class RecordSerde:
+    """For the record types of one coordinator: pairs of key and value classes, with one number each.
 
-    `writers` are for what is written often: keys, and values of the newest version. They do what `writer_of` would.
-    `blocks` are for what is written by the dozen: by the type of the key that stands for those of many records.
+    `writers` are fast replacements of `writer_of`, for keys and for values of the newest version.
+    `blocks` write a `CoordinatorRecord` that stands for many records, by the type of its key.
     """
 
     def __init__(
@@ -61,27 +61,27 @@ class RecordFraming:
         }
         self._block_writers: dict[type, BlockWriter] = dict(blocks or {})
 
-    def lay_out(
+    def encode_all(
         self, records: Iterable[CoordinatorRecord], *, timestamp_ms: int
     ) -> list[EncodedRecord | RecordRows]:
-        """All records, those in blocks among them, as `kernel.build_batch` takes them."""
-        laid_out: list[EncodedRecord | RecordRows] = []
+        """All records, with those of blocks, for `kernel.build_batch`."""
+        encoded: list[EncodedRecord | RecordRows] = []
         for record in records:
             write_block = self._block_writers.get(type(record.key))
             if write_block is None:
                 key, value = self.encode(record)
-                laid_out.append((timestamp_ms, key, value, ()))
+                encoded.append((timestamp_ms, key, value, ()))
                 continue
             block = write_block(record.key, record.value, timestamp_ms)
             if isinstance(block, RecordRows):
-                laid_out.append(block)
+                encoded.append(block)
             else:
-                laid_out += block
-        return laid_out
+                encoded += block
+        return encoded
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         key, value, version = record
-        # Looked up once for each type: bench `commits`.
+        # Cached for each type: bench `commits`.
         key_writer = self._key_writers.get(type(key))
         if key_writer is None:
             number = declaration_of(type(key)).key
@@ -117,13 +117,13 @@ class RecordFraming:
 
 
 def writer_of(message_type: type, *, head: int, version: int) -> Writer:
-    """Writes messages of one type and version, with two bytes before them."""
+    """Writes messages of one type and version, after two bytes with the number `head`."""
     head_bytes = HEAD.pack(head)
     encode_parts: EncodeParts[Any] = codec(message_type, version).encode_parts
 
     def write(message: Any) -> bytes:
         (data,) = encode_parts(message, head_bytes)
-        assert isinstance(data, bytes), "no record of a coordinator has a file in it"
+        assert isinstance(data, bytes), "coordinator records do not contain files"
         return data
 
     return write

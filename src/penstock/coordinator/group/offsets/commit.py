@@ -1,7 +1,7 @@
-"""What a member commits, from its requests to the records and answers: one write, of one request or of several.
+"""One write of committed offsets, from one or more OffsetCommit requests of a member.
 
-Whether the member may commit at all is the group's to say, before anything comes here; here it is seen which partitions
-exist. Those that do not are refused for themselves; of a request whose partitions the group refuses nothing is taken.
+The group has checked already that the member may commit. Here, unknown partitions get an error each; if the group
+refuses a partition, the whole request is refused.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from functools import lru_cache
 from penstock.coordinator.group.group import PartitionCheck
 from penstock.coordinator.group.records.offsets import (
     LAST_TIMESTAMP,
-    NO_TIMESTAMP,
     OffsetCommitKey,
     OffsetCommitKeys,
     OffsetCommitValue,
 )
-from penstock.coordinator.outcome import NEWEST, CoordinatorRecord
+from penstock.coordinator.result import NEWEST, CoordinatorRecord
 from penstock.metadata.image import MetadataImage, TopicImage, TopicsImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
@@ -27,13 +26,14 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from penstock.records.batch import NO_TIMESTAMP
 
 ONE_TIME_VERSION = 5
-"""From here on all partitions of a commit have one timestamp, and expire by the broker's setting."""
+"""From this version on, all partitions of a commit have one timestamp, and the broker sets the retention."""
 COMMIT_BY_ID_VERSION = 10
 
 EXPIRING_VALUE_VERSION = 1
-"""The only version of the record that can say when an offset expires."""
+"""The only version of the record that has an expiration timestamp."""
 
 DEFAULT_RETENTION = -1
 
@@ -41,7 +41,7 @@ _new = object.__new__
 
 
 class OffsetCommit:
-    """One write. Every request that it takes is one of `group_id` in `version`, and `check` is what the group said."""
+    """One write for `group_id`, from requests of one `version`. `check` comes from the group."""
 
     __slots__ = ("_by_topic", "_check", "_group_id", "_image", "_is_too_long", "_now_ms", "_version")
 
@@ -62,30 +62,32 @@ class OffsetCommit:
         self._version = version
         self._now_ms = now_ms
         self._by_topic: dict[str, tuple[list[int], list[OffsetCommitValue]]] = {}
-        """Partitions and their offsets, in the order in which they were committed."""
+        """Partitions and their offsets, in the order of the requests."""
 
-    def take(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        """The answer to a request once the records are committed. `Refused` where nothing of it may be."""
+    def add(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        """The response, to be sent when the records are committed. `Refused` for the whole request."""
         version, check, now_ms = self._version, self._check, self._now_ms
         expire_ms = NO_TIMESTAMP
         if request.retention_time_ms != DEFAULT_RETENTION:
             expire_ms = min(now_ms + request.retention_time_ms, LAST_TIMESTAMP)
-        taken: list[tuple[str, list[int], list[OffsetCommitValue]]] = []
-        answers: list[OffsetCommitResponseTopic] = []
+        accepted: list[tuple[str, list[int], list[OffsetCommitValue]]] = []
+        topics: list[OffsetCommitResponseTopic] = []
         for topic in request.topics:
             found, unknown = _find_topic(self._image.topics, topic, version)
             partition_count = 0 if found is None else len(found.partitions)
-            answered: list[OffsetCommitResponsePartition] = []
+            partitions: list[OffsetCommitResponsePartition] = []
             indexes: list[int] = []
             values: list[OffsetCommitValue] = []
             for partition in topic.partitions:
-                index, note = partition.partition_index, partition.committed_metadata
+                index, metadata = partition.partition_index, partition.committed_metadata
                 if found is None or not 0 <= index < partition_count:
-                    answered.append(OffsetCommitResponsePartition(partition_index=index, error_code=unknown))
+                    partitions.append(
+                        OffsetCommitResponsePartition(partition_index=index, error_code=unknown)
+                    )
                     continue
-                if note and self._is_too_long(note):
+                if metadata and self._is_too_long(metadata):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                    answered.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
+                    partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
                     continue
                 if check is not None:
                     check(found.topic_id, index)
@@ -94,24 +96,24 @@ class OffsetCommit:
                 value = _new(OffsetCommitValue)
                 value.offset = partition.committed_offset
                 value.leader_epoch = partition.committed_leader_epoch
-                value.metadata = note or ""
+                value.metadata = metadata or ""
                 value.commit_timestamp = now_ms if committed_ms == NO_TIMESTAMP else committed_ms
                 value.expire_timestamp = expire_ms
                 value.topic_id = found.topic_id
                 indexes.append(index)
                 values.append(value)
-                answered.append(_accepted(index))
+                partitions.append(_accepted(index))
             if found is not None and values:
-                taken.append((found.name, indexes, values))
-            answers.append(
-                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered)
+                accepted.append((found.name, indexes, values))
+            topics.append(
+                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
             )
-        for name, indexes, values in taken:
+        for name, indexes, values in accepted:
             earlier_indexes, earlier_values = self._by_topic.setdefault(name, (indexes, values))
             if earlier_indexes is not indexes:
                 earlier_indexes += indexes
                 earlier_values += values
-        return OffsetCommitResponse(topics=answers)
+        return OffsetCommitResponse(topics=topics)
 
     def records(self) -> list[CoordinatorRecord]:
         records: list[CoordinatorRecord] = []
@@ -129,12 +131,12 @@ class OffsetCommit:
 def refuse_commit(
     request: OffsetCommitRequest, error: ErrorCode, *, image: MetadataImage, version: int
 ) -> OffsetCommitResponse:
-    """The same error for all partitions, but for those that do not exist."""
-    answers: list[OffsetCommitResponseTopic] = []
+    """The same error for all partitions that exist."""
+    topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         found, unknown = _find_topic(image.topics, topic, version)
         partition_count = 0 if found is None else len(found.partitions)
-        answers.append(
+        topics.append(
             OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
@@ -147,19 +149,19 @@ def refuse_commit(
                 ],
             )
         )
-    return OffsetCommitResponse(topics=answers)
+    return OffsetCommitResponse(topics=topics)
 
 
 @lru_cache(maxsize=1 << 12)
 def _accepted(index: int) -> OffsetCommitResponsePartition:
-    """For all answers to share, because nobody changes one: bench `commits50`."""
+    """Shared by all responses, because it is never changed: bench `commits50`."""
     return OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
 
 
 def _find_topic(
     topics: TopicsImage, topic: OffsetCommitRequestTopic, version: int
 ) -> tuple[TopicImage | None, ErrorCode]:
-    """The topic, and what to answer for partitions that it does not have."""
+    """The topic, and the error for partitions that it does not have."""
     if version < COMMIT_BY_ID_VERSION:
         return topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = topics.with_id(topic.topic_id)

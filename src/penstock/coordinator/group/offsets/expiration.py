@@ -1,11 +1,10 @@
-"""Offsets that nobody asks for any more: when they go, and when their group goes with them.
+"""Expiration of offsets and of groups without members and offsets.
 
-Looked for every `offsets.retention.check.interval.ms`. What the retention counts from is the group's to say
-(`Group.offsets_expire_from_ms`): a consumer that is away for the weekend must find its offsets on Monday. A
-group that has neither members nor offsets left is removed.
+It runs every `offsets.retention.check.interval.ms`. The group decides when the retention starts
+(`Group.offsets_expire_from_ms`).
 
-Before the first round, right after loading, offsets are removed whose topics are gone: usually they go with their
-topic (`Offsets.metadata_changed`), but a node may have been down, or still loading, when that was deleted.
+The first round, right after loading, removes offsets of deleted topics. Usually they are removed with their topic
+(`Offsets.metadata_changed`), but the topic may have been deleted while the shard was not loaded.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from collections.abc import Callable
 
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import Group
-from penstock.coordinator.group.offset_table import OffsetTable
-from penstock.coordinator.group.pending_offsets import PendingOffsets
-from penstock.coordinator.group.records.offsets import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.group.offsets.pending import PendingOffsets
+from penstock.coordinator.group.offsets.table import OffsetTable
+from penstock.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
 from penstock.protocol.types import ZERO_UUID
+from penstock.records.batch import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ TIMER = "offset expiry"
 
 GROUPS_AT_ONCE = 500
 RECORDS_AT_ONCE = 1_000
-"""After so many others get their turn on the event loop: a few milliseconds."""
+"""Handled before the event loop runs other tasks: a few milliseconds."""
 
 MINUTE_MS = 60_000
 
@@ -37,48 +37,48 @@ class OffsetExpiry:
         self._context = context
         self._table = table
         self._pending = pending
-        self._look: Callable[[Group], list[CoordinatorRecord]] = self.expire
-        """What this round does with each group."""
-        self._to_see: list[str] = []
-        """Groups that it has still to look at."""
+        self._check: Callable[[Group], list[CoordinatorRecord]] = self.expire
+        """The check of the current round."""
+        self._unchecked: list[str] = []
+        """The groups that this round still has to check."""
         self._deleted: list[str] = []
-        """Groups that the decision under way deletes."""
+        """Groups that the current step deletes."""
 
     def start(self) -> None:
-        """Groups are loaded: see which topics were deleted while nobody was here to remove their offsets."""
+        """The groups are loaded: start with the topics that were deleted before."""
         self._context.timers.set(TIMER, 0, lambda: self._begin(self.remove_orphans))
 
-    def _begin(self, look: Callable[[Group], list[CoordinatorRecord]]) -> Outcome[None]:
-        self._look = look
-        self._to_see = list(self._context.groups)
-        return self._go_on()
+    def _begin(self, check: Callable[[Group], list[CoordinatorRecord]]) -> CoordinatorResult[None]:
+        self._check = check
+        self._unchecked = list(self._context.groups)
+        return self._step()
 
-    def _go_on(self) -> Outcome[None]:
+    def _step(self) -> CoordinatorResult[None]:
         records: list[CoordinatorRecord] = []
         self._deleted.clear()
         for _ in range(GROUPS_AT_ONCE):
-            if not self._to_see or len(records) >= RECORDS_AT_ONCE:
+            if not self._unchecked or len(records) >= RECORDS_AT_ONCE:
                 break
-            group = self._context.groups.get(self._to_see.pop())
+            group = self._context.groups.get(self._unchecked.pop())
             if group is not None:
-                records += self._look(group)
-        if self._to_see:
-            self._context.timers.set(TIMER, 0, self._go_on)
+                records += self._check(group)
+        if self._unchecked:
+            self._context.timers.set(TIMER, 0, self._step)
         else:
-            interval_ms: int = self._context.around.settings().get("offsets.retention.check.interval.ms")
+            interval_ms: int = self._context.dependencies.settings().get(
+                "offsets.retention.check.interval.ms"
+            )
             self._context.timers.set(TIMER, interval_ms, lambda: self._begin(self.expire))
-        outcome: Outcome[None] = Outcome(None, records)
+        result: CoordinatorResult[None] = CoordinatorResult(None, records)
         if not self._deleted:
-            return outcome
-        lines = [
-            f"deleted group {each}, which has no members and no offsets any more" for each in self._deleted
-        ]
-        return outcome.and_log(logger, *lines)
+            return result
+        lines = [f"deleted group {each}, which has no members and no offsets" for each in self._deleted]
+        return result.and_log(logger, *lines)
 
     def remove_orphans(self, group: Group) -> list[CoordinatorRecord]:
-        """The records that remove offsets of topics that are no more. Kafka leaves them to expire, and a consumer of
-        a new topic of the same name finds them."""
-        known_ids = self._context.around.image().topics.names_by_id
+        """Remove offsets of deleted topics. In Kafka they stay until they expire, so a consumer of a new topic with the
+        same name finds them."""
+        known_ids = self._context.dependencies.image().topics.names_by_id
         return [
             tombstone(group.group_id, topic, partition)
             for topic, partitions in self._table.of_group(group.group_id).items()
@@ -87,8 +87,7 @@ class OffsetExpiry:
         ]
 
     def expire(self, group: Group) -> list[CoordinatorRecord]:
-        """The records that remove what has had its time: offsets, or the group with all of them. Nothing goes that an
-        open transaction is about to replace."""
+        """Remove expired offsets, and the group if none is left. Partitions with pending transactional offsets stay."""
         records: list[CoordinatorRecord] = []
         pending = self._pending.of_group(group.group_id)
         has_offsets = bool(pending)
@@ -112,7 +111,7 @@ class OffsetExpiry:
         now_ms = self._context.wall_ms()
         if stored.expire_timestamp != NO_TIMESTAMP:
             return now_ms >= stored.expire_timestamp
-        retention_ms: int = self._context.around.settings().get("offsets.retention.minutes") * MINUTE_MS
+        retention_ms: int = self._context.dependencies.settings().get("offsets.retention.minutes") * MINUTE_MS
         return now_ms - from_ms >= retention_ms
 
 

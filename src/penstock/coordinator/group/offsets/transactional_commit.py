@@ -1,11 +1,10 @@
-"""Offsets that a producer commits in a transaction (TxnOffsetCommit), and what becomes of them when it ends.
+"""TxnOffsetCommit: offsets that a producer commits in its transaction, together with its records.
 
-Whoever consumes, transforms and produces commits what it has read together with what it made of that: both hold, or
-neither. The records are those of plain commits, written as a batch of the producer. Until its marker comes they are
-pending (`PendingOffsets`).
+The records are those of plain commits, written as a transactional batch of the producer. They are pending
+(`PendingOffsets`) until the transaction marker.
 
-Producers of versions before 3 do not say which member they commit for, so nothing keeps a member that lost its
-partitions from committing but the fencing of its producer (KIP-447).
+Versions before 3 do not have the member that the producer commits for. There, only the fencing of its producer keeps a
+member that lost its partitions from committing (KIP-447).
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from sys import intern
 
-from penstock.coordinator.framing import CorruptRecord
 from penstock.coordinator.group.context import GroupContext
 from penstock.coordinator.group.group import PartitionCheck
-from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.offsets.offsets import Offsets
 from penstock.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
-from penstock.coordinator.outcome import CoordinatorRecord, Guard, Outcome, ProducerIdentity
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult, Guard, ProducerIdentity
+from penstock.coordinator.serde import CorruptRecord
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage, TopicImage
 from penstock.protocol.errors import ErrorCode
@@ -31,7 +30,7 @@ from penstock.protocol.messages.txn_offset_commit import (
 )
 
 LOADING_VERSION = 2
-"""Of TxnOffsetCommit: older producers do not know COORDINATOR_LOAD_IN_PROGRESS."""
+"""Of TxnOffsetCommit: older versions do not have COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 class TransactionalCommits:
@@ -41,22 +40,22 @@ class TransactionalCommits:
 
     def commit(
         self, request: TxnOffsetCommitRequest, *, version: int, guard: Guard | None = None
-    ) -> Outcome[TxnOffsetCommitResponse]:
-        """`guard` is what the log gave out before the transaction's coordinator was asked, if it had to be asked."""
-        image = self._context.around.image()
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """`guard` is the verification guard of the log, if the transaction had to be verified."""
+        image = self._context.dependencies.image()
         group_id, now_ms = request.group_id, self._context.wall_ms()
         records: list[CoordinatorRecord] = []
 
-        def take(topic: TopicImage, partition: TxnOffsetCommitRequestPartition) -> ErrorCode:
-            index, note = partition.partition_index, partition.committed_metadata
-            if note and self._offsets.is_too_long(note):
+        def add(topic: TopicImage, partition: TxnOffsetCommitRequestPartition) -> ErrorCode:
+            index, metadata = partition.partition_index, partition.committed_metadata
+            if metadata and self._offsets.is_too_long(metadata):
                 return ErrorCode.OFFSET_METADATA_TOO_LARGE
             if check is not None:
                 check(topic.topic_id, index)
             value = OffsetCommitValue(
                 offset=partition.committed_offset,
                 leader_epoch=partition.committed_leader_epoch,
-                metadata=note or "",
+                metadata=metadata or "",
                 commit_timestamp=now_ms,
                 topic_id=topic.topic_id,
             )
@@ -66,11 +65,11 @@ class TransactionalCommits:
 
         try:
             check = self._check(request, version)
-            response = _answer(request, image, take)
+            response = _respond(request, image, add)
         except Refused as refusal:
-            return Outcome(refuse(request, refusal.error, image=image, version=version))
+            return CoordinatorResult(refuse(request, refusal.error, image=image, version=version))
         producer = ProducerIdentity(request.producer_id, request.producer_epoch, guard)
-        return Outcome(response, records, producer=producer)
+        return CoordinatorResult(response, records, producer=producer)
 
     def _check(self, request: TxnOffsetCommitRequest, version: int) -> PartitionCheck | None:
         group = self._context.groups.get(request.group_id)
@@ -89,7 +88,7 @@ class TransactionalCommits:
     # -- replay
 
     def replay(self, producer_id: int, key: object, value: object) -> None:
-        """A record of an open transaction."""
+        """Replay a record of an open transaction."""
         if not isinstance(key, OffsetCommitKey) or not isinstance(value, OffsetCommitValue):
             raise CorruptRecord(f"producer {producer_id} has a {type(key).__name__} in its transaction")
         self._offsets.ensure_group(key.group)
@@ -101,7 +100,7 @@ class TransactionalCommits:
 
 
 def has_known_partitions(request: TxnOffsetCommitRequest, image: MetadataImage) -> bool:
-    """Whether there is anything to commit."""
+    """Whether any of the partitions exists."""
     return any(
         image.topics.partition(topic.name, partition.partition_index) is not None
         for topic in request.topics
@@ -112,25 +111,25 @@ def has_known_partitions(request: TxnOffsetCommitRequest, image: MetadataImage) 
 def refuse(
     request: TxnOffsetCommitRequest, error: ErrorCode, *, image: MetadataImage, version: int
 ) -> TxnOffsetCommitResponse:
-    """The same error for all partitions, but for those that do not exist."""
+    """The same error for all partitions that exist."""
     if error is ErrorCode.STALE_MEMBER_EPOCH:
-        error = ErrorCode.ILLEGAL_GENERATION  # producers know of generations alone
+        error = ErrorCode.ILLEGAL_GENERATION  # producers only know generations
     elif error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return _answer(request, image, lambda topic, partition: error)
+    return _respond(request, image, lambda topic, partition: error)
 
 
-def _answer(
+def _respond(
     request: TxnOffsetCommitRequest,
     image: MetadataImage,
     decide: Callable[[TopicImage, TxnOffsetCommitRequestPartition], ErrorCode],
 ) -> TxnOffsetCommitResponse:
-    """What `decide` says of each partition that exists."""
-    answers: list[TxnOffsetCommitResponseTopic] = []
+    """With the error that `decide` returns for each existing partition."""
+    topics: list[TxnOffsetCommitResponseTopic] = []
     for topic in request.topics:
         found = image.topics.get(topic.name)
         partition_count = 0 if found is None else len(found.partitions)
-        answers.append(
+        topics.append(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
@@ -144,4 +143,4 @@ def _answer(
                 ],
             )
         )
-    return TxnOffsetCommitResponse(topics=answers)
+    return TxnOffsetCommitResponse(topics=topics)
