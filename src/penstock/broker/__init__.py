@@ -1,6 +1,5 @@
-"""Requests and their answers: the dispatcher, fetch sessions, and one handler an API.
+"""Request handling: the dispatcher, fetch sessions, and one handler per API.
 
-`broker.Broker` is the bundle that handlers work on, `handlers` says which APIs and versions are served. A
-handler decides nothing that another package owns: it translates between the protocol and partitions, logs and
-the controller.
+Handlers use the parts of the node in `broker.Broker`; `handlers` lists the supported APIs and versions. A handler
+translates between the protocol and partitions, logs and the controller, and makes no decisions of its own.
 """

@@ -1,4 +1,4 @@
-"""Who asks, in which version and on which listener: what a handler knows beyond the request itself."""
+"""The context of a request: client, version, listener."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
 ANONYMOUS = "User:ANONYMOUS"
-"""Kafka's name for a peer that did not say who it is."""
+"""Kafka's principal of a client that is not authenticated."""
+
+THIS_NODE = "this node"
+"""The principal of requests that this node sends to itself."""
 
 
 class CloseConnection(Exception):
-    """The only answer left is to end the connection, as Kafka does where the protocol has no room for an
-    error."""
+    """Close the connection, as Kafka does if the response has no field for an error."""
 
 
 class RequestContext:
-    """One is made for every request, so it is slotted and its fields are given by position."""
+    """Created for every request, so it has slots and positional arguments."""
 
     __slots__ = (
         "api_key",
@@ -49,8 +51,10 @@ class RequestContext:
         self.listener = listener
         self.principal = principal
         self.connection = connection
-        """None only where a request did not come by a connection, as in tests and for the broker's own."""
+        """None for requests without a connection: in tests, and those of this node itself."""
 
     def requester(self) -> str:
-        """Who sent the request, for the log."""
+        """The client that sent the request, for log lines."""
+        if not self.peer_host:
+            return self.principal
         return f"{self.principal} at {self.peer_host} (client id {self.client_id or 'not set'})"

@@ -1,13 +1,14 @@
-"""From a frame to a handler and back: header, version, decode, handle, encode.
+"""Dispatches requests: decode the header and the request, call the handler, encode the response.
 
-One `Route` is built for each (API, version) at its first request and kept, so the way of a request is one
-dictionary lookup, one decode, one call and one encode. The peer's mistakes end its connection (`PeerError`),
-except a version of ApiVersions that is newer than ours, which is answered so that clients can step down. A
-handler that fails unexpectedly is our bug: it is logged with its traceback and the peer's connection is
-closed, because its answer is lost; nobody else is touched.
+A dispatcher serves the APIs of one table and passes one target to its handlers: the `Broker` on broker listeners, the
+`ControllerServer` on controller listeners. One `Route` is built per (API, version) at its first request, so a request
+takes one dictionary lookup, one decode, one call and one encode. An invalid request closes the connection
+(`PeerError`). The exception is a version of ApiVersions that is too new: it gets a response, so that the client can use
+an older version. If a handler raises unexpectedly, that is a bug: it is logged with its traceback, and only the
+connection of that client is closed.
 
-Requests that a peer has sent one after the other may be handled as a run, where their API allows it
-(`handlers.run_handler_of`): the first one takes those along that are here already, and its answer is theirs, too.
+Consecutive requests of a client can be handled together (`HandlerTable.run_handler`), if their API supports it: the
+first one takes the buffered ones after it, and its response contains theirs.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from types import CoroutineType
+from typing import Any, Generic, TypeVar, cast
 
-from penstock.broker import handlers
-from penstock.broker.broker import Broker
 from penstock.broker.context import ANONYMOUS, CloseConnection, RequestContext
-from penstock.broker.handlers.api_versions import unsupported_version_response
-from penstock.net.connection import Answer, Connection, PeerError
+from penstock.broker.handler_table import HandlerTable
+from penstock.broker.served_versions import unsupported_version_response
+from penstock.net.connection import Connection, PeerError, Response
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import MalformedMessage
@@ -35,16 +36,16 @@ logger = logging.getLogger(__name__)
 _HEADER = struct.Struct(">Iih")  # API key and version as one number, correlation id, length of the client id
 _LENGTH_AND_ID = struct.Struct(">ii")
 
-LARGE_REQUEST_BYTES = 64 << 10  # a smaller request cannot name more than these bytes can hold
-REQUEST_ELEMENTS_MAX = 100_000  # in all arrays together; ten times the partitions that a node should have
-RUN_REQUESTS_MAX = 32  # handled together; bench `commits` sends ten
-RUN_BYTES_MAX = 64 << 10  # and they cost no more than one request can
-CLIENT_IDS_KEPT_MAX = 4096  # names are few; a peer that invents one for each request must not fill memory
-CLIENT_ID_KEPT_BYTES_MAX = 256  # and they are short
+LARGE_REQUEST_BYTES = 64 << 10  # a smaller request is limited by its size
+REQUEST_ELEMENTS_MAX = 100_000  # in all arrays together: ten times the partitions that a node should have
+RUN_REQUESTS_MAX = 32  # per run; bench `commits` sends ten
+RUN_BYTES_MAX = 64 << 10  # per run, so that it costs no more than one request
+CLIENT_IDS_KEPT_MAX = 4096  # a client that uses a new id in each request must not fill memory
+CLIENT_ID_KEPT_BYTES_MAX = 256  # they are usually short
 
 
 class Route:
-    """Everything about one API in one version that does not change between requests."""
+    """The handler and codecs of one API version."""
 
     __slots__ = (
         "api_key",
@@ -59,12 +60,12 @@ class Route:
         "version",
     )
 
-    def __init__(self, key: int, version: int) -> None:
+    def __init__(self, table: HandlerTable[Any], key: int, version: int) -> None:
         described = api(key)
         self.api_key = key
         self.version = version
-        self.handle = handlers.handler_of(key)
-        self.run_handler = handlers.run_handler_of(key)
+        self.handle = table.handler(key)
+        self.run_handler = table.run_handler(key)
         self.request_codec = codec(described.request_class(), version)
         self.decode = self.request_codec.decode
         self.response_class = described.response_class()
@@ -73,30 +74,35 @@ class Route:
         self.response_head = b"\x00" if described.response_header_version(version) >= 1 else b""
 
 
-class Dispatcher:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+T = TypeVar("T")
+
+
+class Dispatcher(Generic[T]):
+    def __init__(self, target: T, table: HandlerTable[T]) -> None:
+        self._target = target
+        self._table = table
         self._routes: dict[int, Route] = {}
         self._client_ids: dict[bytes, str] = {}
-        self._tasks: dict[asyncio.Task[list[Part] | None], None] = {}  # in order; a set would have none
+        self._tasks: dict[asyncio.Task[list[Part] | None], Awaitable[Any]] = {}
+        """Requests in progress, in the order in which they arrived, each with what its handler returned."""
 
-    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+    def serve(self, frame: memoryview, connection: Connection) -> Response:
         try:
             key_and_version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
         except struct.error as error:
-            raise PeerError(f"a request of {len(frame)} bytes is too short for a header") from error
+            raise PeerError(f"a request of {len(frame)} bytes is too short for a request header") from error
         route = self._routes.get(key_and_version)
         if route is None:
             route = self._make_route(key_and_version)
             if route is None:
-                return self._step_down(correlation_id)
+                return self._unsupported_version(correlation_id)
         position = 10
         client_id = None
         try:
             if client_id_bytes >= 0:
                 position += client_id_bytes
                 if position > len(frame):
-                    raise MalformedMessage(f"the client id would end at {position}, beyond the request")
+                    raise MalformedMessage(f"the client id ends at {position}, after the end of the request")
                 client_id = self._client_id(frame[10:position])
             if route.has_tagged_header:
                 if position < len(frame) and frame[position] == 0:
@@ -109,7 +115,7 @@ class Dispatcher:
                 request, _ = route.request_codec.decode_bounded(frame, position, REQUEST_ELEMENTS_MAX)
         except MalformedMessage as error:
             name = api(route.api_key).name
-            raise PeerError(f"a malformed {name} request of version {route.version}: {error}") from error
+            raise PeerError(f"malformed {name} request, version {route.version}: {error}") from error
         context = RequestContext(
             route.api_key,
             route.version,
@@ -125,12 +131,12 @@ class Dispatcher:
             if following:
                 return self._serve_run(route, [(correlation_id, request), *following], context)
         try:
-            response = route.handle(self._broker, request, context)
+            response = route.handle(self._target, request, context)
         except CloseConnection as error:
             raise PeerError(str(error)) from error
         except Exception as error:
-            raise self._our_bug(route, connection) from error
-        # Not by `Awaitable`, whose check is slow: bench "small pipelined", "classic group".
+            raise self._log_bug(route, connection) from error
+        # isinstance with `Awaitable` is slow: bench "small pipelined", "classic group".
         if type(response) is route.response_class:
             return _encode(route, correlation_id, response)
         if response is None:
@@ -139,56 +145,55 @@ class Dispatcher:
         return self._finish_later(route, encode, cast("Awaitable[Any]", response), connection)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Nothing is kept for a peer outside its connection."""
+        """Nothing to do: all state of a client is in its connection."""
 
     async def close(self) -> None:
-        """Cancel what still waits; called when the listeners have stopped."""
+        """Cancel the requests in progress. Called after the listeners have stopped."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- helpers, in the order of their use
-
     def _make_route(self, key_and_version: int) -> Route | None:
-        """The route for a first request of its kind; None for an ApiVersions that is too new."""
+        """Build the route of an API version; None for a version of ApiVersions that is too new."""
         key, version = key_and_version >> 16, key_and_version & 0xFFFF
-        served = handlers.versions_served(key)
+        served = self._table.versions(key)
         if not served:
-            raise PeerError(f"API key {key} is not served")
+            raise PeerError(f"API key {key} is not supported")
         if version not in served:
             if key == ApiKey.API_VERSIONS:
                 return None
             raise PeerError(
-                f"version {version} of {api(key).name} is not served; versions {served[0]} to {served[-1]} are"
+                f"version {version} of {api(key).name} is not supported; versions {served[0]} to {served[-1]} are"
             )
-        route = self._routes[key_and_version] = Route(key, version)
+        route = self._routes[key_and_version] = Route(self._table, key, version)
         return route
 
-    def _step_down(self, correlation_id: int) -> list[Part]:
-        """Answer in version 0, which every client reads, with the versions to choose from (KIP-511)."""
-        return _encode(Route(ApiKey.API_VERSIONS, 0), correlation_id, unsupported_version_response())
+    def _unsupported_version(self, correlation_id: int) -> list[Part]:
+        """Respond in version 0, which every client supports, with the list of versions (KIP-511)."""
+        route = Route(self._table, ApiKey.API_VERSIONS, 0)
+        return _encode(route, correlation_id, unsupported_version_response(self._table))
 
     def _client_id(self, raw: memoryview) -> str:
         key = bytes(raw)
         client_id = self._client_ids.get(key)
         if client_id is None:
-            # Nothing hangs on this name, and Kafka takes one in any encoding.
+            # It is only informational, and Kafka accepts any bytes.
             client_id = key.decode("utf-8", "replace")
             if len(self._client_ids) < CLIENT_IDS_KEPT_MAX and len(key) <= CLIENT_ID_KEPT_BYTES_MAX:
                 self._client_ids[key] = client_id
         return client_id
 
-    def _serve_run(self, route: Route, run: list[tuple[int, Any]], context: RequestContext) -> Answer:
-        """Requests with their correlation ids."""
+    def _serve_run(self, route: Route, run: list[tuple[int, Any]], context: RequestContext) -> Response:
+        """Handle several requests, given with their correlation ids, as one."""
         connection = context.connection
         assert route.run_handler is not None
         assert connection is not None
         try:
-            responses = route.run_handler.handle_run(self._broker, [request for _, request in run], context)
+            responses = route.run_handler.handle_run(self._target, [request for _, request in run], context)
         except Exception as error:
-            raise self._our_bug(route, connection) from error
+            raise self._log_bug(route, connection) from error
         encode = partial(_encode_run, route, [correlation_id for correlation_id, _ in run])
         if isinstance(responses, list):
             return encode(responses)
@@ -203,9 +208,14 @@ class Dispatcher:
     ) -> asyncio.Future[list[Part] | None]:
         finish = self._finish(route, encode, response, connection)
         task = asyncio.get_running_loop().create_task(finish)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        self._tasks[task] = response
+        task.add_done_callback(self._finished)
         return task
+
+    def _finished(self, task: asyncio.Task[list[Part] | None]) -> None:
+        response = self._tasks.pop(task)
+        if task.cancelled() and type(response) is CoroutineType:
+            response.close()  # a task that is cancelled before its first step has not awaited it
 
     async def _finish(
         self,
@@ -217,20 +227,20 @@ class Dispatcher:
         try:
             response = await awaitable
             return None if response is None else encode(response)
-        except asyncio.CancelledError:
-            raise
         except CloseConnection as error:
-            logger.info("closing the connection of %s: %s", connection.peer, error)
+            logger.info("closing the connection from %s: %s", connection.peer, error)
             connection.close()
             return None
         except Exception:
-            self._our_bug(route, connection)
+            self._log_bug(route, connection)
             connection.close()
             return None
 
-    def _our_bug(self, route: Route, connection: Connection) -> PeerError:
+    def _log_bug(self, route: Route, connection: Connection) -> PeerError:
         name = api(route.api_key).name
-        logger.exception("%s version %d of %s failed; this is a bug", name, route.version, connection.peer)
+        logger.exception(
+            "handling %s version %d from %s failed; this is a bug", name, route.version, connection.peer
+        )
         return PeerError(f"{name} failed inside the broker")
 
 
@@ -246,8 +256,8 @@ def _encode(route: Route, correlation_id: int, response: Any) -> list[Part]:
 def _take_following(
     route: Route, frame: memoryview, position: int, first: Any, connection: Connection
 ) -> list[tuple[int, Any]]:
-    """The requests, with their correlation ids, that can be handled with the first one, whose body begins at `position`
-    of its frame. What is broken or strange is left to be served for itself."""
+    """Take the requests, with their correlation ids, that can be handled together with the first one, whose body starts
+    at `position` of its frame. Malformed and other requests are left to be handled alone."""
     assert route.run_handler is not None
     can_follow, decode = route.run_handler.can_follow, route.decode
     following: list[tuple[int, Any]] = []

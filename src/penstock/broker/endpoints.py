@@ -1,4 +1,4 @@
-"""Where nodes can be reached, as a client sees it: through the listener by which it came itself."""
+"""The endpoints of brokers on the listener that a client uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penstock.metadata.image import NO_LEADER, BrokerImage, Endpoint, MetadataIm
 
 
 def alive_endpoint(image: MetadataImage, node_id: int, listener: str) -> tuple[BrokerImage, Endpoint] | None:
-    """How to reach one node, or None if it is unknown, fenced, or not on this listener."""
+    """The broker and its endpoint, or None if it is unknown, fenced, or not on this listener."""
     broker = image.brokers.get(node_id)
     if broker is None or broker.is_fenced:
         return None
@@ -16,19 +16,19 @@ def alive_endpoint(image: MetadataImage, node_id: int, listener: str) -> tuple[B
 
 
 def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerImage, Endpoint]]:
-    """Nodes that a client may talk to, in the order of their ids."""
+    """The available brokers, ordered by id."""
     found = [alive_endpoint(image, node_id, listener) for node_id in sorted(image.brokers)]
     return [each for each in found if each is not None]
 
 
 def current_leader(image: MetadataImage, topic: str, index: int) -> tuple[int, int]:
-    """Leader and leader epoch of a partition, or -1 for both where there is no such partition."""
+    """Leader and leader epoch of a partition, or -1 for both if it does not exist."""
     partition = image.topics.partition(topic, index)
     return (NO_LEADER, -1) if partition is None else (partition.leader, partition.leader_epoch)
 
 
-class Reach:
-    """The nodes that can be reached through one listener. Made once for an answer that names many partitions."""
+class ReachableBrokers:
+    """The available brokers on one listener. Created once per response, which may have many partitions."""
 
     __slots__ = ("_nodes", "endpoints")
 
@@ -40,7 +40,7 @@ class Reach:
         return node_id in self._nodes
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        """Replicas whose node, listener or log directory cannot be reached."""
+        """Replicas whose broker, listener or log directory is offline."""
         nodes = self._nodes
         offline = []
         for node_id, directory_id in zip(partition.replicas, partition.directories, strict=True):
@@ -48,5 +48,5 @@ class Reach:
             if node is None or directory_id == LOST:
                 offline.append(node_id)
             elif directory_id not in node.directories and node.directories and not is_reserved(directory_id):
-                offline.append(node_id)  # a node that tells its directories does not tell this one
+                offline.append(node_id)  # the directory is not among the online directories of the broker
         return offline

@@ -1,6 +1,6 @@
-"""Levels of this process's loggers, as Kafka's tools see and set them (KIP-412).
+"""The log levels of this process, for Kafka's tools (KIP-412).
 
-They belong to a running node and are not recorded: a restart forgets them.
+They are not recorded: a restart resets them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LEVELS = {
     "WARN": logging.WARNING,
     "INFO": logging.INFO,
     "DEBUG": logging.DEBUG,
-    "TRACE": logging.DEBUG // 2,  # below the finest that Python names, so that it lets everything through
+    "TRACE": logging.DEBUG // 2,  # below all levels of Python, so that everything is logged
 }
 
 
 def current_levels() -> dict[str, str]:
-    """Every logger by name, with the level that is in force for it."""
+    """All loggers by name, with their effective level."""
     levels = {ROOT: _level_name(logging.root)}
     for name in sorted(logging.root.manager.loggerDict):
         levels[name] = _level_name(logging.getLogger(name))
@@ -38,7 +38,7 @@ def check_changes(changes: list[Change]) -> None:
         if change.operation not in (Operation.SET, Operation.DELETE):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"{change.operation.name} is not possible for the level of a logger; use SET or DELETE",
+                f"{change.operation.name} is not possible for a log level; use SET or DELETE",
             )
         if change.name != ROOT and change.name not in logging.root.manager.loggerDict:
             raise Refused(ErrorCode.INVALID_CONFIG, f"unknown logger {change.name}")
@@ -52,7 +52,7 @@ def check_changes(changes: list[Change]) -> None:
 
 
 def apply_changes(changes: list[Change], *, requested_by: str) -> None:
-    """Set levels, or let a logger follow its parent again. The changes must have been checked."""
+    """Set levels, or inherit the level of the parent again. The changes must have been checked."""
     for change in changes:
         changed = logging.getLogger(None if change.name == ROOT else change.name)
         before = _level_name(changed)

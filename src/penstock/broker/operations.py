@@ -1,13 +1,12 @@
-"""Which operations a client may do on a resource, as the bits of KIP-430.
+"""The authorized operations of a client on a resource, as the bits of KIP-430.
 
-There is no authorizer yet, so everybody may do everything that a resource supports, as in a Kafka without
-one.
+There is no authorizer yet, so every client is allowed all operations, as in Kafka without an authorizer.
 """
 
 from __future__ import annotations
 
 NOT_ASKED = -(2**31)
-"""Stands in a response for "the client did not ask"."""
+"""The value in a response if the client did not request it."""
 
 (
     READ,

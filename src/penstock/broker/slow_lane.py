@@ -1,10 +1,10 @@
-"""Work that takes long and that anybody may ask for: one piece at a time, in a worker.
+"""A queue for expensive work of requests: one piece at a time, in a worker.
 
-A few kilobytes can ask for a tenth of a second of decompression. On the event loop that would stop everyone; in
-all workers at once it would take their memory, and the threads that sync logs. In this lane it only keeps
-others of its kind waiting, and hosts take turns, so that one with a thousand connections has no more of it than one
-with a single one. The work of one host is done in the order in which it came. Whoever puts work in holds the
-connection that it is for (`net.connection.Connection.hold`), so there is little for each connection.
+A request of a few kilobytes can need a tenth of a second of decompression. On the event loop that would block all
+clients; in all workers at once it would use their memory, and the threads that sync logs. In this lane it delays only
+similar work. Hosts take turns, so a host with a thousand connections gets no more of it than a host with one. The work
+of one host runs in order. The caller holds the connection (`net.connection.Connection.hold`), so each connection has
+little queued work.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ T = TypeVar("T")
 class SlowLane:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._lines: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
-        """What waits, by host; the host whose turn is next comes first, and none is empty."""
+        self._queues: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
+        """The queued work by host. The host whose turn is next comes first, and no queue is empty."""
         self._is_busy = False
 
     def __len__(self) -> int:
-        """How much waits, beside what is being worked on."""
-        return sum(map(len, self._lines.values()))
+        """The number of queued pieces, without the running one."""
+        return sum(map(len, self._queues.values()))
 
     def run(self, work: Callable[[], T], *, host: str) -> asyncio.Future[T]:
-        """The result of `work`, which must not touch what the event loop touches. Cancelling it before its turn
-        takes it out of the line."""
+        """Queue `work`, which must not use state of the event loop. Cancelling the future before its turn removes
+        it."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(host, deque()).append((work, future))
+        self._queues.setdefault(host, deque()).append((work, future))
         if not self._is_busy:
             self._start_next()
         return future
 
     def _start_next(self) -> None:
-        while self._lines:
-            host, line = next(iter(self._lines.items()))
-            work, future = line.popleft()
-            del self._lines[host]
-            if line:
-                self._lines[host] = line  # at the end, until its turn comes again
+        while self._queues:
+            host, queue = next(iter(self._queues.items()))
+            work, future = queue.popleft()
+            del self._queues[host]
+            if queue:
+                self._queues[host] = queue  # at the end of the turns
             if not future.done():
                 self._is_busy = True
                 self._workers.run(work).add_done_callback(partial(self._finish, future))
@@ -55,7 +55,7 @@ class SlowLane:
 
     def _finish(self, future: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
         if done.cancelled():
-            return  # the event loop is being torn down
+            return  # the event loop is closing
         error = done.exception()
         if not future.done():
             if error is None:

@@ -1,8 +1,8 @@
-"""Markers that end transactions in the partitions that this node leads.
+"""Writes transaction markers to the partitions that this node leads.
 
-The coordinator of a transaction sends them through here, and so do those of other nodes, by WriteTxnMarkers. In a
-partition of `__consumer_offsets` the group coordinator writes the marker itself, because the offsets that the
-transaction holds become those of their groups with it.
+Both the coordinator of this node and those of other nodes (WriteTxnMarkers) use it. In a partition of
+`__consumer_offsets` the group coordinator writes the marker, because the marker commits or aborts the pending offsets
+of its groups.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from penstock.coordinator.group.service import GroupCoordinator
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import OFFSETS_TOPIC
+from penstock.protocol.constants import ACKS_ALL
 from penstock.protocol.errors import ErrorCode
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 from penstock.replication.table import PartitionTable
+from penstock.replication.transactions import append_marker
 from penstock.runtime import Runtime
 from penstock.storage.pages import ColdPages, PageLoader
 
 logger = logging.getLogger(__name__)
 
-ACKS_ALL = -1
 
 MARKERS_AT_ONCE = 100
-"""After so many others get their turn on the event loop: two milliseconds, or fifty if the indexes of the
-partitions have to be decoded first."""
+"""Per turn of the event loop: two milliseconds, or fifty if the indexes of the partitions must be decoded first."""
 
 OnCommitted = Callable[[ErrorCode], None]
 
 
 class LocalMarkers:
-    """A `coordinator.txn.markers.MarkerWriter` for a cluster whose partitions are all led here."""
+    """A `coordinator.txn.markers.MarkerWriter` for the partitions that this node leads."""
 
     def __init__(self, partitions: PartitionTable, groups: GroupCoordinator, runtime: Runtime) -> None:
         self._partitions = partitions
@@ -44,11 +44,11 @@ class LocalMarkers:
 
     def write(
         self,
-        marker: EndedTransaction,
+        marker: TxnMarkerEntry,
         partitions: Sequence[TopicPartition],
         done: Callable[[TopicPartition, ErrorCode], None],
     ) -> None:
-        """`done` is called once for each partition, perhaps before this returns; NONE when the marker is committed."""
+        """`done` is called once per partition, possibly before this returns, with NONE when the marker is committed."""
         for each in partitions[:MARKERS_AT_ONCE]:
             self._write_one(marker, each, partial(done, each), PageLoader(self._workers))
         if len(partitions) > MARKERS_AT_ONCE:
@@ -56,7 +56,7 @@ class LocalMarkers:
             asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
 
     def _write_one(
-        self, marker: EndedTransaction, where: TopicPartition, on_committed: OnCommitted, loader: PageLoader
+        self, marker: TxnMarkerEntry, where: TopicPartition, on_committed: OnCommitted, loader: PageLoader
     ) -> None:
         try:
             if where.topic == OFFSETS_TOPIC:
@@ -70,16 +70,18 @@ class LocalMarkers:
         except Exception as error:
             self._fail(where, on_committed, error)
 
-    def _append(self, marker: EndedTransaction, where: TopicPartition, on_committed: OnCommitted) -> None:
+    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, on_committed: OnCommitted) -> None:
         partition = self._partitions.find(where.topic, where.partition)
-        info = partition.append_marker(marker, now_ms=self._clock.wall_ms())
-        wait = partition.wait_for_acknowledgement(info.last_offset + 1, acks=ACKS_ALL, listener=on_committed)
+        info = append_marker(partition, marker, now_ms=self._clock.wall_ms())
+        wait = partition.wait_for_acknowledgement(
+            info.last_offset + 1, acks=ACKS_ALL, on_complete=on_committed
+        )
         if wait is None:
             on_committed(ErrorCode.NONE)
 
     def _loaded(
         self,
-        marker: EndedTransaction,
+        marker: TxnMarkerEntry,
         where: TopicPartition,
         on_committed: OnCommitted,
         loader: PageLoader,
@@ -87,16 +89,17 @@ class LocalMarkers:
     ) -> None:
         if error is None or isinstance(error, OSError):
             self._write_one(marker, where, on_committed, loader)
-        elif not isinstance(error, asyncio.CancelledError):  # as it is when the node stops
+        elif not isinstance(error, asyncio.CancelledError):  # the node is stopping
             self._fail(where, on_committed, error)
 
     def _fail(self, where: TopicPartition, on_committed: OnCommitted, error: BaseException) -> None:
-        # Without an answer the transaction would stay open for good; with this one the marker is sent again.
+        # Without a result the transaction would stay open forever. A coordinator sends the marker again.
         logger.error("writing a transaction marker to %s-%d failed", *where, exc_info=error)
         on_committed(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _end_in_groups(self, marker: EndedTransaction, partition: int, on_committed: OnCommitted) -> None:
-        # Refused where it was deleted, of which groups would say that it is elsewhere, and be asked for ever.
+    def _end_in_groups(self, marker: TxnMarkerEntry, partition: int, on_committed: OnCommitted) -> None:
+        # Refused if the topic was deleted. The group coordinator would return NOT_COORDINATOR, which is retried
+        # forever.
         self._partitions.find(OFFSETS_TOPIC, partition)
         waiting = self._groups.end_transaction(partition, marker)
         if waiting is None:

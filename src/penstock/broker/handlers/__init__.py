@@ -1,31 +1,18 @@
-"""Which APIs are served, in which versions, and by which function.
+"""The APIs of broker listeners and their handlers; `handler_table` says how a module of this package looks.
 
-One module an API, named after it; its `handle(broker, request, context)` returns the response, or a future of
-it, or None where the protocol wants no answer. A module is imported when its API is first asked for, because
-a node should be up in milliseconds; only Produce and Fetch are loaded with the first connection, so that no
-request on the hot path pays for it.
-
-Where requests that a peer sends one after the other can be answered for less together, the module also has
-`can_follow(first, following)`, which tells whether two may be, and `handle_run(broker, requests, context)`, which
-returns a list of the answers that `handle` would have given to each, or a future of it. The context is that of the
-first.
+Their target is the `Broker`. Only Produce and Fetch are imported at startup, so that no request on the hot path pays
+for it. Requests that only the active controller can answer have no module of their own: `forwarded` sends them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from penstock.protocol.apis import ApiKey, api
+from penstock.broker.handler_table import HandlerTable
+from penstock.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.context import RequestContext
-
-Handle = Callable[["Broker", Any, "RequestContext"], "object | Awaitable[object] | None"]
-HandleRun = Callable[["Broker", list[Any], "RequestContext"], "list[object] | Awaitable[list[object]]"]
 
 SERVED: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "produce",
@@ -43,7 +30,7 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.LIST_GROUPS: "list_groups",
     ApiKey.API_VERSIONS: "api_versions",
     ApiKey.CREATE_TOPICS: "create_topics",
-    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_TOPICS: "forwarded",
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
@@ -56,70 +43,35 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
-    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.CREATE_PARTITIONS: "forwarded",
     ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.ELECT_LEADERS: "forwarded",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "forwarded",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "forwarded",
     ApiKey.OFFSET_DELETE: "offset_delete",
-    ApiKey.DESCRIBE_QUORUM: "describe_quorum",
-    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.DESCRIBE_QUORUM: "forwarded",
+    ApiKey.UPDATE_FEATURES: "forwarded",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.UNREGISTER_BROKER: "forwarded",
     ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
     ApiKey.LIST_TRANSACTIONS: "list_transactions",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.ADD_RAFT_VOTER: "forwarded",
+    ApiKey.REMOVE_RAFT_VOTER: "forwarded",
     ApiKey.STREAMS_GROUP_HEARTBEAT: "streams_group_heartbeat",
     ApiKey.STREAMS_GROUP_DESCRIBE: "streams_group_describe",
 }
-"""API to module, in the order of the keys, which is the order of the ApiVersions answer."""
+"""API to module, in the order of the keys, which is the order of the ApiVersions response."""
 
-
-SERVED_BY_NUMBER: dict[int, str] = {int(key): module for key, module in SERVED.items()}
-
-
-class ServedApi(NamedTuple):
-    key: int
-    first_version: int
-    last_version: int
-
-
-@cache
-def served_apis() -> tuple[ServedApi, ...]:
-    """What ApiVersions tells: every version that the protocol declares is served, or the API is not."""
-    return tuple(ServedApi(int(key), api(key).first_version, api(key).last_version) for key in SERVED)
-
-
-@cache
-def versions_served(api_key: int) -> range:
-    """The versions of one API; empty where it is not served."""
-    for served in served_apis():
-        if served.key == api_key:
-            return range(served.first_version, served.last_version + 1)
-    return range(0)
-
-
-@cache
-def handler_of(api_key: int) -> Handle:
-    """The function that serves an API, imported at the first call. KeyError where it is not served."""
-    handle: Handle = import_module(f"{__name__}.{SERVED_BY_NUMBER[api_key]}").handle
-    return handle
-
-
-class RunHandler(NamedTuple):
-    can_follow: Callable[[Any, Any], bool]
-    handle_run: HandleRun
-
-
-@cache
-def run_handler_of(api_key: int) -> RunHandler | None:
-    """For an API whose requests may be handled together."""
-    module = import_module(f"{__name__}.{SERVED_BY_NUMBER[api_key]}")
-    return RunHandler(module.can_follow, module.handle_run) if hasattr(module, "handle_run") else None
+TABLE: HandlerTable[Broker] = HandlerTable(__name__, SERVED)
 
 
 def load_hot() -> None:
-    """Import what the hot path needs before the first request comes."""
-    handler_of(ApiKey.PRODUCE)
-    handler_of(ApiKey.FETCH)
+    """Import the modules of the hot path before the first request."""
+    TABLE.handler(ApiKey.PRODUCE)
+    TABLE.handler(ApiKey.FETCH)

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn (key 25): take the offsets of a group into a transaction. Served: v0 to v4.
+"""AddOffsetsToTxn (key 25): add the offsets of a group to a transaction. Served: v0 to v4.
 
-It adds the partition of `__consumer_offsets` that the group lives in. Before v2 producers do not know
-PRODUCER_FENCED. Producers of transaction version 2 do not ask: TxnOffsetCommit adds the partition.
+It adds the partition of `__consumer_offsets` of the group. Before v2, producers do not know PRODUCER_FENCED. With
+transaction version 2, TxnOffsetCommit adds the partition, and this request is not needed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.broker.internal_topics import create_internal_topic
+from penstock.broker.responses import respond
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
@@ -42,11 +42,11 @@ def _add(
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     version = context.version
 
-    def tell(errors: dict[TopicPartition, ErrorCode]) -> AddOffsetsToTxnResponse:
+    def response(errors: dict[TopicPartition, ErrorCode]) -> AddOffsetsToTxnResponse:
         (error,) = errors.values()
-        return _tell(error, version)
+        return _response(error, version)
 
-    def ask() -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
+    def call() -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
         partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
         added = broker.transactions.add_partitions(
             request.transactional_id,
@@ -56,15 +56,15 @@ def _add(
             verify_only=False,
             is_version_2=False,
         )
-        return tell(added) if isinstance(added, dict) else asyncio.ensure_future(later(added))
+        return response(added) if isinstance(added, dict) else asyncio.ensure_future(later(added))
 
     async def later(added: asyncio.Future[dict[TopicPartition, ErrorCode]]) -> AddOffsetsToTxnResponse:
-        return tell(await added)
+        return response(await added)
 
-    return answer(ask, lambda refusal: _tell(refusal.error, version))
+    return respond(call, lambda refusal: _response(refusal.error, version))
 
 
-def _tell(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
+def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
     if error is ErrorCode.PRODUCER_FENCED and version < FENCED_VERSION:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=error)

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn (key 24): take partitions into a transaction, or ask whether they are in it. Served: v0 to v5.
+"""AddPartitionsToTxn (key 24): add partitions to a transaction, or verify them. Served: v0 to v5.
 
-Up to v3 a producer asks, for its own transaction. From v4 on other brokers do, for many at once, and may only ask.
-A transaction is taken as a whole: where one of the partitions does not exist, none is added. Before v2 producers do
-not know PRODUCER_FENCED.
+Up to v3, producers send it for their own transaction. From v4 on, brokers send it for several transactions, and can
+only verify. If one partition of a transaction does not exist, none is added. Before v2, producers do not know
+PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.protocol.messages.add_partitions_to_txn import (
 )
 
 FENCED_VERSION = 2
-MANY_VERSION = 4
+BROKER_VERSION = 4
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -37,11 +37,12 @@ def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     version = context.version
-    asked = request.transactions if version >= MANY_VERSION else [_only_transaction(request)]
-    answers = [_add(broker, transaction, version) for transaction in asked]
-    if any(isinstance(errors, asyncio.Future) for errors in answers):
-        return _answer_later(asked, answers, version)
-    return _answer(asked, [errors for errors in answers if isinstance(errors, dict)], version)
+    transactions = request.transactions if version >= BROKER_VERSION else [_only_transaction(request)]
+    pending = [_add(broker, transaction, version) for transaction in transactions]
+    known = [errors for errors in pending if isinstance(errors, dict)]
+    if len(known) < len(pending):
+        return _respond_later(transactions, pending, version)
+    return _respond(transactions, known, version)
 
 
 def _only_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
@@ -59,7 +60,7 @@ def _add(
     partitions = [
         TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
     ]
-    errors = _check_partitions(partitions, broker.metadata.image.topics, is_client=version < MANY_VERSION)
+    errors = _check_partitions(partitions, broker.metadata.image.topics, is_client=version < BROKER_VERSION)
     if errors:
         return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
     try:
@@ -69,7 +70,7 @@ def _add(
             transaction.producer_epoch,
             partitions,
             verify_only=transaction.verify_only,
-            is_version_2=version >= MANY_VERSION and not transaction.verify_only,
+            is_version_2=version >= BROKER_VERSION and not transaction.verify_only,
         )
     except Refused as refusal:
         return dict.fromkeys(partitions, refusal.error)
@@ -79,19 +80,21 @@ def _check_partitions(partitions: list[TopicPartition], topics: TopicsImage, *, 
     errors: Errors = {}
     for each in partitions:
         if is_client and is_internal(each.topic):
-            errors[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as Kafka answers, with no authorizer either
+            errors[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as in Kafka, also without an authorizer
         elif topics.partition(each.topic, each.partition) is None:
             errors[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return errors
 
 
-async def _answer_later(
-    asked: list[AddPartitionsToTxnTransaction], answers: list[Errors | asyncio.Future[Errors]], version: int
+async def _respond_later(
+    transactions: list[AddPartitionsToTxnTransaction],
+    pending: list[Errors | asyncio.Future[Errors]],
+    version: int,
 ) -> AddPartitionsToTxnResponse:
     known: list[Errors] = []
-    for transaction, answer in zip(asked, answers, strict=True):
+    for transaction, errors in zip(transactions, pending, strict=True):
         try:
-            known.append(answer if isinstance(answer, dict) else await answer)
+            known.append(errors if isinstance(errors, dict) else await errors)
         except Refused as refusal:
             known.append(
                 {
@@ -100,24 +103,26 @@ async def _answer_later(
                     for index in topic.partitions
                 }
             )
-    return _answer(asked, known, version)
+    return _respond(transactions, known, version)
 
 
-def _answer(
-    asked: list[AddPartitionsToTxnTransaction], answers: list[Errors], version: int
+def _respond(
+    transactions: list[AddPartitionsToTxnTransaction], known: list[Errors], version: int
 ) -> AddPartitionsToTxnResponse:
-    told = [_tell(each.topics, errors, version) for each, errors in zip(asked, answers, strict=True)]
-    if version < MANY_VERSION:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=told[0])
+    results = [
+        _results(each.topics, errors, version) for each, errors in zip(transactions, known, strict=True)
+    ]
+    if version < BROKER_VERSION:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=results)
-            for each, results in zip(asked, told, strict=True)
+            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topic_results)
+            for each, topic_results in zip(transactions, results, strict=True)
         ]
     )
 
 
-def _tell(
+def _results(
     topics: list[AddPartitionsToTxnTopic], errors: Errors, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
@@ -126,7 +131,7 @@ def _tell(
             results_by_partition=[
                 AddPartitionsToTxnPartitionResult(
                     partition_index=index,
-                    partition_error_code=_as_known(errors[TopicPartition(topic.name, index)], version),
+                    partition_error_code=_translate(errors[TopicPartition(topic.name, index)], version),
                 )
                 for index in topic.partitions
             ],
@@ -135,7 +140,7 @@ def _tell(
     ]
 
 
-def _as_known(error: ErrorCode, version: int) -> ErrorCode:
+def _translate(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED and version < FENCED_VERSION:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

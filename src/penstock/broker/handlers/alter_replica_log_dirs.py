@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs (key 34): move replicas to another log directory of this node. Served: v0 to v2.
 
-The answer says that the move has begun; DescribeLogDirs shows how far it is, as a future replica with its lag. A
-replica that is to come to this node but is not here yet is answered with REPLICA_NOT_AVAILABLE, and will be
-created in the directory that was asked for (KIP-113). Moving a replica to where it is ends a move under way.
+The response means that the move has started; DescribeLogDirs shows the future replica and its lag. A replica that is
+assigned to this node but does not exist yet gets REPLICA_NOT_AVAILABLE, and will be created in the requested directory
+(KIP-113). Moving a replica to its current directory cancels a move in progress.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     except StorageError as error:
         return ErrorCode[error.error_name]
     except Refused as refusal:
-        # The name that this API has had for it since before there was NOT_LEADER_OR_FOLLOWER.
+        # This API is older than NOT_LEADER_OR_FOLLOWER and uses another error.
         if refusal.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         return refusal.error

@@ -1,6 +1,6 @@
 """DeleteGroups (key 42): delete groups that have no members, with their offsets. Served: v0 to v2.
 
-Each group is decided on its own, and answered when its removal is committed.
+Each group is deleted or refused on its own. The response is sent when the deletions are committed.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from penstock.broker.answers import settled
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.responses import wait_for_all
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import (
@@ -33,11 +33,11 @@ async def handle(
     except Refused as refusal:
         return DeleteGroupsResponse(results=_refuse(group_ids, refusal))
     pending = [(batch, _delete(broker, batch)) for batch in batches]
-    await settled(answer for _, answer in pending if isinstance(answer, asyncio.Future))
+    await wait_for_all(response for _, response in pending if isinstance(response, asyncio.Future))
     results: Results = []
-    for batch, answer in pending:
+    for batch, response in pending:
         try:
-            results += answer if isinstance(answer, list) else answer.result()
+            results += response if isinstance(response, list) else response.result()
         except Refused as refusal:
             results += _refuse(batch, refusal)
     for result in results:
@@ -47,7 +47,7 @@ async def handle(
 
 
 def _by_shard(broker: Broker, group_ids: list[str]) -> list[list[str]]:
-    """Groups of one shard together: they are one write."""
+    """Group ids by shard: the groups of one shard are one write."""
     batches: dict[int, list[str]] = {}
     for group_id in group_ids:
         batches.setdefault(broker.groups.partition_of(group_id), []).append(group_id)

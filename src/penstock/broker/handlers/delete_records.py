@@ -1,8 +1,7 @@
-"""DeleteRecords (key 21): move the start of partitions forward; what lies before it is gone. Served: v0 to
-v2.
+"""DeleteRecords (key 21): delete the records before an offset, the new log start offset. Served: v0 to v2.
 
-Offset -1 means the high watermark. The answer waits, at most `timeout_ms`, until every replica in sync has
-dropped the records.
+Offset -1 means the high watermark. The response waits up to `timeout_ms` until all in-sync replicas have deleted the
+records.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import is_internal
+from penstock.protocol.constants import UNKNOWN_OFFSET
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -21,9 +21,8 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from penstock.replication.delayed import OffsetWait
-
-UNKNOWN_OFFSET = -1
+from penstock.replication.deletion import delete_records, wait_for_deletion
+from penstock.replication.purgatory import DelayedOperation
 
 
 def handle(
@@ -43,7 +42,7 @@ def handle(
 
 
 class PendingDeletion:
-    """A response that waits for replicas to follow, or for its time to be up."""
+    """A response that waits for the replicas, or for its timeout."""
 
     def __init__(self, broker: Broker) -> None:
         self.response = DeleteRecordsResponse(topics=[])
@@ -51,7 +50,7 @@ class PendingDeletion:
         self._partitions = broker.partitions
         self._future: asyncio.Future[DeleteRecordsResponse] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
-        self._waits: list[OffsetWait] = []
+        self._waits: list[DelayedOperation] = []
 
     def delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         result = DeleteRecordsPartitionResult(
@@ -64,7 +63,7 @@ class PendingDeletion:
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"records of the internal topic {topic} cannot be deleted",
                 )
-            offset = partition.delete_records(wanted.offset)
+            offset = delete_records(partition, wanted.offset)
         except Refused as refusal:
             result.error_code = refusal.error
             return result
@@ -74,30 +73,30 @@ class PendingDeletion:
             if error == ErrorCode.NONE:
                 result.low_watermark = partition.low_watermark
             self.outstanding -= 1
-            # Without a timer the rest of the request is still to come.
+            # Without a timer, the rest of the request is still being processed.
             if self.outstanding == 0 and self._timer is not None:
                 self._finish()
 
-        wait = partition.wait_for_deletion(offset, deleted)
+        wait = wait_for_deletion(partition, offset, deleted)
         if wait is None:
             result.low_watermark = partition.low_watermark
         else:
-            result.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless word comes in time
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT  # until it is confirmed
             self.outstanding += 1
             self._waits.append(wait)
         return result
 
     def start(self, timeout_ms: int) -> asyncio.Future[DeleteRecordsResponse]:
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
-        self._future.add_done_callback(self._leave)
+        self._future.add_done_callback(self._clean_up)
         return self._future
 
     def _finish(self) -> None:
-        if not self._future.done():  # its connection may be gone
+        if not self._future.done():  # the client may have disconnected
             self._future.set_result(self.response)
 
-    def _leave(self, _: asyncio.Future[DeleteRecordsResponse]) -> None:
-        """Answered, timed out, or the connection is gone: leave nothing behind."""
+    def _clean_up(self, _: asyncio.Future[DeleteRecordsResponse]) -> None:
+        """Responded, timed out or disconnected: remove the timer and the waits."""
         if self._timer is not None:
             self._timer.cancel()
         for wait in self._waits:

@@ -1,7 +1,7 @@
-"""DescribeCluster (key 60): the cluster's id and its nodes. Served: v0 to v2.
+"""DescribeCluster (key 60): the id and the brokers of the cluster. Served: v0 to v2.
 
-v1 says whether nodes or controllers are asked for; on a listener for clients, only nodes can be told. v2 can
-list fenced nodes too. Nodes are shown as they are reached through the listener that the client came in by.
+v1 adds the endpoint type, brokers or controllers; a listener for clients returns only brokers. v2 can include fenced
+brokers. The endpoints are those of the listener that the client uses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def handle(
     alive = [node.node_id for node, _ in alive_brokers(image, context.listener)]
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        # Any node takes what is meant for the controller, so a client is best served by the one it knows.
+        # Every broker forwards requests to the controller, so clients can use the one they are connected to.
         controller_id=broker.node_id if broker.node_id in alive else next(iter(alive), -1),
         brokers=nodes,
         cluster_authorized_operations=(
@@ -52,10 +52,10 @@ def handle(
 
 
 def _refuse_type(endpoint_type: int) -> DescribeClusterResponse:
-    error, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}"
+    error, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}."
     if endpoint_type == CONTROLLERS:
         error, message = (
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "Controllers are told on their own listener only.",
+            "Controllers are listed only on a controller listener.",
         )
     return DescribeClusterResponse(error_code=error, error_message=message, cluster_id="", brokers=[])

@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): the state and the members of classic groups. Served: v0 to v6.
 
-v3 can tell authorized operations, v4 static members. A group that does not exist, or is of a newer type, is "Dead"
-to versions before 6, and GROUP_ID_NOT_FOUND to v6, with the reason.
+v3 adds authorized operations, v4 static members. A group that does not exist, or is of a newer type, is "Dead" before
+v6; v6 returns GROUP_ID_NOT_FOUND with the reason.
 """
 
 from __future__ import annotations

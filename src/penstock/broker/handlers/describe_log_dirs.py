@@ -1,8 +1,8 @@
 """DescribeLogDirs (key 35): the log directories of this node, and the size of each replica in them. Served: v0 to v5.
 
-v3 adds an error for the whole answer, v4 tells how large the volume is and how much of it is left, v5 whether a
-directory takes no new replicas (none does so here). A directory that is offline is answered with
-KAFKA_STORAGE_ERROR and nothing else. The metadata log is nobody's replica and is not told, as in Kafka.
+v3 adds an error for the whole response, v4 the total and usable bytes of the volume, v5 whether a directory is cordoned
+(never here). An offline directory has only the error KAFKA_STORAGE_ERROR. The metadata log is not listed, as in
+Kafka.
 """
 
 from __future__ import annotations

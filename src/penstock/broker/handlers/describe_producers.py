@@ -1,7 +1,6 @@
-"""DescribeProducers (key 61): the producers that a partition's leader knows (KIP-664). Served: v0.
+"""DescribeProducers (key 61): the active producers of partitions (KIP-664). Served: v0.
 
-Each partition is described once, however often it is asked for: a small request must not become an answer that fills
-memory.
+Each partition is described once, even if the request repeats it: a small request must not cause a huge response.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""DescribeTopicPartitions (key 75): who leads which partition, page by page, with eligible leaders (KIP-966).
+"""DescribeTopicPartitions (key 75): the partitions of topics, with eligible leader replicas (KIP-966), in pages.
 Served: v0.
 
-Topics come in the order of their names. An answer holds at most `max.request.partition.size.limit`
-partitions; where it had to stop, `next_cursor` says with which partition to go on. With a list of topics,
-unknown ones are answered with an error; without one they cannot occur.
+Topics are ordered by name. A response contains at most `max.request.partition.size.limit` partitions; if there are
+more, `next_cursor` is the next one. Unknown topics in the request get an error.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.endpoints import Reach
+from penstock.broker.endpoints import ReachableBrokers
 from penstock.broker.operations import NOT_ASKED, TOPIC_OPERATIONS
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import fault_of_topic_name, is_internal
@@ -42,11 +41,11 @@ def handle(
     limit = max(
         min(broker.settings.get("max.request.partition.size.limit"), request.response_partition_limit), 1
     )
-    return _fill_page(broker, image, Reach(image, context.listener), names, first_index, limit)
+    return _fill_page(broker, image, ReachableBrokers(image, context.listener), names, first_index, limit)
 
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A cursor that leads nowhere is said of every topic, because the answer has no error of its own."""
+    """An invalid cursor is reported for every topic, because the response has no error of its own."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
@@ -63,25 +62,30 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
 
 
 def _fill_page(
-    broker: Broker, image: MetadataImage, reach: Reach, names: list[str], first_index: int, limit: int
+    broker: Broker,
+    image: MetadataImage,
+    reach: ReachableBrokers,
+    names: list[str],
+    first_index: int,
+    limit: int,
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse(topics=[])
-    room = limit
+    remaining = limit
     for name in names:
-        if room == 0:
+        if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
         if topic is None:
             response.topics.append(_missing_topic(name))
             continue
-        end_index = min(first_index + room, len(topic.partitions))
-        partitions = broker.partitions.as_served(topic)
+        end_index = min(first_index + remaining, len(topic.partitions))
+        partitions = broker.partitions.visible_partitions(topic)
         response.topics.append(_describe(reach, topic, partitions, range(first_index, end_index)))
         if end_index < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end_index)
             break
-        room -= max(end_index - first_index, 0)
+        remaining -= max(end_index - first_index, 0)
         first_index = 0
     return response
 
@@ -104,7 +108,7 @@ def _without_partitions(error: ErrorCode, name: str) -> DescribeTopicPartitionsR
 
 
 def _describe(
-    reach: Reach, topic: TopicImage, partitions: Sequence[PartitionImage], indexes: range
+    reach: ReachableBrokers, topic: TopicImage, partitions: Sequence[PartitionImage], indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -116,7 +120,7 @@ def _describe(
 
 
 def _describe_partition(
-    reach: Reach, index: int, partition: PartitionImage
+    reach: ReachableBrokers, index: int, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,

@@ -1,6 +1,6 @@
-"""DescribeTransactions (key 65): all that a coordinator knows of some transactions. Served: v0.
+"""DescribeTransactions (key 65): the state of transactions. Served: v0.
 
-Each is described once, however often it is asked for: a small request must not become an answer that fills memory.
+Each transaction is described once, even if the request repeats it: a small request must not cause a huge response.
 """
 
 from __future__ import annotations

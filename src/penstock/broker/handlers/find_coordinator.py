@@ -1,11 +1,10 @@
-"""FindCoordinator (key 10): which node coordinates a group or a transaction. Served: v0 to v6.
+"""FindCoordinator (key 10): the coordinator of a group or a transactional id. Served: v0 to v6.
 
-v1 adds the type of the key, v4 asks for several keys at once, v6 for share partitions.
+v1 adds the type of the key, v4 several keys per request, v6 share partitions.
 
-It is the node that leads the partition of `__consumer_offsets` or `__transaction_state` that the name falls into. The
-first who asks has that topic created, and is answered when it is there; Kafka answers COORDINATOR_NOT_AVAILABLE
-meanwhile, which costs every first consumer and producer a retry. Share groups: INVALID_REQUEST, as Kafka answers where
-they are switched off.
+The coordinator is the leader of the partition of `__consumer_offsets` or `__transaction_state` that the key hashes to.
+The first request creates that topic and waits for it. Kafka responds with COORDINATOR_NOT_AVAILABLE meanwhile, which
+costs the first consumer and producer a retry. Share groups get INVALID_REQUEST, as in Kafka if they are disabled.
 """
 
 from __future__ import annotations
@@ -37,21 +36,25 @@ def handle(
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     topic = TOPICS.get(request.key_type)
     if topic is not None and broker.metadata.image.topics.get(topic) is None:
-        return _create_and_answer(broker, request, context, topic)
-    return _answer(broker, request, context)
+        return _create_and_respond(broker, request, context, topic)
+    return _respond(broker, request, context)
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext, topic: str
 ) -> FindCoordinatorResponse:
-    return _answer(broker, request, context, why_not=await create_internal_topic(broker, topic))
+    return _respond(broker, request, context, creation_error=await create_internal_topic(broker, topic))
 
 
-def _answer(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, *, why_not: str | None = None
+def _respond(
+    broker: Broker,
+    request: FindCoordinatorRequest,
+    context: RequestContext,
+    *,
+    creation_error: str | None = None,
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.version >= SEVERAL_KEYS_VERSION else [request.key]
-    found = [_find(broker, key, request.key_type, context, why_not) for key in keys]
+    found = [_find(broker, key, request.key_type, context, creation_error) for key in keys]
     if context.version >= SEVERAL_KEYS_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
@@ -65,7 +68,7 @@ def _answer(
 
 
 def _find(
-    broker: Broker, key: str, key_type: int, context: RequestContext, why_not: str | None
+    broker: Broker, key: str, key_type: int, context: RequestContext, creation_error: str | None
 ) -> Coordinator:
     if key_type == SHARE:
         return _refuse(key, ErrorCode.INVALID_REQUEST, "share groups are not supported yet")
@@ -76,10 +79,10 @@ def _find(
     topic = image.topics.get(name)
     if topic is None:
         return _refuse(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_not or f"the topic {name} does not exist yet"
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, creation_error or f"the topic {name} does not exist yet"
         )
     partition = partition_of(key, len(topic.partitions))
-    leader = broker.partitions.as_served(topic)[partition].leader
+    leader = broker.partitions.visible_partitions(topic)[partition].leader
     found = None if leader == NO_LEADER else alive_endpoint(image, leader, context.listener)
     if found is None:
         return _refuse(

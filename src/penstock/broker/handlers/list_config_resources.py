@@ -1,8 +1,7 @@
-"""ListConfigResources (key 74): the resources that have, or could have, settings of their own. Served: v0 and
-v1.
+"""ListConfigResources (key 74): the resources that can have dynamic settings. Served: v0 and v1.
 
-v0, which was called ListClientMetricsResources, lists metrics subscriptions alone. v1 takes types; none asks
-for all.
+v0, formerly ListClientMetricsResources, lists only client metrics subscriptions. v1 adds resource types; an empty list
+means all.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def handle(
 
 
 def _names(image: MetadataImage, kind: ResourceType) -> list[str]:
-    """Topics and nodes have settings by being there; groups and subscriptions by having been given some."""
+    """All topics and brokers, but only the groups and subscriptions with settings."""
     match kind:
         case ResourceType.TOPIC:
             return list(image.topics.by_name)

@@ -1,7 +1,7 @@
 """ListGroups (key 16): the groups that this node coordinates. Served: v0 to v5.
 
-v4 filters by state and tells it, v5 by type. While a shard of groups is still being loaded the answer would lack
-some, so there is none.
+v4 adds the state and a filter for it, v5 the type. While a shard is loading, the list would be incomplete, so the
+request fails with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ListTransactions (key 66): the transactions that this node coordinates. Served: v0 to v2.
 
-Filters are by state and producer id, from v1 on by how long a transaction has been open, from v2 on by a pattern for
-the transactional id (RE2).
+Filters: state and producer id; from v1 on the duration of the transaction; from v2 on a pattern for the transactional
+id (RE2).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Metadata (key 3): which nodes there are, and who leads which partition. Served: v0 to v13.
+"""Metadata (key 3): the brokers of the cluster, and the leaders of partitions. Served: v0 to v13.
 
-v0 means all topics by an empty list, later versions by None; v0 also complains of replicas that it cannot
-reach. v4 lets a client forbid auto-creation. v5 tells offline replicas. v8 to v10 tell authorized operations
-of the cluster, v8 on those of topics. v10 tells topic ids, v12 asks by them.
+In v0 an empty list means all topics, in later versions null does. v0 returns an error for offline replicas. v4 can
+disable auto-creation. v5 adds offline replicas. v8 adds authorized operations, those of the cluster up to v10. v10 adds
+topic ids, and v12 requests by id.
 
-A topic that is missing is created by name where both the client and `auto.create.topics.enable` allow it; the
-answer then waits for the creation, so that a client need not ask twice. Clients see the endpoints of the
-listener that they came in by.
+A missing topic is created if both the client and `auto.create.topics.enable` allow it. The response then waits for the
+creation, so that the client need not retry. The endpoints are those of the listener that the client uses.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from collections.abc import Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.endpoints import Reach
+from penstock.broker.endpoints import ReachableBrokers
+from penstock.broker.internal_topics import create_topics_automatically
 from penstock.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -31,8 +31,8 @@ from penstock.protocol.messages.metadata import (
 )
 from penstock.protocol.types import ZERO_UUID, Uuid
 
-LISTENER_ERROR_VERSION = 6  # before, a leader without the client's listener counts as not available
-ASK_BY_ID_VERSION = 12
+LISTENER_ERROR_VERSION = 6  # before, a leader without the client's listener is LEADER_NOT_AVAILABLE
+REQUEST_BY_ID_VERSION = 12
 
 
 def handle(
@@ -46,11 +46,13 @@ def handle(
         names, topics = _read_request(image, request, context)
         missing = [name for name in names if name not in image.topics and fault_of_topic_name(name) is None]
         if missing and request.allow_auto_topic_creation and broker.settings.get("auto.create.topics.enable"):
-            return asyncio.ensure_future(_create_and_answer(broker, request, context, names, topics, missing))
-    return _answer(broker, image, request, context, names, topics, refused={})
+            return asyncio.ensure_future(
+                _create_and_respond(broker, request, context, names, topics, missing)
+            )
+    return _respond(broker, image, request, context, names, topics, refused={})
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     broker: Broker,
     request: MetadataRequest,
     context: RequestContext,
@@ -59,12 +61,10 @@ async def _create_and_answer(
     missing: list[str],
 ) -> MetadataResponse:
     try:
-        refused = await broker.controller.create_topics_automatically(
-            missing, requested_by=context.requester()
-        )
+        refused = await create_topics_automatically(broker, missing, context)
     except Refused:
-        refused = {}  # no controller at the moment: unknown as yet, and the client asks again
-    return _answer(broker, broker.metadata.image, request, context, names, topics, refused)
+        refused = {}  # no controller is available: the topic is unknown, and the client retries
+    return _respond(broker, broker.metadata.image, request, context, names, topics, refused)
 
 
 def _wants_all(request: MetadataRequest, context: RequestContext) -> bool:
@@ -74,13 +74,13 @@ def _wants_all(request: MetadataRequest, context: RequestContext) -> bool:
 def _read_request(
     image: MetadataImage, request: MetadataRequest, context: RequestContext
 ) -> tuple[list[str], list[MetadataResponseTopic]]:
-    """The names that are asked for, each once, and answers for ids that nobody has.
+    """The distinct names in the request, and results for unknown ids.
 
-    Where any topic is asked for by id, names are not looked at, as in Kafka.
+    If any topic is given by id, names are ignored, as in Kafka.
     """
     wanted = request.topics or []
     ids = [topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID]
-    if context.version < ASK_BY_ID_VERSION or not ids:
+    if context.version < REQUEST_BY_ID_VERSION or not ids:
         return list(dict.fromkeys(topic.name or "" for topic in wanted)), []
     names: dict[str, None] = {}
     unknown: list[MetadataResponseTopic] = []
@@ -93,7 +93,7 @@ def _read_request(
     return list(names), unknown
 
 
-def _answer(
+def _respond(
     broker: Broker,
     image: MetadataImage,
     request: MetadataRequest,
@@ -102,11 +102,11 @@ def _answer(
     topics: list[MetadataResponseTopic],
     refused: dict[str, ErrorCode],
 ) -> MetadataResponse:
-    reach = Reach(image, context.listener)
+    reach = ReachableBrokers(image, context.listener)
     for name in names:
         topic = image.topics.get(name)
         if topic is not None:
-            partitions = broker.partitions.as_served(topic)
+            partitions = broker.partitions.visible_partitions(topic)
             topics.append(_describe_topic(image, reach, topic, partitions, context.version))
         elif fault_of_topic_name(name) is not None:
             topics.append(_missing_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
@@ -114,8 +114,8 @@ def _answer(
             error = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             topics.append(_missing_topic(error, name))
     if request.include_topic_authorized_operations:
-        for answer in topics:
-            answer.topic_authorized_operations = TOPIC_OPERATIONS
+        for result in topics:
+            result.topic_authorized_operations = TOPIC_OPERATIONS
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -132,8 +132,8 @@ def _answer(
     )
 
 
-def _controller_for_clients(node_id: int, reach: Reach) -> int:
-    """Any node takes what is meant for the controller and hands it on; clients need not know who that is."""
+def _controller_for_clients(node_id: int, reach: ReachableBrokers) -> int:
+    """This broker, if it is available: every broker forwards requests to the controller."""
     if node_id in reach:
         return node_id
     return reach.endpoints[0][0].node_id if reach.endpoints else -1
@@ -151,7 +151,7 @@ def _missing_topic(error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUI
 
 def _describe_topic(
     image: MetadataImage,
-    reach: Reach,
+    reach: ReachableBrokers,
     topic: TopicImage,
     partitions: Sequence[PartitionImage],
     version: int,
@@ -168,7 +168,7 @@ def _describe_topic(
 
 
 def _describe_partition(
-    image: MetadataImage, reach: Reach, index: int, partition: PartitionImage, version: int
+    image: MetadataImage, reach: ReachableBrokers, index: int, partition: PartitionImage, version: int
 ) -> MetadataResponsePartition:
     replicas, isr = list(partition.replicas), list(partition.isr)
     offline = reach.offline_replicas(partition)

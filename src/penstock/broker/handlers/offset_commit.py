@@ -1,11 +1,10 @@
-"""OffsetCommit (key 8): a group says how far it has read. Served: v0 to v10.
+"""OffsetCommit (key 8): commit the offsets of a group. Served: v0 to v10.
 
-v1 adds the member and its generation, and a timestamp for each partition that v2 replaces by a retention time for
-all, which v5 drops. v6 adds leader epochs, v7 static members, v9 the epochs of newer groups, v10 names topics by
-id. Kafka kept the offsets of v0 in ZooKeeper; here they are the group's like all others. From v9 on a group that
-does not exist is told as such.
+v1 adds the member and its generation, and a timestamp per partition, which v2 replaces by a retention time, which v5
+removes. v6 adds leader epochs, v7 static members, v9 member epochs of consumer groups and GROUP_ID_NOT_FOUND, v10 uses
+topic ids. Kafka stored the offsets of v0 in ZooKeeper; here they are offsets of the group like all others.
 
-Errors stand with each partition; there is no room for one that concerns all.
+The response has an error per partition, but none for the whole request.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from penstock.broker.answers import answer, answer_each, answer_later
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.coordinator.group.offset_commit import refuse_commit
+from penstock.broker.responses import respond, respond_later, respond_to_each
+from penstock.coordinator.group.offsets.commit import refuse_commit
 from penstock.metadata.errors import Refused
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -25,7 +24,7 @@ def handle(
     broker: Broker, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     version = context.version
-    return answer(
+    return respond(
         lambda: broker.groups.write(
             request.group_id, lambda shard: shard.offsets.commit(request, version=version)
         ),
@@ -34,7 +33,7 @@ def handle(
 
 
 def can_follow(first: OffsetCommitRequest, following: OffsetCommitRequest) -> bool:
-    """Of the same member: then what allows the first allows the other, see `Offsets.commit_all`."""
+    """Requests of the same member pass the same checks, see `Offsets.commit_all`."""
     return (
         first.group_id == following.group_id
         and first.member_id == following.member_id
@@ -46,7 +45,7 @@ def can_follow(first: OffsetCommitRequest, following: OffsetCommitRequest) -> bo
 def handle_run(
     broker: Broker, requests: list[OffsetCommitRequest], context: RequestContext
 ) -> list[OffsetCommitResponse] | Awaitable[list[OffsetCommitResponse]]:
-    """One write for all. Where the log refuses it, as it does if it is too large, each is tried for itself."""
+    """One write for all requests. If the log refuses it, for example because it is too large, each is written alone."""
     version = context.version
 
     def refuse_all(refusal: Refused) -> list[OffsetCommitResponse]:
@@ -58,5 +57,5 @@ def handle_run(
             requests[0].group_id, lambda shard: shard.offsets.commit_all(requests, version=version)
         )
     except Refused:
-        return answer_each([handle(broker, request, context) for request in requests])
-    return answer_later(responses, refuse_all) if isinstance(responses, asyncio.Future) else responses
+        return respond_to_each([handle(broker, request, context) for request in requests])
+    return respond_later(responses, refuse_all) if isinstance(responses, asyncio.Future) else responses

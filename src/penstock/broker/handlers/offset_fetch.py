@@ -1,11 +1,11 @@
-"""OffsetFetch (key 9): how far groups have read. Served: v0 to v10.
+"""OffsetFetch (key 9): the committed offsets of groups. Served: v0 to v10.
 
-v2 takes None for all topics, and has room for an error of the whole group, which older versions tell for each
-partition. v5 tells leader epochs. v7 can ask for stable offsets, v8 for several groups, v9 says which member asks,
-v10 names topics by id. Kafka read the offsets of v0 from ZooKeeper; here they are the group's like all others.
+v2 accepts null for all topics, and adds an error for the whole group; older versions have it in each partition. v5 adds
+leader epochs, v7 stable offsets, v8 several groups, v9 the member, v10 uses topic ids. Kafka read the offsets of v0
+from ZooKeeper; here they are offsets of the group like all others.
 
-A group that does not exist has no offsets, which is no error. Whoever wants stable offsets waits until what is
-being written is committed.
+A group that does not exist has no offsets, without an error. A request for stable offsets waits until pending writes
+are committed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from penstock.broker.answers import settled
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.coordinator.outcome import Outcome
+from penstock.broker.responses import wait_for_all
+from penstock.coordinator.result import CoordinatorResult
 from penstock.metadata.errors import Refused
+from penstock.protocol.constants import UNKNOWN_OFFSET
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -34,20 +35,19 @@ from penstock.protocol.messages.offset_fetch import (
 GROUP_ERROR_VERSION = 2
 SEVERAL_GROUPS_VERSION = 8
 
-NO_OFFSET = -1
 
-Answer = OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]
+DeferredResponse = OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]
 
 
 def handle(
     broker: Broker, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = request.groups if context.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
-    answers = [_fetch(broker, group, request.require_stable, context.version) for group in groups]
-    given = [answer for answer in answers if isinstance(answer, OffsetFetchResponseGroup)]
-    if len(given) == len(answers):
-        return _respond(given, context.version)
-    return _respond_later(groups, answers, context.version)
+    responses = [_fetch(broker, group, request.require_stable, context.version) for group in groups]
+    ready = [response for response in responses if isinstance(response, OffsetFetchResponseGroup)]
+    if len(ready) == len(responses):
+        return _respond(ready, context.version)
+    return _respond_later(groups, responses, context.version)
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -63,12 +63,16 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     )
 
 
-def _fetch(broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> Answer:
+def _fetch(
+    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
+) -> DeferredResponse:
     try:
         if require_stable:
             return broker.groups.write(
                 group.group_id,
-                lambda shard: Outcome(shard.offsets.fetch(group, require_stable=True, version=version)),
+                lambda shard: CoordinatorResult(
+                    shard.offsets.fetch(group, require_stable=True, version=version)
+                ),
             )
         return broker.groups.read(
             group.group_id, lambda shard: shard.offsets.fetch(group, require_stable=False, version=version)
@@ -78,24 +82,22 @@ def _fetch(broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool,
 
 
 async def _respond_later(
-    groups: list[OffsetFetchRequestGroup], answers: list[Answer], version: int
+    groups: list[OffsetFetchRequestGroup], responses: list[DeferredResponse], version: int
 ) -> OffsetFetchResponse:
-    await settled(answer for answer in answers if isinstance(answer, asyncio.Future))
-    given: list[OffsetFetchResponseGroup] = []
-    for group, answer in zip(groups, answers, strict=True):
+    await wait_for_all(response for response in responses if isinstance(response, asyncio.Future))
+    ready: list[OffsetFetchResponseGroup] = []
+    for group, response in zip(groups, responses, strict=True):
         try:
-            given.append(answer.result() if isinstance(answer, asyncio.Future) else answer)
+            ready.append(response.result() if isinstance(response, asyncio.Future) else response)
         except Refused as refusal:
-            given.append(_refuse(group, refusal, version))
-    return _respond(given, version)
+            ready.append(_refuse(group, refusal, version))
+    return _respond(ready, version)
 
 
 def _refuse(group: OffsetFetchRequestGroup, refusal: Refused, version: int) -> OffsetFetchResponseGroup:
     error = refusal.error
     if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        error = (
-            ErrorCode.NOT_COORDINATOR
-        )  # consumers take the other one for fatal here, and retry after this one
+        error = ErrorCode.NOT_COORDINATOR  # consumers retry after it, but not after the other one
     topics: list[OffsetFetchResponseTopics] = []
     if version < GROUP_ERROR_VERSION:
         topics = [
@@ -103,7 +105,7 @@ def _refuse(group: OffsetFetchRequestGroup, refusal: Refused, version: int) -> O
                 name=topic.name,
                 partitions=[
                     OffsetFetchResponsePartitions(
-                        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
+                        partition_index=index, committed_offset=UNKNOWN_OFFSET, metadata="", error_code=error
                     )
                     for index in topic.partition_indexes
                 ],

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch of a partition's leader ended. Served: v0 to v4.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch. Served: v0 to v4.
 
-v1 tells the epoch that was found, v2 fences by the epoch that the reader believes to be current, v3 says who
-asks. Consumers use it after a change of leaders to see whether their position was truncated away (KIP-320).
+v1 returns the epoch that was found, v2 fences by the current leader epoch of the client, v3 adds the replica id.
+Consumers use it after a leader change to detect that their position was truncated (KIP-320).
 """
 
 from __future__ import annotations

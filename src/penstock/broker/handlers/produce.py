@@ -1,16 +1,16 @@
 """Produce (key 0): append batches of records to partitions. Served: v0 to v13.
 
-v0 and v1 carry message sets v0, v2 message set v1; both are stored as v2 batches. v3 brings v2 batches and
-transactions. v7 allows zstd. v8 names the records that spoilt a batch. v10 tells a client that asked the wrong node
-which one leads. From v12 on partitions come into a transaction by being written to. v13 names topics by id.
+v0 and v1 contain message sets v0, v2 message sets v1; both are stored as v2 batches. v3 adds v2 batches and
+transactions. v7 allows zstd. v8 reports the records that make a batch invalid. v10 returns the current leader to a
+client that used the wrong one. From v12 on, a write adds its partition to the transaction. v13 uses topic ids.
 
-With acks=0 there is no answer, and an error closes the connection, because that is all that such a client can
-notice. With acks=1 the answer comes when the leader has written (and flushed, where the topic asks for it),
-with acks=-1 when all replicas in sync have. Requests that need not wait are answered at once, by a plain
-function: this is the hot path (bench/micro/broker.py). Only records that take long to look at, because they are
-much larger than what was sent or have to be compressed anew, are looked at in the slow lane first; their
-connection is held meanwhile, so that nothing overtakes them. So it is where a transaction's coordinator has to be
-waited for (`broker.transactional_produce`).
+With acks=0 there is no response, and an error closes the connection, which is all that such a client can notice. With
+acks=1 the response is sent when the leader has written the records (and flushed them, if the topic requires it), with
+acks=-1 when all in-sync replicas have. Requests that need not wait get their response at once, from a plain function:
+this is the hot path (bench/micro/broker.py). Records that are expensive to validate, because they are much larger when
+decompressed or must be recompressed, are validated in the slow lane first. Their connection is held meanwhile, so that
+later requests do not overtake them. The same holds for requests that wait for the transaction coordinator
+(`broker.transactional_produce`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from functools import partial
 from penstock.broker.broker import Broker
 from penstock.broker.context import CloseConnection, RequestContext
 from penstock.broker.endpoints import alive_endpoint, current_leader
-from penstock.broker.transactional_produce import Verdict, verify
+from penstock.broker.transactional_produce import TOPIC_ID_VERSION, Verification, verify
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
 from penstock.net.connection import Connection
+from penstock.protocol.constants import ACKS_ALL, UNKNOWN_OFFSET
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,20 +46,18 @@ from penstock.records.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
-from penstock.replication.delayed import OffsetWait
 from penstock.replication.partition import NeedsPages, Partition
-from penstock.replication.validation import Effort, RecordsRefused, TakesLong, admit
+from penstock.replication.purgatory import DelayedOperation
+from penstock.replication.validation import Effort, RecordsRefused, TakesLong, validate
 from penstock.runtime.network import FileSlice
 from penstock.storage.pages import ColdPages, PageLoader
 from penstock.storage.transactions.guards import VerificationGuard
 
-STORAGE_ERROR_VERSION = 4  # before, clients do not know KAFKA_STORAGE_ERROR and would not try again
+STORAGE_ERROR_VERSION = 4  # older clients do not know KAFKA_STORAGE_ERROR and would not retry
 LEADER_HINT_VERSION = 10
-TOPIC_ID_VERSION = 13
-NO_OFFSET = -1
 Admitted = tuple[memoryview, list[BatchHeader]]
 LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1  # of two bytes
-ADMIN_CLIENT_ID = "__admin_client"  # the only client that may write to internal topics; the name is Kafka's
+ADMIN_CLIENT_ID = "__admin_client"  # Kafka's name of the only client that may write to internal topics
 
 
 def handle(
@@ -67,27 +66,30 @@ def handle(
     if request.transactional_id is None:
         return _append(broker, request, context, None)
     try:
-        verdict = verify(broker, request, context.version)
+        verification = verify(broker, request, context.version)
     except Refused as refusal:
         return _refuse_all(request, refusal)
-    if isinstance(verdict, Verdict):
-        return _append(broker, request, context, verdict)
-    return _append_later(broker, request, context, verdict)
+    if isinstance(verification, Verification):
+        return _append(broker, request, context, verification)
+    return _append_later(broker, request, context, verification)
 
 
 def _append_later(
-    broker: Broker, request: ProduceRequest, context: RequestContext, verdict: asyncio.Future[Verdict]
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    verification: asyncio.Future[Verification],
 ) -> Awaitable[ProduceResponse | None]:
-    """Append when the verdict is known. What was sent is gone by then, so it is copied."""
+    """Append when the verification is done. The buffer of the request is reused by then, so the records are copied."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if isinstance(data.records, memoryview):
                 data.records = memoryview(bytearray(data.records))
     appended: asyncio.Future[ProduceResponse | None] = asyncio.get_running_loop().create_future()
 
-    def append(known: asyncio.Future[Verdict]) -> None:
-        """In the same turn in which the connection is let go: nothing comes between."""
-        if appended.done():  # the peer is gone
+    def append(known: asyncio.Future[Verification]) -> None:
+        """Runs in the same turn of the loop that releases the connection, so that no other request comes between."""
+        if appended.done():  # the client disconnected
             return
         if known.cancelled():  # the node stops
             appended.cancel()
@@ -99,7 +101,7 @@ def _append_later(
             return
         if isinstance(response, asyncio.Future):
             response.add_done_callback(pass_on)
-            appended.add_done_callback(lambda _: response.cancel())  # of no effect if it is answered
+            appended.add_done_callback(lambda _: response.cancel())  # no effect if it is done
         else:
             appended.set_result(response)
 
@@ -115,14 +117,14 @@ def _append_later(
         else:
             appended.set_exception(error)
 
-    verdict.add_done_callback(append)
+    verification.add_done_callback(append)
     if context.connection is not None:
-        context.connection.hold(verdict)
+        context.connection.hold(verification)
     return appended
 
 
 def _append(
-    broker: Broker, request: ProduceRequest, context: RequestContext, verdict: Verdict | None
+    broker: Broker, request: ProduceRequest, context: RequestContext, verification: Verification | None
 ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     acks = request.acks
     version = context.version
@@ -133,7 +135,7 @@ def _append(
     refusal: Refused | None = None
     effort = Effort()
     for topic in request.topic_data:
-        answers: list[PartitionProduceResponse] = []
+        results: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             index = data.index
             try:
@@ -145,29 +147,27 @@ def _append(
                     _check_request(partition, acks, context)
                 records = data.records
                 if not isinstance(records, memoryview):
-                    raise Refused(
-                        ErrorCode.INVALID_RECORD, f"the produce request has no records for {partition}"
-                    )
+                    raise Refused(ErrorCode.INVALID_RECORD, f"the request has no records for {partition}")
                 guard = None
-                if verdict is not None:
-                    guard = verdict.guard_for(partition)
+                if verification is not None:
+                    guard = verification.guard_for(partition)
                 elif (
                     len(records) >= HEADER_BYTES
                     and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_MASK
-                    and records[MAGIC_AT] == MAGIC  # message sets have keys and times there
+                    and records[MAGIC_AT] == MAGIC  # message sets have other fields there
                 ):
                     raise Refused(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                        f"transactional records for {partition} came without a transactional id",
+                        f"the request has transactional records for {partition}, but no transactional id",
                     )
                 info = partition.append_as_leader(
                     records, acks=acks, now_ms=now_ms, request_version=version, effort=effort, guard=guard
                 )
             except Refused as refused:
                 refusal = refused
-                answer = PartitionProduceResponse(index=index, base_offset=NO_OFFSET)
-                _refuse(answer, refused, topic, response, broker.metadata.image, context)
-                answers.append(answer)
+                result = PartitionProduceResponse(index=index, base_offset=UNKNOWN_OFFSET)
+                _refuse(result, refused, topic, response, broker.metadata.image, context)
+                results.append(result)
                 continue
             except (TakesLong, NeedsPages) as reason:
                 assert isinstance(records, memoryview)
@@ -176,22 +176,22 @@ def _append(
                     broker, partition, topic, waiting, context, acks=acks, now_ms=now_ms, guard=guard
                 )
                 if isinstance(reason, NeedsPages):
-                    answers.append(slow.start_loading(reason))
+                    results.append(slow.start_loading(reason))
                 else:
-                    answers.append(slow.start(records))
+                    results.append(slow.start(records))
                 continue
-            answer = PartitionProduceResponse(
+            result = PartitionProduceResponse(
                 index=index,
                 base_offset=info.first_offset,
                 log_append_time_ms=info.append_time_ms,
                 log_start_offset=info.log_start_offset,
             )
-            answers.append(answer)
+            results.append(result)
             if info.last_offset >= partition.high_watermark and acks != 0:
                 waiting = waiting or PendingProduce(response)
-                waiting.add(partition, answer, end_offset=info.last_offset + 1, acks=acks)
+                waiting.add(partition, result, end_offset=info.last_offset + 1, acks=acks)
         response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
     if acks == 0:
         if refusal is not None:
@@ -203,8 +203,8 @@ def _append(
 
 
 class SlowAppend:
-    """One partition's records on their way into the log: checked in the slow lane, and held until what the log must
-    read for them is in memory. The connection's next requests wait meanwhile, so that a producer's order is kept."""
+    """An append that must wait: for validation in the slow lane, or for pages that the log must read first. Later
+    requests of the connection wait meanwhile, so that the order of a producer is kept."""
 
     def __init__(
         self,
@@ -227,16 +227,16 @@ class SlowAppend:
         self._now_ms = now_ms
         self._guard = guard
         self._loader = PageLoader(broker.runtime.workers)
-        self._answer = PartitionProduceResponse(
+        self._result = PartitionProduceResponse(
             index=partition.index,
-            base_offset=NO_OFFSET,
-            error_code=ErrorCode.REQUEST_TIMED_OUT,  # unless it is acknowledged in time
+            base_offset=UNKNOWN_OFFSET,
+            error_code=ErrorCode.REQUEST_TIMED_OUT,  # until it is acknowledged
         )
 
     def start(self, records: memoryview) -> PartitionProduceResponse:
-        """Have a worker look at a copy of `records`, which are gone when this request yields."""
+        """Validate a copy of `records` in a worker. The buffer of the request is only valid until this returns."""
         work = partial(
-            admit,
+            validate,
             memoryview(bytearray(records)),
             self._partition.rules,
             request_version=self._context.version,
@@ -245,15 +245,15 @@ class SlowAppend:
         self._pending.begin_append(self._context.connection)
         admitted = self._broker.slow_lane.run(work, host=self._context.peer_host)
         admitted.add_done_callback(self._append)
-        return self._answer
+        return self._result
 
     def start_loading(self, needed: NeedsPages) -> PartitionProduceResponse:
-        """Have a worker load what the log needs for batches that were admitted; they are gone when this yields."""
+        """Load the pages that the log needs for validated batches. The batches are copied, for the same reason."""
         self._pending.begin_append(self._context.connection)
         admitted: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
         admitted.set_result((memoryview(bytearray(needed.batches)), needed.headers))
         self._load(needed.piece, admitted)
-        return self._answer
+        return self._result
 
     def _load(self, piece: FileSlice, admitted: asyncio.Future[Admitted]) -> None:
         def loaded(error: BaseException | None) -> None:
@@ -266,11 +266,11 @@ class SlowAppend:
         self._loader.load([piece], loaded)
 
     def _append(self, admitted: asyncio.Future[Admitted]) -> None:
-        partition, answer = self._partition, self._answer
+        partition, result = self._partition, self._result
         try:
             batches, headers = admitted.result()
             info = self._loader.run(
-                lambda: partition.append_admitted(
+                lambda: partition.append_validated(
                     batches, headers, acks=self._acks, now_ms=self._now_ms, guard=self._guard
                 )
             )
@@ -279,23 +279,23 @@ class SlowAppend:
             return
         except Refused as refused:
             image = self._broker.metadata.image
-            _refuse(answer, refused, self._topic, self._pending.response, image, self._context)
+            _refuse(result, refused, self._topic, self._pending.response, image, self._context)
             if self._acks == 0 and self._context.connection is not None:
                 self._context.connection.close()
-        except (Exception, asyncio.CancelledError) as error:  # the request is the only one to hear of it
+        except (Exception, asyncio.CancelledError) as error:  # report it to the request
             self._pending.fail(error)
         else:
-            answer.error_code = ErrorCode.NONE
-            answer.base_offset = info.first_offset
-            answer.log_append_time_ms = info.append_time_ms
-            answer.log_start_offset = info.log_start_offset
+            result.error_code = ErrorCode.NONE
+            result.base_offset = info.first_offset
+            result.log_append_time_ms = info.append_time_ms
+            result.log_start_offset = info.log_start_offset
             if info.last_offset >= partition.high_watermark and self._acks != 0:
-                self._pending.add(partition, answer, end_offset=info.last_offset + 1, acks=self._acks)
+                self._pending.add(partition, result, end_offset=info.last_offset + 1, acks=self._acks)
         self._pending.end_append()
 
 
 class PendingProduce:
-    """A response that waits until each of its appends may be acknowledged, or its time is up."""
+    """A response that waits until all of its appends are acknowledged, or for its timeout."""
 
     __slots__ = ("_append_count", "_appended", "_outstanding", "_timer", "_waits", "future", "response")
 
@@ -305,33 +305,37 @@ class PendingProduce:
         self._outstanding = 0
         self._append_count = 0
         self._appended: asyncio.Future[None] | None = None
-        """Done when every slow append is made or refused; the connection serves nothing more until then."""
+        """Done when every slow append is done. The connection is held until then."""
         self._timer: asyncio.TimerHandle | None = None
-        self._waits: list[OffsetWait] = []
+        self._waits: list[DelayedOperation] = []
 
     @property
     def is_incomplete(self) -> bool:
         return self._outstanding > 0
 
     def add(
-        self, partition: Partition, answer: PartitionProduceResponse, *, end_offset: int, acks: int
+        self, partition: Partition, result: PartitionProduceResponse, *, end_offset: int, acks: int
     ) -> None:
-        """Wait for the acknowledgement of one append, unless the response was sent while a slow append ran."""
+        """Wait for the acknowledgement of one append, unless the response was already sent."""
         if self.future.done():
             return
 
         def acknowledge(error: ErrorCode) -> None:
-            answer.error_code = partition.commit_error() if error == ErrorCode.NONE and acks == -1 else error
+            result.error_code = (
+                partition.commit_error() if error == ErrorCode.NONE and acks == ACKS_ALL else error
+            )
             self.end()
 
-        wait = partition.wait_for_acknowledgement(end_offset, acks=acks, listener=acknowledge)
+        wait = partition.wait_for_acknowledgement(
+            end_offset, acks=acks, on_complete=acknowledge, for_producer=True
+        )
         if wait is not None:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT  # unless it is acknowledged in time
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT  # until it is acknowledged
             self._waits.append(wait)
             self.begin()
 
     def begin_append(self, connection: Connection | None) -> None:
-        """An append has to wait, and so must all requests that come after it on its connection."""
+        """An append must wait, and with it all later requests of its connection."""
         self._append_count += 1
         if self._appended is None:
             self._appended = asyncio.get_running_loop().create_future()
@@ -348,21 +352,21 @@ class PendingProduce:
         self.end()
 
     def begin(self) -> None:
-        """There is one thing more to wait for."""
+        """One more append or acknowledgement is outstanding."""
         self._outstanding += 1
 
     def end(self) -> None:
-        """One of the things waited for is done; after the last one the response goes out.
+        """One append or acknowledgement is done. After the last one, send the response.
 
-        But not before `start`: a directory that fails under one partition fails requests that wait for another
-        partition, and the rest of the request is still to come.
+        But not before `start`: if a log directory fails while one partition of the request is appended, waits for its
+        other partitions end at once, and the rest of the request is still to be appended.
         """
         self._outstanding -= 1
         if self._outstanding == 0 and self._timer is not None:
             self._finish()
 
     def fail(self, error: BaseException) -> None:
-        """Something other than the request is at fault; `CancelledError` when the node stops."""
+        """Fail with an unexpected error, or with `CancelledError` when the node stops."""
         if isinstance(error, asyncio.CancelledError):
             self.future.cancel()
         elif not self.future.done():
@@ -370,15 +374,15 @@ class PendingProduce:
 
     def start(self, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._finish)
-        self.future.add_done_callback(self._leave)
+        self.future.add_done_callback(self._clean_up)
         return self.future
 
     def _finish(self) -> None:
-        if not self.future.done():  # its connection may be gone
+        if not self.future.done():  # the client may have disconnected
             self.future.set_result(self.response)
 
-    def _leave(self, _: asyncio.Future[ProduceResponse]) -> None:
-        """Answered, timed out, or the connection is gone: leave nothing behind with the partitions."""
+    def _clean_up(self, _: asyncio.Future[ProduceResponse]) -> None:
+        """Responded, timed out or disconnected: remove the timer and the waits."""
         if self._timer is not None:
             self._timer.cancel()
         for wait in self._waits:
@@ -395,7 +399,7 @@ def _refuse_all(request: ProduceRequest, refusal: Refused) -> ProduceResponse:
                 topic_id=topic.topic_id,
                 partition_responses=[
                     PartitionProduceResponse(
-                        index=data.index, base_offset=NO_OFFSET, error_code=refusal.error
+                        index=data.index, base_offset=UNKNOWN_OFFSET, error_code=refusal.error
                     )
                     for data in topic.partition_data
                 ],
@@ -416,7 +420,7 @@ def _check_request(partition: Partition, acks: int, context: RequestContext) -> 
 
 
 def _refuse(
-    answer: PartitionProduceResponse,
+    result: PartitionProduceResponse,
     refusal: Refused,
     topic: TopicProduceData,
     response: ProduceResponse,
@@ -426,27 +430,27 @@ def _refuse(
     error = refusal.error
     if error == ErrorCode.KAFKA_STORAGE_ERROR and context.version < STORAGE_ERROR_VERSION:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    answer.error_code, answer.error_message = error, refusal.message
+    result.error_code, result.error_message = error, refusal.message
     if isinstance(refusal, RecordsRefused):
-        answer.record_errors = [
+        result.record_errors = [
             BatchIndexAndErrorMessage(batch_index=fault.record_index, batch_index_error_message=fault.message)
             for fault in refusal.faults
         ]
     if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADER_HINT_VERSION:
         name = image.topics.names_by_id.get(topic.topic_id, topic.name)
-        _show_leader(answer, response, image, name, context.listener)
+        _add_leader(result, response, image, name, context.listener)
 
 
-def _show_leader(
-    answer: PartitionProduceResponse,
+def _add_leader(
+    result: PartitionProduceResponse,
     response: ProduceResponse,
     image: MetadataImage,
     topic: str,
     listener: str,
 ) -> None:
-    """Tell who leads, and where that is, so that the client need not ask for metadata first (KIP-951)."""
-    leader, epoch = current_leader(image, topic, answer.index)
-    answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    """Add the current leader and its endpoint, so that the client needs no metadata request (KIP-951)."""
+    leader, epoch = current_leader(image, topic, result.index)
+    result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     found = alive_endpoint(image, leader, listener)
     if found is not None and all(known.node_id != leader for known in response.node_endpoints):
         node, endpoint = found

@@ -1,8 +1,8 @@
-"""StreamsGroupHeartbeat (key 88): a member of a streams group joins with its topology, lives, and leaves. Served: v0.
+"""StreamsGroupHeartbeat (key 88): a member of a streams group joins, stays alive, and leaves. Served: v0.
 
-Internal topics that the topology needs and that do not exist are created before the answer goes out. The answer still
-says that they are missing, because it was decided without them; the next heartbeat finds them. Where they could not be
-created the status says why, and the next heartbeat tries again.
+Missing internal topics of the topology are created before the response is sent. The response still reports them as
+missing, because it was decided before; the next heartbeat finds them. If they cannot be created, the status says why,
+and the next heartbeat retries.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.group_answers import client_of
-from penstock.coordinator.group.streams.answers import StreamsHeartbeat, refusal
+from penstock.broker.group_responses import client_of
 from penstock.coordinator.group.streams.checks import check_heartbeat
 from penstock.coordinator.group.streams.configuring import StatusCode, summary
+from penstock.coordinator.group.streams.responses import StreamsHeartbeat, error_response
 from penstock.coordinator.group.streams.topology import UNDECIDED, InternalTopic
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import MetadataImage
@@ -32,10 +32,10 @@ from penstock.protocol.messages.streams_group_heartbeat import (
 
 PROTOCOL = "streams"
 FEATURE = "streams.version"
-DEFAULT = -1  # of the replication factor: as the broker's settings say
+DEFAULT = -1  # replication factor: the default of the broker
 
 CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-"""Another member's heartbeat may have been quicker."""
+"""The heartbeat of another member may have created it."""
 
 
 def is_enabled(broker: Broker, image: MetadataImage) -> bool:
@@ -55,7 +55,7 @@ def handle(
             request.group_id, lambda shard: shard.streams.heartbeat(request, client=client, version=version)
         )
     except Refused as refused:
-        return refusal(refused)
+        return error_response(refused)
     if isinstance(heartbeat, asyncio.Future) or heartbeat.missing_topics:
         return _finish(broker, heartbeat)
     return heartbeat.response
@@ -67,7 +67,7 @@ async def _finish(
     try:
         heartbeat = await waiting if isinstance(waiting, asyncio.Future) else waiting
     except Refused as refused:
-        return refusal(refused)
+        return error_response(refused)
     response = heartbeat.response
     if heartbeat.missing_topics:
         failures = await _create(broker, heartbeat.missing_topics, timeout_ms=response.heartbeat_interval_ms)
@@ -78,10 +78,10 @@ async def _finish(
 
 
 async def _create(broker: Broker, topics: Sequence[InternalTopic], *, timeout_ms: int) -> list[str]:
-    """What could not be created, and why."""
+    """Create topics; return those that could not be created, with the reason."""
     request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms)
     try:
-        response = await broker.controller.create_topics(request)
+        response = await broker.channel.ask(request, timeout_ms=timeout_ms)
     except Refused as refused:
         return [f"{topic.name} ({refused.message})" for topic in topics]
     return [

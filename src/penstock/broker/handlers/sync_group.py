@@ -1,16 +1,16 @@
-"""SyncGroup (key 14): the leader hands in everyone's assignment, each member receives its own. Served: v0 to v5.
+"""SyncGroup (key 14): the leader sends all assignments, each member receives its own. Served: v0 to v5.
 
-v3 knows static members (KIP-345). v5 says which protocol the member believes in, so that a mix-up is noticed
-(KIP-559). The answer comes when the leader's assignments are committed.
+v3 adds static members (KIP-345), v5 the protocol of the member, to detect a mismatch (KIP-559). The response is sent
+when the assignments are committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from penstock.broker.answers import answer
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.responses import respond
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -25,7 +25,7 @@ def handle(
         return _refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
         return _refusal(ErrorCode.INVALID_GROUP_ID)
-    return answer(
+    return respond(
         lambda: broker.groups.write(request.group_id, lambda shard: shard.sync(request, version=version)),
         lambda refused: _refusal(refused.error),
     )

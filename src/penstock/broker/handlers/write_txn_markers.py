@@ -1,8 +1,7 @@
-"""WriteTxnMarkers (key 27): a coordinator, or an operator with a tool, ends transactions in partitions that this
-node leads. Served: v1 to v2.
+"""WriteTxnMarkers (key 27): write transaction markers to partitions that this node leads. Served: v1 to v2.
 
-v2 tells the transaction version, which decides how a marker's epoch is checked. The answer comes when all markers
-are committed.
+Coordinators send it, and operators with a tool. v2 adds the transaction version, which determines how the epoch of a
+marker is checked. The response is sent when all markers are committed.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What groups may say; other coordinators expect to hear of partitions."""
+"""Errors of the group coordinator; transaction coordinators expect errors of partitions."""
 
 
 def handle(
@@ -43,7 +42,7 @@ def handle(
 
 
 class _Writing:
-    """The markers of one request, on their way into the logs."""
+    """Writes the markers of one request."""
 
     def __init__(self, request: WriteTxnMarkersRequest, markers: LocalMarkers) -> None:
         self._markers = markers
@@ -56,28 +55,28 @@ class _Writing:
             for topic in marker.topics
             for index in topic.partition_indexes
         )
-        self._under_way = 0
+        self._in_progress = 0
         self._last_done: asyncio.Future[None] | None = None
 
     def begin_some(self) -> bool:
-        """Write as many as may be written at once; whether these were the last ones."""
+        """Write the markers of one turn of the loop; return whether these were the last ones."""
         begun = 0
-        for asked, partition in islice(self._to_begin, MARKERS_AT_ONCE):
+        for wanted, partition in islice(self._to_begin, MARKERS_AT_ONCE):
             begun += 1
-            self._begin(asked, partition)
+            self._begin(wanted, partition)
         return begun < MARKERS_AT_ONCE
 
-    def _begin(self, asked: WritableTxnMarker, partition: TopicPartition) -> None:
-        marker = EndedTransaction(
-            asked.producer_id,
-            asked.producer_epoch,
-            asked.coordinator_epoch,
-            asked.transaction_result,
-            asked.transaction_version,
+    def _begin(self, wanted: WritableTxnMarker, partition: TopicPartition) -> None:
+        marker = TxnMarkerEntry(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.transaction_result,
+            wanted.transaction_version,
         )
-        done = partial(self._done, self._errors[asked.producer_id])
-        self._under_way += 1
-        if _is_of_somebody(marker):
+        done = partial(self._done, self._errors[wanted.producer_id])
+        self._in_progress += 1
+        if _is_valid(marker):
             self._markers.write(marker, (partition,), done)
         else:
             done(partition, ErrorCode.INVALID_REQUEST)
@@ -86,14 +85,14 @@ class _Writing:
         self, errors: dict[TopicPartition, ErrorCode], partition: TopicPartition, error: ErrorCode
     ) -> None:
         errors[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER if error in NOT_READY else error
-        self._under_way -= 1
+        self._in_progress -= 1
         if self._last_done is not None and self.is_done and not self._last_done.done():
             self._last_done.set_result(None)
 
     @property
     def is_done(self) -> bool:
-        """Of those that were begun."""
-        return self._under_way == 0
+        """Whether all started markers are written."""
+        return self._in_progress == 0
 
     async def finish(self) -> WriteTxnMarkersResponse:
         while not self.begin_some():
@@ -112,7 +111,7 @@ class _Writing:
         )
 
 
-def _is_of_somebody(marker: EndedTransaction) -> bool:
+def _is_valid(marker: TxnMarkerEntry) -> bool:
     return marker.producer_id >= 0 and marker.producer_epoch >= 0 and marker.transaction_version >= 0
 
 

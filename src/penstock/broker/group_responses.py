@@ -1,4 +1,4 @@
-"""What handlers of group APIs share: who asks, and descriptions of many groups at once."""
+"""Shared parts of group handlers: the client of a request, and descriptions of several groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.protocol.errors import ErrorCode
 
 
 class Described(Protocol):
-    """What the answers of ConsumerGroupDescribe and StreamsGroupDescribe have for each group."""
+    """The common fields of described groups in ConsumerGroupDescribe and StreamsGroupDescribe."""
 
     error_code: ErrorCode
     authorized_operations: int
@@ -23,7 +23,7 @@ D = TypeVar("D", bound=Described)
 
 
 def client_of(context: RequestContext) -> Client:
-    """Java writes an address that has no name with a slash before it, and tools show it so."""
+    """The client as tools show it: Java writes an unresolved address with a slash before it."""
     return Client(context.client_id or "", f"/{context.peer_host}")
 
 
@@ -32,13 +32,13 @@ def describe_each(
     describe: Callable[[str], D],
     refuse: Callable[[str, ErrorCode, str | None], D],
     *,
-    is_served: bool,
-    tells_operations: bool,
+    is_enabled: bool,
+    include_operations: bool,
 ) -> list[D]:
-    """One description for each id that was asked for, and a refusal where there is none."""
+    """A description, or an error, for each group id."""
     groups: list[D] = []
     for group_id in group_ids:
-        if not is_served:
+        if not is_enabled:
             groups.append(refuse(group_id, ErrorCode.UNSUPPORTED_VERSION, None))
         elif not group_id:
             groups.append(refuse(group_id, ErrorCode.INVALID_GROUP_ID, None))
@@ -48,7 +48,7 @@ def describe_each(
             except Refused as refused:
                 groups.append(refuse(group_id, refused.error, refused.message))
                 continue
-            if tells_operations and group.error_code is ErrorCode.NONE:
+            if include_operations and group.error_code is ErrorCode.NONE:
                 group.authorized_operations = GROUP_OPERATIONS
             groups.append(group)
     return groups

@@ -1,7 +1,7 @@
-"""Records for consumers of before 2017: message sets, made of the log's batches.
+"""Down-conversion of batches to message sets, for consumers from before 2017.
 
-This is the only reading that passes records through memory, and the only one that looks into them, so it is bounded
-(`OLD_FORMAT_BYTES_MAX`), and all but little of it is done in the slow lane.
+Only this kind of fetch reads records into memory and decodes them, so its size is limited (`OLD_FORMAT_BYTES_MAX`), and
+all but small conversions run in the slow lane.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.runtime.network import FileSlice
 from penstock.storage import pages
 from penstock.storage.pages import ColdPages
 
-OLD_FORMAT_BYTES_MAX = 4 << 20  # of one answer, which stays in memory until its reader has taken it
-AT_ONCE_BYTES_MAX = 64 << 10  # so much of what is not compressed takes less than a millisecond
+OLD_FORMAT_BYTES_MAX = 4 << 20  # per response, which stays in memory until the client has read it
+AT_ONCE_BYTES_MAX = 64 << 10  # uncompressed, this takes less than a millisecond
 NO_RECORDS = b""
 
 
 class Conversion(NamedTuple):
-    """An answer's slice that is to become a message set, from `first_offset` on."""
+    """A slice of the response to convert to a message set, from `first_offset` on."""
 
     data: PartitionData
     piece: FileSlice
@@ -36,11 +36,11 @@ Converted = bytearray | ErrorCode | OSError
 
 
 def past_markers(piece: FileSlice, read: Callable[[int], FileSlice | None]) -> FileSlice | None:
-    """The next piece with something to show, which `read` gives from an offset on; None where there is none yet.
-    ColdPages if a piece is not in memory.
+    """Skip pieces with only control batches. `read` returns the piece at an offset. None if there is no data yet;
+    raises ColdPages if a piece is not in memory.
 
-    The ends of transactions have no form in message sets. Of an answer that held nothing else its reader would see
-    nothing, and ask for the same again, at once and for good.
+    Message sets cannot contain transaction markers. A response with only markers would be empty, and the consumer would
+    fetch the same offset forever.
     """
     while kernel.read_header(_first_header(piece)).is_control:
         headers = kernel.read_headers(pages.read_cached(piece))
@@ -58,7 +58,7 @@ def _first_header(piece: FileSlice) -> bytes | bytearray:
 
 
 def is_quick(conversions: Sequence[Conversion]) -> bool:
-    """Whether converting these, which are in memory, would keep nobody waiting."""
+    """Whether the conversion is so small that it can run on the event loop."""
     if sum(len(each.piece) for each in conversions) > AT_ONCE_BYTES_MAX:
         return False
     try:
@@ -68,11 +68,11 @@ def is_quick(conversions: Sequence[Conversion]) -> bool:
             for header in kernel.read_headers(pages.read_cached(each.piece))
         )
     except (ColdPages, OSError):
-        return False  # a worker may wait for the disk, or meet its error
+        return False  # a worker waits for the disk, or gets its error
 
 
 def convert(conversions: Sequence[Conversion], *, magic: int) -> list[Converted]:
-    """The message sets, or why there are none, in order. Touches nothing but files, so it may run in a worker."""
+    """The message sets or errors, in order. It only reads files, so it can run in a worker."""
     return [_convert(each, magic) for each in conversions]
 
 
@@ -80,7 +80,7 @@ def fill_in(conversions: Sequence[Conversion], converted: Sequence[Converted]) -
     for each, result in zip(conversions, converted, strict=True):
         if isinstance(result, OSError):
             each.piece.failed(result)
-            # Readers of these formats are older than KAFKA_STORAGE_ERROR, and would not try again.
+            # Consumers of these formats do not know KAFKA_STORAGE_ERROR and would not retry.
             each.data.error_code, each.data.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_RECORDS
         elif isinstance(result, ErrorCode):
             each.data.error_code, each.data.records = result, NO_RECORDS

@@ -1,15 +1,14 @@
-"""DescribeQuorum (key 55): who leads the metadata log, who votes, and how far each voter is. Served: v0 to
-v2.
+"""DescribeQuorum (key 55): the leader, voters and observers of the metadata log, and their offsets. Served: v0 to v2.
 
-v1 tells when voters were last heard of, v2 their directories and listeners. There is one partition to ask
-for, `__cluster_metadata` 0; a request that names another, alone or beside it, gets UNKNOWN_TOPIC_OR_PARTITION
-for all, as in Kafka.
+v1 adds the times at which a replica fetched and was caught up, v2 directories and listeners. The only valid partition
+is `__cluster_metadata` 0. A request with any other partition gets UNKNOWN_TOPIC_OR_PARTITION for all, as in Kafka.
 """
 
 from __future__ import annotations
 
-from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
+from penstock.broker.controller_server import ControllerServer
+from penstock.metadata.errors import Refused
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_quorum import (
@@ -21,29 +20,30 @@ from penstock.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from penstock.quorum.driver import QuorumStatus
+from penstock.quorum.status import QuorumStatus, ReplicaStatus
 
 DIRECTORY_VERSION = 2
 
 
-def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+def handle(
+    server: ControllerServer, request: DescribeQuorumRequest, context: RequestContext
+) -> DescribeQuorumResponse:
     asked = [
         (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions
     ]
     if asked != [(METADATA_TOPIC, 0)]:
         return _unknown(request)
-    status = broker.controller.quorum_status()
-    if status.leader_id != broker.node_id:
+    status = server.quorum.status()
+    if status.leader_id != server.node_id:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return DescribeQuorumResponse(error_code=error, error_message=error.message, topics=[])
-    now_ms = broker.runtime.clock.wall_ms()
     described = DescribeQuorumResponsePartition(
         partition_index=0,
         leader_id=status.leader_id,
         leader_epoch=status.epoch,
         high_watermark=status.high_watermark,
-        current_voters=_voters(status, now_ms, context.version),
-        observers=[],
+        current_voters=[_replica(voter, context.version) for voter in status.voters],
+        observers=[_replica(observer, context.version) for observer in status.observers],
     )
     response = DescribeQuorumResponse(
         topics=[DescribeQuorumResponseTopic(topic_name=METADATA_TOPIC, partitions=[described])]
@@ -53,16 +53,22 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
     return response
 
 
-def _voters(status: QuorumStatus, now_ms: int, version: int) -> list[ReplicaState]:
-    voters = []
-    for progress in status.voters:
-        state = ReplicaState(replica_id=progress.key.node_id, log_end_offset=progress.end_offset)
-        if progress.key.node_id == status.leader_id:
-            state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
-        if version >= DIRECTORY_VERSION:
-            state.replica_directory_id = progress.key.directory_id
-        voters.append(state)
-    return voters
+def refuse(
+    request: DescribeQuorumRequest, refused: Refused, context: RequestContext
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=refused.error, error_message=refused.message, topics=[])
+
+
+def _replica(replica: ReplicaStatus, version: int) -> ReplicaState:
+    state = ReplicaState(
+        replica_id=replica.key.node_id,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
+    )
+    if version >= DIRECTORY_VERSION:
+        state.replica_directory_id = replica.key.directory_id
+    return state
 
 
 def _nodes(status: QuorumStatus) -> list[Node]:
