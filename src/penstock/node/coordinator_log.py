@@ -1,33 +1,33 @@
-"""The partitions of a coordinator's topic that this node leads, as `coordinator` wants to see them."""
+"""The log of a coordinator, in the partitions of its internal topic that this node leads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from penstock.coordinator.log import CommitWait
-from penstock.coordinator.outcome import Guard
+from penstock.coordinator.result import Guard
 from penstock.metadata.errors import Refused
+from penstock.protocol.constants import ACKS_ALL
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 from penstock.replication.partition import Partition
 from penstock.replication.table import PartitionTable
+from penstock.replication.transactions import append_marker
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import FileSlice
 from penstock.runtime.workers import Lane, Workers
 from penstock.storage.pages import waiting_for_disk, when_loaded
 from penstock.storage.transactions.guards import VerificationGuard
 
-ACKS_ALL = -1
 
-
-class LedPartitions:
-    """A `coordinator.log.CoordinatorLog` over the partition table."""
+class PartitionCoordinatorLog:
+    """A `coordinator.log.CoordinatorLog` on the partition table."""
 
     def __init__(
         self, topic: str, partitions: PartitionTable, *, clock: Clock, workers: Workers, read_bytes: int
     ) -> None:
-        """`read_bytes` is how much is read at once when a partition is loaded."""
+        """`read_bytes` is the read size when a partition is loaded."""
         self._topic = topic
         self._partitions = partitions
         self._clock = clock
@@ -40,7 +40,7 @@ class LedPartitions:
         led = self._partitions.find(self._topic, partition)
         for header in headers:
             if header.size_bytes > led.rules.max_message_bytes:
-                # As Kafka: what one client can put into a group has an end, and consumers of the topic can read it.
+                # As in Kafka: it limits the state of a group, and consumers of the topic can read every batch.
                 raise Refused(
                     ErrorCode.MESSAGE_TOO_LARGE,
                     f"a record batch of {header.size_bytes} bytes for {led} is larger than max.message.bytes="
@@ -48,16 +48,16 @@ class LedPartitions:
                 )
         assert guard is None or isinstance(guard, VerificationGuard), "guards come from partitions"
         now_ms = self._clock.wall_ms()
-        # A decision is appended at once or not at all. `read` has brought the index into memory.
+        # An append must not wait. `read` has already loaded the index into memory.
         info = waiting_for_disk(
-            lambda: led.append_admitted(view, headers, acks=ACKS_ALL, now_ms=now_ms, guard=guard)
+            lambda: led.append_validated(view, headers, acks=ACKS_ALL, now_ms=now_ms, guard=guard)
         )
         return info.last_offset + 1
 
-    def append_marker(self, partition: int, marker: EndedTransaction) -> int:
+    def append_marker(self, partition: int, marker: TxnMarkerEntry) -> int:
         led = self._partitions.find(self._topic, partition)
         now_ms = self._clock.wall_ms()
-        return waiting_for_disk(lambda: led.append_marker(marker, now_ms=now_ms)).last_offset + 1
+        return waiting_for_disk(lambda: append_marker(led, marker, now_ms=now_ms)).last_offset + 1
 
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self._partitions.find(self._topic, partition).high_watermark
@@ -66,7 +66,7 @@ class LedPartitions:
         self, partition: int, end_offset: int, listener: Callable[[ErrorCode], None]
     ) -> CommitWait | None:
         return self._partitions.find(self._topic, partition).wait_for_acknowledgement(
-            end_offset, acks=ACKS_ALL, listener=listener
+            end_offset, acks=ACKS_ALL, on_complete=listener
         )
 
     def bounds(self, partition: int) -> tuple[int, int]:
