@@ -1,6 +1,6 @@
-"""What `Admin` takes and gives: topics, settings, groups, offsets, access rules, quotas, users and the rest.
+"""The types of arguments and results of `Admin`: topics, settings, groups, offsets, ACLs, quotas, users and the rest.
 
-Each stands in `penstock.client.admin`, in the module of its family, and is imported when it is asked for.
+Each is defined in a module of `penstock.client.admin`, and is imported on first use.
 """
 
 from penstock._lazy import names_from

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from penstock.client.consumer.commits import Interceptor as ConsumerInterceptor
     from penstock.client.consumer.lookups import OffsetAndTimestamp
     from penstock.client.consumer.reading import AsyncReading as Reading
-    from penstock.client.group.nouns import GroupMetadata, Offset
+    from penstock.client.group.types import GroupMetadata, Offset
+    from penstock.client.prepared_transaction import PreparedTransaction
     from penstock.client.producer.aio import Producer, Transaction
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
-    from penstock.client.producer.prepared import PreparedTransaction
     from penstock.client.producer.rows import RowsReceipt
     from penstock.records.delivery import Delivery
     from penstock.records.kernel import Message
@@ -53,14 +53,14 @@ if not TYPE_CHECKING:
             "Consumer": "penstock.client.consumer.aio",
             "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
             "Delivery": "penstock.records.delivery",
-            "GroupMetadata": "penstock.client.group.nouns",
+            "GroupMetadata": "penstock.client.group.types",
             "Message": "penstock.records.kernel",
-            "Offset": "penstock.client.group.nouns",
+            "Offset": "penstock.client.group.types",
             "OffsetAndTimestamp": "penstock.client.consumer.lookups",
             "OutgoingRecord": "penstock.client.producer.interceptors",
             "PartitionInfo": "penstock.client.cluster",
             "Partitioner": "penstock.client.producer.partitioners",
-            "PreparedTransaction": "penstock.client.producer.prepared",
+            "PreparedTransaction": "penstock.client.prepared_transaction",
             "Producer": "penstock.client.producer.aio",
             "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
             "Reading": "penstock.client.consumer.reading:AsyncReading",

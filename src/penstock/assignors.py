@@ -1,25 +1,25 @@
-"""Who reads what in a classic group: see `penstock.client.group.assignors`, and write your own as an `Assignor`."""
+"""Partition assignors of classic groups; see `penstock.client.group.assignors`. Subclass `Assignor` to write one."""
 
 from penstock.client.group.assignors import (
     Assignor,
     CooperativeStickyAssignor,
-    GroupToAssign,
-    MemberToAssign,
+    GroupSubscription,
+    MemberAssignment,
+    MemberSubscription,
     RangeAssignor,
+    ReceivedAssignment,
     RoundRobinAssignor,
-    Share,
     StickyAssignor,
-    Tenure,
 )
 
 __all__ = [
     "Assignor",
     "CooperativeStickyAssignor",
-    "GroupToAssign",
-    "MemberToAssign",
+    "GroupSubscription",
+    "MemberAssignment",
+    "MemberSubscription",
     "RangeAssignor",
+    "ReceivedAssignment",
     "RoundRobinAssignor",
-    "Share",
     "StickyAssignor",
-    "Tenure",
 ]

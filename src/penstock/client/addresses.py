@@ -1,7 +1,7 @@
-"""Addresses of a cluster's first nodes: how `bootstrap.servers` is read, and how names become addresses.
+"""Addresses of bootstrap servers: parses `bootstrap.servers` and resolves host names.
 
-A host is a name, an IPv4 address or an IPv6 address in brackets; the port must be there. A security protocol in
-front (`PLAINTEXT://host:9092`) is read over, as Kafka does. What cannot be read is refused, and the words name it.
+A host is a name, an IPv4 address, or an IPv6 address in brackets; the port is required. A security protocol in front
+(`PLAINTEXT://host:9092`) is skipped, as in Kafka.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENTRY = re.compile(
 
 
 class BadAddress(ValueError):
-    """An entry that is no `host:port`."""
+    """An entry is not `host:port`."""
 
 
 class Address(NamedTuple):
@@ -39,22 +39,22 @@ class Address(NamedTuple):
 
 
 def parse_addresses(entries: str | Iterable[str]) -> list[Address]:
-    """The addresses in order, each once; BadAddress where one cannot be read or none is there."""
+    """The addresses in order, without duplicates; BadAddress if one is invalid or there is none."""
     if isinstance(entries, str):
         entries = entries.split(",")
     parsed = [parse_address(entry.strip()) for entry in entries if entry.strip()]
     if not parsed:
-        raise BadAddress("no address is given: write host:port, and several with commas between them")
+        raise BadAddress("no address given: write host:port, with commas between several")
     return list(dict.fromkeys(parsed))
 
 
 def parse_address(entry: str) -> Address:
     matched = _ENTRY.fullmatch(entry)
     if matched is None:
-        raise BadAddress(f"{entry!r} is no address: {_what_is_wrong(entry)}")
+        raise BadAddress(f"{entry!r} is not an address: {_what_is_wrong(entry)}")
     host, port = matched["bracketed"] or matched["plain"], int(matched["port"])
     if not 0 < port <= PORT_MAX:
-        raise BadAddress(f"{entry!r} is no address: a port is a number from 1 to {PORT_MAX}")
+        raise BadAddress(f"{entry!r} is not an address: a port is a number from 1 to {PORT_MAX}")
     return Address(host, port)
 
 
@@ -67,7 +67,7 @@ def _what_is_wrong(entry: str) -> str:
 
 
 def is_numeric(host: str) -> bool:
-    """Whether no name service is needed to reach it."""
+    """Whether the host is an IP address, so that no DNS lookup is needed."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -76,7 +76,7 @@ def is_numeric(host: str) -> bool:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Every address of the host, in the order of the system's preference; OSError where it has none."""
+    """All addresses of the host, in the system's order of preference; OSError if there are none."""
     if is_numeric(host):
         return [host]
     found = await _asked(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
@@ -84,7 +84,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def canonical(address: Address) -> list[Address]:
-    """The full names of all addresses behind a name: what a server's Kerberos principal or certificate speaks of."""
+    """The fully qualified names of all addresses of a host, as in a Kerberos principal or certificate."""
     names = []
     for found in await resolve(address.host, address.port):
         name, _ = await _asked(partial(socket.getnameinfo, (found, address.port), socket.NI_NUMERICSERV))
@@ -93,9 +93,9 @@ async def canonical(address: Address) -> list[Address]:
 
 
 async def _asked(question: Callable[[], T]) -> T:
-    """What the name service says, which may take a while."""
+    """Asks DNS, which may take a while."""
     try:
-        # Not by the loop: uvloop would make libuv's pool of threads, which a forked child crashes of when it ends.
+        # Not with the loop's resolver: uvloop would start libuv's thread pool, which crashes a forked child at its end.
         return await asyncio.to_thread(question)
-    except RuntimeError:  # the program ends, and there are no threads any more
+    except RuntimeError:  # the interpreter is shutting down and starts no threads
         return question()

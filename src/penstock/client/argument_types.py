@@ -73,15 +73,15 @@ def _declared(method: Callable[..., object]) -> tuple[inspect.Signature, dict[st
 
 
 def argument(given: object, hint: Any, name: str) -> Any:
-    """The value that was given as `name`, as the annotation `hint` has it; BadArgumentType if it has another type."""
+    """The value given as `name`, converted to the annotation `hint`; BadArgumentType if it has another type."""
     try:
         return _take(given, hint, name)
     except _Mismatch as mismatch:
-        raise BadArgumentType(mismatch.words()) from None
+        raise BadArgumentType(mismatch.message()) from None
 
 
 def shown(given: object) -> str:
-    """A value in an error message: its type, and as much of it as helps."""
+    """A value in an error message: its type and a short form of it."""
     if given is None:
         return "None"
     kind = OF_VALUES.get(type(given), f"the {type(given).__name__}")
@@ -92,7 +92,7 @@ def quoted(value: object, length_max: int = 60) -> str:
     """The `repr` of a value, shortened."""
     try:
         text = repr(value)
-    except Exception:  # the class of a user, and the message that needs this text is more important
+    except Exception:  # `repr` of a user's class failed; the error message is more important
         text = f"<{type(value).__name__}>"
     return text if len(text) <= length_max else f"{text[: length_max - 1]}…"
 
@@ -103,11 +103,11 @@ class _Mismatch(Exception):
         self.hint = hint
         self.given = given
 
-    def words(self) -> str:
+    def message(self) -> str:
         return f"{self.path} must be {described(self.hint)}, not {shown(self.given)}{self._example()}"
 
     def _example(self) -> str:
-        """How to write what was probably meant."""
+        """How to write the value that was probably meant."""
         for hint in _alternatives(self.hint):
             if _is_list(hint) and isinstance(self.given, str | tuple):
                 (item,) = typing.get_args(hint)
@@ -137,7 +137,7 @@ def _take(given: object, hint: Any, path: str) -> Any:
     elif hint is int:
         fits = isinstance(given, SupportsIndex) and not isinstance(given, bool)
         if isinstance(given, SupportsIndex) and not isinstance(given, int):
-            given = operator.index(given)  # a number of numpy, for one
+            given = operator.index(given)  # for example a number of numpy
     elif hint is float:
         fits = isinstance(given, int | float) and not isinstance(given, bool)
     elif hasattr(hint, "_fields") and not isinstance(given, hint):
@@ -163,7 +163,7 @@ def _take_one_of(given: object, hint: Any, alternatives: tuple[Any, ...], path: 
 
 
 def _take_list(given: object, hint: Any, path: str) -> list[Any]:
-    """A mapping stands for its keys, as usual in Python. A string or a named tuple does not stand for its parts."""
+    """A mapping counts as its keys, as usual in Python. A string or a named tuple does not count as a list."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "_fields"):
         raise _Mismatch(path, hint, given)
     (item,) = typing.get_args(hint)
@@ -183,7 +183,7 @@ def _take_mapping(given: object, hint: Any, path: str) -> dict[Any, Any]:
 
 
 def _take_fields(given: object, hint: Any, path: str) -> Any:
-    """A named tuple out of a plain one."""
+    """Convert a plain tuple to a named tuple."""
     fields = _fields(hint)
     if (
         not isinstance(given, tuple | list)
@@ -202,7 +202,7 @@ def _check_fields(given: Any, path: str) -> None:
 
 @functools.cache
 def _fields(cls: type) -> dict[str, Any]:
-    """The annotations of a class. Resolving them takes longer than the check of a value, so it is done once."""
+    """The annotations of a class, cached: resolving them takes longer than checking a value."""
     return typing.get_type_hints(cls)
 
 
@@ -234,12 +234,12 @@ def _is_list(hint: Any) -> bool:
 
 
 def described(hint: Any) -> str:
-    """An annotation in words."""
+    """An annotation as text."""
     alternatives = [each for each in _alternatives(hint) if each is not type(None)] or [type(None)]
     if len(alternatives) > 1:
         named = [
             each for each in alternatives if "tuple[" not in str(each)
-        ]  # pairs are only another spelling
+        ]  # pairs are only another way to write it
         return " or ".join(dict.fromkeys(map(described, named or alternatives)))
     (hint,) = alternatives
     arguments = typing.get_args(hint)

@@ -1,14 +1,13 @@
-"""A thread with an event loop of its own, on which the sync clients run the async ones.
+"""A thread with its own event loop, on which the sync clients run the async code.
 
     background = Background("penstock-producer")
     background.call(producer.start, timeout_s=60)       # from any other thread: waits for the result
     background.close()
 
-The thread starts with the first call, so a client that is never used has none. Ctrl-C in a caller cancels what
-it waits for, and only that. A thread does not survive a fork and a loop cannot wait for itself: both uses are refused
-with words, where they would otherwise hang for ever.
+The thread starts with the first call. Ctrl-C in a caller cancels only the call that it waits for. A thread does not
+survive a fork, and a loop cannot wait for itself: both uses raise an error instead of hanging.
 
-Invariant: after `close`, and when the object is collected or the interpreter ends, the thread and its tasks are gone.
+Invariant: after `close`, garbage collection or the end of the interpreter, the thread and its tasks have ended.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from penstock.runtime.loop import new_loop
 
 T = TypeVar("T")
 
-# How long a caller that was interrupted, or whose time is up, waits for its coroutine to tidy up behind itself.
+# How long an interrupted or timed-out caller waits for its coroutine to clean up.
 CANCEL_S = 5.0
 
-# How long Ctrl-C may go unheard that comes at the very moment when a caller begins to wait.
+# How long Ctrl-C may be delayed if it arrives at the moment when a caller begins to wait.
 SLICE_S = 0.5
 
-# How long `close`, and the end of the interpreter, wait for the thread. Only code that blocks it takes longer, such as
-# a callback of the application; the thread is a daemon, so nothing hangs because of it.
+# How long `close` and the end of the interpreter wait for the thread. Only code that blocks it takes longer, such as a
+# callback of the application. The thread is a daemon, so it cannot keep the process alive.
 JOIN_S = 30.0
 
 
@@ -52,9 +51,10 @@ class Background:
         self._is_closed = False
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], *, timeout_s: float | None = None) -> T:
-        """Run it on the thread and wait for what it returns or raises; TimedOut, and it is cancelled, after a time.
+        """Run a coroutine on the thread and return its result. After `timeout_s` it is cancelled and TimedOut is
+        raised.
 
-        `work` makes the coroutine, on the thread. One that was made by the caller would be left over, and warn of it,
+        `work` makes the coroutine on the thread. A coroutine made by the caller would never be awaited, with a warning,
         if Ctrl-C came before it was handed over.
         """
         outcome: Future[T] = Future()
@@ -64,7 +64,7 @@ class Background:
             loop = self._post(call.start)
         except BaseException as error:
             is_ctrl_c = not isinstance(error, Exception)
-            if is_ctrl_c and self._loop is not None:  # it may run already, and ends where it runs
+            if is_ctrl_c and self._loop is not None:  # it may be running already, and is cancelled there
                 self._cancel(self._loop, call)
             raise
         try:
@@ -75,44 +75,46 @@ class Background:
             raise
         except WaitedTooLong:
             if outcome.done():
-                raise  # the coroutine's own
+                raise  # the coroutine's own timeout
             self._cancel(loop, call)
             if outcome.done() and not outcome.cancelled() and outcome.exception() is None:
-                return outcome.result()  # it came to its end at the last moment
+                return outcome.result()  # it finished at the last moment
             assert timeout_s is not None
-            raise TimedOut(f"not done within {timeout_s * 1000:.0f} ms") from None
+            raise TimedOut(f"the call did not finish within {timeout_s * 1000:.0f} ms") from None
         except BaseException:
             if not outcome.done():
                 self._cancel(loop, call)
             raise
 
     def post(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Have it called on the thread soon, and do not wait. May be called from the thread itself."""
+        """Call a function on the thread soon, without waiting. The thread itself may call this."""
         self._post(callback, *arguments)
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread was started: something was asked of it."""
+        """Whether the thread was started."""
         return self._loop is not None
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is what runs here."""
+        """Whether the caller runs on this thread."""
         return threading.current_thread() is self._thread
 
     @property
-    def is_left_behind(self) -> bool:
-        """Whether this is a forked child: the thread, and everything on it, stayed with the parent."""
+    def is_forked(self) -> bool:
+        """Whether this process was forked after the thread started: the thread stayed in the parent."""
         return os.getpid() != self._process
 
     def close(self) -> None:
-        """Cancel what still runs and end the thread. May be called again."""
+        """Cancel running tasks and end the thread. It may be called again."""
         if self.is_own_thread:
-            raise IllegalState("a client cannot be closed from its own thread, which would wait for itself")
-        if self.is_left_behind:
+            raise IllegalState(
+                "a client cannot be closed from its own thread: the thread would wait for itself"
+            )
+        if self.is_forked:
             self._is_closed = True
             if self._finalizer is not None:
-                self._finalizer.detach()  # the thread stayed with the parent
+                self._finalizer.detach()  # the thread stayed in the parent process
             return
         with self._lock:
             self._is_closed = True
@@ -122,14 +124,14 @@ class Background:
     def _check_thread(self) -> None:
         if self.is_own_thread:
             raise IllegalState(
-                "a sync client was called from its own thread, which would wait for itself;"
-                " a callback may not wait for the client that calls it"
+                "a sync client was called from its own thread, and would wait for itself;"
+                " a callback must not make blocking calls to its client"
             )
 
     def _post(self, callback: Callable[..., object], *arguments: Any) -> asyncio.AbstractEventLoop:
-        if self.is_left_behind:
-            raise UsedAfterFork  # before the lock: another thread may have held it when the process was forked
-        # Under the lock, so that nothing is handed to a loop behind the word that stops it.
+        if self.is_forked:
+            raise UsedAfterFork  # before the lock: another thread may have held it at the fork
+        # Under the lock, so that nothing is posted to the loop after it stops.
         with self._lock:
             if self._is_closed:
                 raise ClientClosed
@@ -142,7 +144,7 @@ class Background:
         thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
         thread.start()
         self._loop, self._thread = loop, thread
-        # Neither function holds the object itself, so that one which nobody holds can be collected and its thread ends.
+        # Neither function refers to the object itself, so that an unused one can be collected and its thread ends.
         self._finalizer = weakref.finalize(self, _stop, loop, thread)
         return loop
 
@@ -151,12 +153,12 @@ class Background:
         loop.call_soon_threadsafe(call.cancel)
         try:
             call.outcome.exception(CANCEL_S)
-        except BaseException:  # how it ended does not matter any more; a second Ctrl-C ends the wait
+        except BaseException:  # the outcome no longer matters; a second Ctrl-C ends the wait
             return
 
 
 class _Call(Generic[T]):
-    """One coroutine on its way through the loop."""
+    """One coroutine that a caller waits for."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], outcome: Future[T]) -> None:
         self._work = work
@@ -175,7 +177,7 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        else:  # it was never handed over: otherwise it would have started already
+        else:  # it was never handed over, otherwise it would have started
             self.outcome.cancel()
 
     def _finish(self, task: asyncio.Task[T]) -> None:
@@ -188,7 +190,7 @@ class _Call(Generic[T]):
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """What the thread does: run until it is stopped, then leave nothing behind."""
+    """The thread's function: run until stopped, then clean up."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -204,7 +206,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    if not thread.is_alive():  # as in a child of the process that started it
+    if not thread.is_alive():  # for example in a forked child
         return
     try:
         loop.call_soon_threadsafe(loop.stop)
@@ -215,8 +217,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 
 def _wait(outcome: Future[T], timeout_s: float | None) -> T:
-    """What it comes to. A signal that comes just before a thread begins to wait does not wake it, so the wait has
-    slices."""
+    """Wait for the result, in slices: a signal that arrives just before a thread begins to wait does not wake it."""
     deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = deadline_s - time.monotonic()
@@ -224,6 +225,6 @@ def _wait(outcome: Future[T], timeout_s: float | None) -> T:
             return outcome.result(max(min(left_s, SLICE_S), 0.0))
         except WaitedTooLong:
             if outcome.done():
-                return outcome.result()  # which may be the coroutine's own
+                return outcome.result()  # it may be the coroutine's own timeout
             if left_s <= SLICE_S:
                 raise

@@ -1,7 +1,7 @@
-"""Whom to ask when anybody will do: a node of the picture, or a bootstrap server where there is none.
+"""Chooses the node for requests that any broker can answer: a known node, or a bootstrap server.
 
-Bootstrap servers have negative ids, as in Kafka's own client. They are used until the first metadata has come, and
-again when no known node answers any more: the cluster may have moved as a whole (KIP-899, KIP-1102).
+Bootstrap servers have negative ids, as in Kafka's client. They are used until the first metadata arrives, and again if
+no known node can be reached: the whole cluster may have moved (KIP-899, KIP-1102).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.client.transport import Link, Transport
 
 
 class Bootstrap:
-    """The servers that a client was told of, and the choice among those it knows."""
+    """The bootstrap servers, and the choice between them and the known nodes."""
 
     def __init__(self, servers: Iterable[str], *, lookup: str, may_return: bool, rng: random.Random) -> None:
         self._addresses = parse_addresses(servers)
@@ -33,7 +33,7 @@ class Bootstrap:
         self.nodes = _numbered(self._addresses)
 
     async def expand(self) -> None:
-        """Replace names by the full names of all addresses behind them, once, where the client was told so."""
+        """Replace names by the full names of all their addresses, once, if `client.dns.lookup` says so."""
         if not self._to_be_expanded:
             return
         found: list[Address] = []
@@ -41,26 +41,26 @@ class Bootstrap:
         for address in self._addresses:
             try:
                 found += await canonical(address)
-            except OSError as error:  # one name may be wrong as long as another is right
+            except OSError as error:  # one name may be wrong if another one is right
                 failure = error
         if not found:
-            raise Disconnected(f"no name in bootstrap.servers is known: {failure}") from failure
+            raise Disconnected(f"no host name in bootstrap.servers can be resolved: {failure}") from failure
         self._to_be_expanded = False
         self.nodes = _numbered(list(dict.fromkeys(found)))
 
     def return_to(self) -> bool:
-        """Ask only bootstrap servers until one has answered; False where the client is told not to."""
+        """Use only bootstrap servers until one responds; False if the settings forbid it."""
         self._has_returned |= self._may_return
         return self._may_return
 
     def answered(self) -> None:
-        """There is metadata again."""
+        """Metadata has arrived."""
         self._has_returned = False
 
     def choose(self, known: Mapping[int, Node], transport: Transport) -> tuple[int, bool]:
-        """The id of a node that is connected and has little to do; else of one that may be tried now, or soonest.
+        """The id of a connected node with few requests in flight; else of one that may be tried now, or soonest.
 
-        Also tells whether this is a return to the bootstrap servers, because no known node answers.
+        Also returns whether this is a return to the bootstrap servers because no known node can be reached.
         """
         links = {node_id: transport.link(node_id) for node_id in known}
         returns = False
@@ -76,7 +76,8 @@ class Bootstrap:
         return min(order, key=lambda node_id: _may_be_tried_at(links[node_id])), returns
 
     def adopt(self, brokers: Sequence[Any], transport: Transport) -> None:
-        """Keep a bootstrap connection that turned out to be a node's own as such, and end one that is nobody's."""
+        """Keep a bootstrap connection under the id of its node once that is known, and close one that matches no
+        node."""
         for node_id, node in self.nodes.items():
             for broker in brokers:
                 if (broker.host, broker.port) == (node.host, node.port):
@@ -87,7 +88,7 @@ class Bootstrap:
                 transport.drop(node_id)
 
     def why_not(self, transport: Transport, waited_ms: int) -> dict[str, str] | None:
-        """Why each server is of no use; None where one is connected."""
+        """Why each server cannot be used; None if one is connected."""
         links = {str(node): transport.link(node_id) for node_id, node in self.nodes.items()}
         if any(link is not None and link.connection is not None for link in links.values()):
             return None
@@ -114,4 +115,4 @@ def _why(link: Link | None, waited_ms: int) -> str:
     if link is None:
         return "not tried yet"
     failure: PenstockError | None = link.failure
-    return f"no answer within {waited_ms} ms" if failure is None else failure.words or str(failure)
+    return f"no response within {waited_ms} ms" if failure is None else failure.detail or str(failure)

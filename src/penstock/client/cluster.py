@@ -1,8 +1,8 @@
-"""What a client knows of a cluster: nodes, topics, partitions, and who leads what since which epoch. No I/O.
+"""The client's metadata of a cluster: nodes, topics, partitions, leaders and their epochs. No I/O.
 
-A `Cluster` is a picture that never changes; news make a new one (`merged`, `with_leaders`). Brokers learn of changes
-at different times, so an answer may be older than what is known already: a leader with an older epoch never replaces
-one with a newer epoch of the same topic (KIP-320). Only a topic that was made anew, which its id tells, begins again.
+A `Cluster` is immutable; updates make a new one (`merged`, `with_leaders`). Brokers learn of changes at different
+times, so a response may be older than what is known: a leader with an older epoch never replaces one with a newer epoch
+of the same topic (KIP-320). Only a topic that was created again, which has another id, starts anew.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from penstock.protocol.constants import NO_LEADER_EPOCH
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import ZERO_UUID, Uuid, uuid_text
 
 NO_NODE = -1
-NO_EPOCH = -1
 
 
 class TopicPartition(NamedTuple):
@@ -29,9 +29,17 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def by_topic(partitions: Iterable[TopicPartition | tuple[str, int]]) -> dict[str, list[int]]:
+    """Partition indexes by topic, as most requests list them."""
+    indexes: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        indexes.setdefault(topic, []).append(index)
+    return indexes
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where it is reached."""
+    """A broker and its address."""
 
     id: int
     host: str
@@ -45,11 +53,11 @@ class Node:
 class Leader(NamedTuple):
     node_id: int
     epoch: int
-    """-1 where the broker is too old to tell (before Kafka 2.1)."""
+    """-1 if the broker is too old to send it (before Kafka 2.1)."""
 
 
 class LeaderChange(NamedTuple):
-    """What the answer to a produce or a fetch tells of a new leader (KIP-951)."""
+    """A new leader, from the response to a produce or fetch request (KIP-951)."""
 
     partition: TopicPartition
     leader: Leader
@@ -57,11 +65,11 @@ class LeaderChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition as the cluster's metadata has it."""
+    """The metadata of one partition."""
 
     index: int
     leader_id: int = NO_NODE
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_LEADER_EPOCH
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
@@ -78,9 +86,9 @@ class Topic:
     id: Uuid = ZERO_UUID
     is_internal: bool = False
     partitions: tuple[PartitionInfo, ...] = ()
-    """By index. An index that the answer left out is there, without a leader."""
+    """By index. An index that is missing in the response has no leader here."""
     error: ErrorCode = ErrorCode.NONE
-    """Why the last answer could not tell of it. What was known before an error that passes is kept."""
+    """The error in the last response. After a retriable error the earlier partitions are kept."""
     authorized_operations: int = -(2**31)
 
 
@@ -93,14 +101,14 @@ class Cluster:
     topics_by_id: Mapping[Uuid, Topic] = field(default_factory=dict)
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
-        """None while nobody leads it, or nothing is known of it."""
+        """None if the partition has no leader or is unknown."""
         topic = self.topics.get(partition[0])
         if topic is None or not 0 <= partition[1] < len(topic.partitions):
             return None
         return topic.partitions[partition[1]].leader
 
     def leader_node_id(self, topic: str, partition: int) -> int | None:
-        """The node to send to. None if nobody leads the partition, or if the address of its leader is not known."""
+        """The node to send to; None if the partition has no leader, or the leader's address is unknown."""
         known = self.topics.get(topic)
         if known is None or partition >= len(known.partitions):
             return None
@@ -114,7 +122,7 @@ class Cluster:
         return topic.partitions[partition[1]]
 
     def id_of(self, name: str) -> str | None:
-        """As tools write it; None of a topic that is not known, and from brokers that give topics no ids."""
+        """The topic id as text; None for an unknown topic, and for brokers without topic ids."""
         topic = self.topics.get(name)
         return None if topic is None or topic.id == ZERO_UUID else uuid_text(topic.id)
 
@@ -123,11 +131,12 @@ class Cluster:
         return () if topic is None else tuple(TopicPartition(name, each.index) for each in topic.partitions)
 
     def merged(self, response: Any, *, keep: Collection[str] = ()) -> Cluster:
-        """The picture after a `MetadataResponse`: its nodes and topics, and of those it does not name, `keep`."""
+        """The cluster after a `MetadataResponse`: its nodes and topics, plus the topics in `keep` that it does not
+        name."""
         topics = {name: self.topics[name] for name in keep if name in self.topics}
-        for told in response.topics:
-            if told.name is not None:
-                topics[told.name] = _merged_topic(self.topics.get(told.name), told)
+        for described in response.topics:
+            if described.name is not None:
+                topics[described.name] = _merged_topic(self.topics.get(described.name), described)
         nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }
@@ -139,7 +148,7 @@ class Cluster:
         )
 
     def with_leaders(self, changes: Iterable[LeaderChange], nodes: Iterable[Node] = ()) -> Cluster:
-        """The picture after a produce or a fetch told of leaders that moved; itself where that was no news."""
+        """The cluster after a response with new leaders; the same object if nothing changed."""
         topics: dict[str, Topic] = {}
         for (name, index), leader in changes:
             topic = topics.get(name) or self.topics.get(name)
@@ -172,43 +181,45 @@ def _cluster(
     )
 
 
-def _merged_topic(known: Topic | None, told: Any) -> Topic:
-    if told.error_code != ErrorCode.NONE:
-        if known is not None and told.error_code.is_retriable:
-            return replace(known, error=told.error_code)
-        return Topic(told.name, told.topic_id, told.is_internal, (), told.error_code)
-    is_same = known is not None and (known.id == told.topic_id or ZERO_UUID in (known.id, told.topic_id))
+def _merged_topic(known: Topic | None, described: Any) -> Topic:
+    if described.error_code != ErrorCode.NONE:
+        if known is not None and described.error_code.is_retriable:
+            return replace(known, error=described.error_code)
+        return Topic(described.name, described.topic_id, described.is_internal, (), described.error_code)
+    is_same = known is not None and (
+        known.id == described.topic_id or ZERO_UUID in (known.id, described.topic_id)
+    )
     before = known.partitions if known is not None and is_same else ()
-    by_index = {each.partition_index: each for each in told.partitions}
+    by_index = {each.partition_index: each for each in described.partitions}
     partitions = tuple(
         _merged_partition(before[index] if index < len(before) else None, by_index.get(index), index)
         for index in range(max(by_index, default=-1) + 1)
     )
-    topic_id = told.topic_id
+    topic_id = described.topic_id
     if known is not None and is_same and topic_id == ZERO_UUID:
-        topic_id = known.id  # an older broker answered, which does not tell ids
+        topic_id = known.id  # from an older broker, without topic ids
     return Topic(
-        told.name,
+        described.name,
         topic_id,
-        told.is_internal,
+        described.is_internal,
         partitions,
         ErrorCode.NONE,
-        told.topic_authorized_operations,
+        described.topic_authorized_operations,
     )
 
 
-def _merged_partition(known: PartitionInfo | None, told: Any | None, index: int) -> PartitionInfo:
-    if told is None:
+def _merged_partition(known: PartitionInfo | None, described: Any | None, index: int) -> PartitionInfo:
+    if described is None:
         return known or PartitionInfo(index, error=ErrorCode.LEADER_NOT_AVAILABLE)
-    if known is not None and NO_EPOCH < told.leader_epoch < known.leader_epoch:
+    if known is not None and NO_LEADER_EPOCH < described.leader_epoch < known.leader_epoch:
         return known
     return PartitionInfo(
         index,
-        told.leader_id,
-        # A leader that moved away leaves its epoch behind: without it an older answer would be taken for news.
-        told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        told.error_code,
+        described.leader_id,
+        # A lost leader leaves its epoch: without it, an older response would be taken as newer.
+        described.leader_epoch,
+        tuple(described.replica_nodes),
+        tuple(described.isr_nodes),
+        tuple(described.offline_replicas),
+        described.error_code,
     )

@@ -1,10 +1,10 @@
-"""A client's way to a cluster: requests to a node, to any node, to the controller or to a coordinator, and metadata.
+"""A client's access to a cluster: requests to one node, any node, the controller or a coordinator, and metadata.
 
-One for each producer, consumer or admin, on one event loop. Producers and consumers send to leaders themselves (`send`)
-and know what to do when that fails; everything that is asked now and then goes by `ask_any`, `ask_controller` and
-`ask_coordinator`, which find the right node again and repeat what may be repeated until the deadline.
+Each producer, consumer or admin has one, on one event loop. Producers and consumers send to leaders themselves (`send`)
+and handle the failures. Rarer requests use `ask_any`, `ask_controller` and `ask_coordinator`, which find the node and
+retry until the deadline.
 
-Deadlines are milliseconds of the loop's own clock (`now_ms`), never of the wall's. Every failure is one of
+Deadlines are milliseconds of the loop's clock (`now_ms`), never of the wall clock. Every failure is one of
 `penstock.client.errors`. Invariant: after `close` there is no task, no socket and no timer.
 """
 
@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.client import coordinators as finding
 from penstock.client import errors
 from penstock.client.addresses import resolve
-from penstock.client.answers import first_message, first_of
-from penstock.client.backoff import Backoff
 from penstock.client.bootstrap import Bootstrap
 from penstock.client.cluster import Cluster, LeaderChange, Node, TopicPartition
 from penstock.client.connection import ClientConnection, OnAnswer, ReadAnswer
@@ -28,11 +26,13 @@ from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.deadlines import Until, now_ms, repeat
 from penstock.client.metadata import MetadataUpdater
 from penstock.client.reachability import LeaderWait
+from penstock.client.responses import first_message, first_of
 from penstock.client.security import Security
 from penstock.client.transport import Transport
 from penstock.net.sockets import SocketBuffers, SocketNetwork
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.errors import ErrorCode
+from penstock.runtime.backoff import Backoff
 from penstock.runtime.clock import Clock, SystemClock
 from penstock.runtime.network import Network, Part
 
@@ -43,10 +43,10 @@ __all__ = ["ClusterClient", "CoordinatorKind"]
 
 T = TypeVar("T")
 
-API_TIMEOUT_MS = 60_000  # of clients that have no `default.api.timeout.ms`
+API_TIMEOUT_MS = 60_000  # for clients without `default.api.timeout.ms`
 
-# A node has a second connection for what it coordinates: on the first, a fetch may wait for records, and a heartbeat
-# behind it would come too late. Kafka's own client numbers them the same way.
+# A node has a second connection for its role as coordinator: on the first one a fetch may wait for records, and would
+# delay a heartbeat. Kafka's client numbers these connections the same way.
 COORDINATOR_LANE = 2**31 - 1
 
 
@@ -84,18 +84,18 @@ class ClusterClient:
         self._leader_wait = LeaderWait()
         self._coordinators = Coordinators()
         self._found_nodes: dict[int, Node] = {}
-        """Coordinators that the picture does not show yet."""
+        """Coordinators that are not in the metadata yet."""
         self._is_closed = False
 
     # -- time
 
     @staticmethod
     def now_ms() -> int:
-        """The clock of all deadlines: that of the running loop."""
+        """The clock of all deadlines: the running loop's."""
         return now_ms()
 
     def deadline(self, timeout_ms: int | None = None) -> int:
-        """So long from now; without a number, the client's own patience."""
+        """A deadline after `timeout_ms`, or after the client's default timeout."""
         return self.now_ms() + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
 
     @property
@@ -103,7 +103,7 @@ class ClusterClient:
         timeout_ms: int | None = self._get("default.api.timeout.ms")
         return API_TIMEOUT_MS if timeout_ms is None else timeout_ms
 
-    # -- the picture
+    # -- metadata
 
     @property
     def cluster(self) -> Cluster:
@@ -117,14 +117,14 @@ class ClusterClient:
         self._metadata.mark_stale()
 
     def need_leaders(self, partitions: Collection[TopicPartition]) -> None:
-        """Warn if some of these have had no leader for long. Call it before each retry."""
+        """Warn if some of these partitions have had no leader for long. Call it before each retry."""
         self._leader_wait.missing(partitions, self.cluster, self.now_ms())
 
     def on_update(self, listener: Callable[[Cluster], None]) -> None:
         self._metadata.on_update(listener)
 
     def take_leaders(self, changes: Collection[LeaderChange], nodes: Collection[Node]) -> None:
-        """Leaders that the answer to a produce or a fetch told of (KIP-951)."""
+        """New leaders from the response to a produce or fetch request (KIP-951)."""
         self._metadata.take_leaders(changes, nodes)
 
     async def refresh(self, *, deadline_ms: int | None = None) -> Cluster:
@@ -140,10 +140,10 @@ class ClusterClient:
         may_create: bool = False,
         patience_ms: int | None = None,
     ) -> Cluster:
-        """A picture in which all these topics are known; raises the first error of one that waiting does not cure.
+        """Metadata in which all these topics are known; raises the first error that is not retriable.
 
-        A topic that no broker knows is waited for: it may just have been made. `patience_ms` bounds that wait where the
-        deadline is far.
+        It waits for a topic that no broker knows, because the topic may just have been created. `patience_ms` limits
+        that wait if the deadline is far.
         """
         self._start()
         _check_names(names)
@@ -167,7 +167,7 @@ class ClusterClient:
     # -- requests to one node
 
     def is_ready(self, node_id: int) -> bool:
-        """Whether a request would go out now; where not, `connect` waits until it would."""
+        """Whether a request can be sent now. If not, `connect` waits until it can."""
         return self._transport.is_ready(node_id)
 
     def in_flight(self, node_id: int) -> int:
@@ -175,11 +175,11 @@ class ClusterClient:
         return 0 if connection is None else connection.in_flight
 
     def versions(self, node_id: int) -> Mapping[int, tuple[int, int]]:
-        """First and last version of each API that the node serves; Disconnected while there is no connection."""
+        """The first and last version of each API that the node serves; Disconnected without a connection."""
         return self._connected(node_id).versions
 
     def features(self, node_id: int) -> Mapping[str, int]:
-        """The cluster's finalized features and their levels, as the node told them."""
+        """The cluster's finalized features and their levels, from this node's ApiVersions response."""
         return self._connected(node_id).features
 
     def version_of(self, node_id: int, key: ApiKey) -> int:
@@ -198,9 +198,9 @@ class ClusterClient:
         timeout_ms: int | None = None,
         expects_answer: bool = True,
     ) -> asyncio.Future[Any]:
-        """Send now, behind what was sent before; the future carries the answer. Disconnected if it is not ready.
+        """Send now, after earlier requests; the future gets the response. Disconnected if the node is not ready.
 
-        Without an answer (produce with acks=0) the future is done, with None, when the bytes are out of our hands.
+        Without a response (produce with acks=0) the future is done, with None, when the system has taken the bytes.
         """
         connection = self._connected(node_id)
         if not expects_answer:
@@ -219,7 +219,7 @@ class ClusterClient:
         read: ReadAnswer,
         timeout_ms: int,
     ) -> None:
-        """Send a request that is encoded already, and have `on_answer` called; see `ClientConnection.send_encoded`."""
+        """Send an encoded request and call `on_answer` with the response; see `ClientConnection.send_encoded`."""
         self._connected(node_id).send_encoded(
             api(key), version, body, on_answer, read=read, timeout_s=timeout_ms / 1000
         )
@@ -227,14 +227,14 @@ class ClusterClient:
     async def ask(
         self, node_id: int, request: Any, *, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        """Connect where needed, send, and wait for the answer. One attempt."""
+        """Connect if needed, send, and wait for the response. One attempt."""
         await self._connect(node_id)
         return await self.send(node_id, request, version=version, timeout_ms=timeout_ms)
 
-    # -- requests to whoever is right
+    # -- requests that find their node
 
     async def ask_any(self, request: Any, *, deadline_ms: int | None = None) -> Any:
-        """The least busy node; another one when it goes away."""
+        """Ask the least busy node, or another one if it disconnects."""
 
         async def attempt() -> Any:
             return await (await self._any_connection()).ask(
@@ -244,7 +244,7 @@ class ClusterClient:
         return await self._repeat(attempt, deadline_ms, type(request).__name__)
 
     async def ask_controller(self, request: Any, *, deadline_ms: int | None = None) -> Any:
-        """The controller, or the node that speaks for it; found again when it has moved."""
+        """Ask the controller, or the node that forwards to it; looked up again if it has moved."""
         self._start()
         may_have_moved = not self.cluster.nodes
 
@@ -254,11 +254,11 @@ class ClusterClient:
                 await self._metadata.news()
             may_have_moved = True
             if self.cluster.controller_id not in self.cluster.nodes:
-                raise errors.of(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
+                raise errors.of(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at present")
             response = await self.ask(self.cluster.controller_id, request)
             if first_of(response, {ErrorCode.NOT_CONTROLLER}) is not None:
-                words = first_message(response, ErrorCode.NOT_CONTROLLER)
-                raise errors.of(ErrorCode.NOT_CONTROLLER, words)
+                message = first_message(response, ErrorCode.NOT_CONTROLLER)
+                raise errors.of(ErrorCode.NOT_CONTROLLER, message)
             return response
 
         return await self._repeat(attempt, deadline_ms, type(request).__name__)
@@ -272,7 +272,7 @@ class ClusterClient:
         deadline_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """The coordinator of a group or transaction; found again, and the request repeated, while it moves or loads."""
+        """Ask the coordinator of a group or transaction; looked up again, with retries, while it moves or loads."""
 
         async def attempt() -> Any:
             (node_id,) = (await self._find(kind, [key])).values()
@@ -291,21 +291,21 @@ class ClusterClient:
         return await self._repeat(attempt, deadline_ms, type(request).__name__)
 
     async def coordinator(self, kind: CoordinatorKind, key: str, *, deadline_ms: int | None = None) -> int:
-        """What to give to `ask` and `send` to reach the coordinator. It stands for a connection of its own, and is not
-        the id of the node: see `node`."""
+        """The id for `ask` and `send` that reaches the coordinator. It names a separate connection and is not the
+        node's id: see `node`."""
         return (await self.coordinators(kind, [key], deadline_ms=deadline_ms))[key]
 
     async def coordinators(
         self, kind: CoordinatorKind, keys: Sequence[str], *, deadline_ms: int | None = None
     ) -> dict[str, int]:
-        """Those of many keys, in few requests."""
+        """The coordinators of many keys, in few requests."""
         return await self._repeat(lambda: self._find(kind, keys), deadline_ms, "FindCoordinator")
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
         self._coordinators.forget(kind, key)
 
     def node(self, node_id: int) -> Node | None:
-        """The node behind an id, also behind one from `coordinator`."""
+        """The node of an id, also of an id from `coordinator`."""
         if node_id > COORDINATOR_LANE // 2:
             node_id = COORDINATOR_LANE - node_id
         if node_id < 0:
@@ -313,12 +313,12 @@ class ClusterClient:
         return self.cluster.nodes.get(node_id) or self._found_nodes.get(node_id)
 
     async def close(self, *, timeout_ms: int = 0) -> None:
-        """End everything; what was queued still goes out, as far as the timeout allows."""
+        """Close everything. Queued requests are still sent, within the timeout."""
         self._is_closed = True
         await self._metadata.close()
         await self._transport.close(timeout_s=timeout_ms / 1000)
 
-    # -- what the updater of metadata calls
+    # -- called by the metadata updater
 
     async def ask_for_metadata(self, request: Any) -> Any:
         connection = await self._any_connection()
@@ -331,22 +331,22 @@ class ClusterClient:
         else:
             response = await connection.ask(request, timeout_s=timeout_s)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.return_to_bootstrap():
-            raise errors.Disconnected(f"{connection.peer} sent the client back to its bootstrap servers")
+            raise errors.Disconnected(f"{connection.peer} told the client to use its bootstrap servers again")
         if response.error_code != ErrorCode.NONE:
             raise errors.of(response.error_code)
-        if not response.brokers:  # it has just been started, and has not heard of itself yet
-            raise errors.Disconnected(f"{connection.peer} knows of no broker yet")
+        if not response.brokers:  # a broker that has just started and is not registered yet
+            raise errors.Disconnected(f"{connection.peer} knows no broker yet")
         self._bootstrap.answered()
         self._bootstrap.adopt(response.brokers, self._transport)
         return response
 
     def return_to_bootstrap(self) -> bool:
-        """Begin again where the client began, unless it is told not to: the nodes that are known are of no use."""
+        """Use the bootstrap servers again, unless the settings forbid it: no known node can be reached."""
         if not self._bootstrap.return_to():
             return False
         for node_id in self.cluster.nodes:
             self._transport.drop(node_id)
-        self._metadata.begin_anew()
+        self._metadata.restart()
         return True
 
     # -- helpers
@@ -366,14 +366,14 @@ class ClusterClient:
     def _connected(self, node_id: int) -> ClientConnection:
         connection = self._transport.connection(node_id)
         if connection is None:
-            raise errors.Disconnected(f"there is no connection to {self.node(node_id) or f'node {node_id}'}")
+            raise errors.Disconnected(f"no connection to {self.node(node_id) or f'node {node_id}'}")
         return connection
 
     async def _connect(self, node_id: int) -> ClientConnection:
         node = self.node(node_id)
         if node is None:
             self.mark_stale()
-            raise errors.Disconnected(f"node {node_id} is not known, or no longer")
+            raise errors.Disconnected(f"node {node_id} is not in the cluster")
         return await self._transport.connect(node_id, node)
 
     async def _any_connection(self) -> ClientConnection:
@@ -381,7 +381,7 @@ class ClusterClient:
         await self._bootstrap.expand()
         node_id, returns = self._bootstrap.choose(self.cluster.nodes, self._transport)
         if returns:
-            self._metadata.begin_anew()
+            self._metadata.restart()
         return await self._connect(node_id)
 
     async def _find(self, kind: CoordinatorKind, keys: Sequence[str]) -> dict[str, int]:
@@ -393,9 +393,9 @@ class ClusterClient:
                 connection.send(request, version=version, timeout_s=self._request_timeout_ms / 1000)
                 for request in finding.requests(kind, unknown, version)
             ]
-            for key, node, error, words in finding.found(unknown, version, await asyncio.gather(*sent)):
+            for key, node, error, message in finding.found(unknown, version, await asyncio.gather(*sent)):
                 if error != ErrorCode.NONE:
-                    raise errors.of(error, words, about=key)
+                    raise errors.of(error, message, about=key)
                 self._coordinators.put(kind, key, node)
                 self._found_nodes[node.id] = node
         known = {key: self._coordinators.get(kind, key) for key in keys}
@@ -407,7 +407,7 @@ class ClusterClient:
             attempt,
             deadline_ms=self.deadline() if deadline_ms is None else deadline_ms,
             backoff=self._retry,
-            explain=partial(self._overdue, f"answer to {what}"),
+            explain=partial(self._overdue, f"response to {what}"),
         )
 
     def _until(self, deadline_ms: int | None, what: str) -> Until:
@@ -416,14 +416,14 @@ class ClusterClient:
     def _overdue(
         self, what: str, waited_ms: int, reason: errors.PenstockError | None
     ) -> errors.PenstockError:
-        """What to raise when a deadline has passed."""
+        """The error to raise after a deadline."""
         if not self.cluster.nodes:
             attempts = self._bootstrap.why_not(self._transport, waited_ms)
             if attempts is not None:
                 return errors.NoBrokersAvailable(attempts=attempts)
         reason = reason or self._metadata.failure
         if isinstance(reason, errors.UnknownTopicOrPartition):
-            return reason  # says more than that it took long
+            return reason  # it says more than a timeout
         return errors.TimedOut(f"no {what} within {waited_ms} ms" + (f": {reason}" if reason else ""))
 
     def _disconnected(self, node: Node) -> None:
@@ -435,11 +435,13 @@ class ClusterClient:
 def _check_names(names: Collection[str]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise errors.BadArgument(f"{name!r} is no name of a topic")
+            raise errors.BadArgument(f"{name!r} is not a valid topic name")
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise errors.BadArgument(f"{name!r} is no name of a topic: it is no text") from None
+            raise errors.BadArgument(
+                f"{name!r} is not a valid topic name: it cannot be encoded as UTF-8"
+            ) from None
 
 
 def _error_of_topics(cluster: Cluster, names: Collection[str]) -> errors.BrokerError | None:
@@ -460,7 +462,7 @@ def _transport(
     on_disconnect: Callable[[Node], None],
 ) -> Transport:
     async def as_it_is(host: str, port: int) -> list[str]:
-        return [host]  # a network that was given has names of its own
+        return [host]  # a given network resolves names itself
 
     return Transport(
         network

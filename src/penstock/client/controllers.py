@@ -1,7 +1,8 @@
-"""A client of the controllers themselves (`bootstrap.controllers`, KIP-919), who know nothing of topics' leaders.
+"""Metadata of a client that talks to the controllers (`bootstrap.controllers`, KIP-919), which know no partition
+leaders.
 
-They answer DescribeCluster where brokers answer Metadata. Its answer is put into the other's form here, so that nothing
-else has to tell the two kinds of cluster apart: the nodes are the controllers, and no topic is known.
+Controllers serve DescribeCluster instead of Metadata. Its response is converted here to a MetadataResponse, so that
+nothing else has to distinguish the two: the nodes are the controllers, and there are no topics.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-CONTROLLERS = 2  # the type of endpoint to be told of
+CONTROLLERS = 2  # the endpoint type: controllers
 
 
 def request() -> DescribeClusterRequest:
@@ -23,7 +24,7 @@ def request() -> DescribeClusterRequest:
 
 
 def as_metadata(asked: MetadataRequest, response: DescribeClusterResponse) -> MetadataResponse:
-    """What a broker would have answered, if its nodes were the controllers."""
+    """The MetadataResponse of a broker whose nodes were the controllers."""
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)

@@ -1,7 +1,6 @@
-"""Which node coordinates which group or transaction: found once, remembered until it proves wrong. No I/O.
+"""Coordinators of groups and transactions: looked up once, cached until they move. No I/O.
 
-Brokers before Kafka 3.0 are asked for one key at a time, later ones for many (KIP-699); both kinds of answer read
-alike here.
+Brokers before Kafka 3.0 are asked for one key at a time, later ones for many (KIP-699); both responses are read here.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 BATCHED_VERSION = 4
 
-# What an answer says when the node asked is not, or not yet, the coordinator.
+# Errors of a node that is not the coordinator, or not yet.
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 PASSING = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class CoordinatorKind(enum.IntEnum):
-    """What is coordinated; the numbers are those of FindCoordinator."""
+    """Kinds of coordinators; the numbers are those of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -33,11 +32,11 @@ class Found(NamedTuple):
     key: str
     node: Node
     error: ErrorCode
-    words: str | None
+    message: str | None
 
 
 class Coordinators:
-    """The nodes that were found, by kind and key."""
+    """The known coordinators, by kind and key."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[CoordinatorKind, str], Node] = {}
@@ -52,20 +51,20 @@ class Coordinators:
         self._known.pop((kind, key), None)
 
     def forget_node(self, node_id: int) -> None:
-        """It cannot be reached: whatever it coordinated will be coordinated elsewhere."""
+        """The node cannot be reached: its coordinators will move."""
         for known in [each for each, node in self._known.items() if node.id == node_id]:
             del self._known[known]
 
 
 def requests(kind: CoordinatorKind, keys: Sequence[str], version: int) -> list[FindCoordinatorRequest]:
-    """What to send to a broker of this version to find all the keys."""
+    """The requests that find all keys with a broker of this version."""
     if version >= BATCHED_VERSION:
         return [FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))]
     return [FindCoordinatorRequest(key=key, key_type=kind) for key in keys]
 
 
 def found(keys: Sequence[str], version: int, responses: Iterable[Any]) -> list[Found]:
-    """What the answers to `requests` say."""
+    """The results of the responses to `requests`."""
     if version >= BATCHED_VERSION:
         return [
             Found(each.key, Node(each.node_id, each.host, each.port), each.error_code, each.error_message)

@@ -1,8 +1,7 @@
-"""Waiting until a deadline, and saying afterwards what was in the way.
+"""Waiting until a deadline, and explaining a timeout.
 
-Applications say how long they wait in seconds, as everywhere in Python, and inside a deadline is a millisecond of the
-loop's clock. `seconds` and `milliseconds` stand between the two: every public call that takes a `timeout` reads it by
-one of them, and nothing else does.
+Applications give timeouts in seconds, as usual in Python; inside, a deadline is a millisecond of the loop's clock.
+`seconds` and `milliseconds` convert: every public call with a `timeout` uses one of them.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, TypeVar, overload
 
-from penstock.client.backoff import Backoff
 from penstock.client.errors import BadArgument, PenstockError
+from penstock.runtime.backoff import Backoff
 
 T = TypeVar("T")
 
-FOREVER_S: Final = 366 * 24 * 3600.0  # no timer of the system overflows at that, and nobody sees it pass
+FOREVER_S: Final = 366 * 24 * 3600.0  # no system timer overflows at this value
 
 Explain = Callable[[int, PenstockError | None], PenstockError]
-"""Makes the exception for a wait that was too long: how long it was, and what went wrong last."""
+"""Makes the exception for a timeout, from the time waited and the last error."""
 
 
 def seconds(timeout: float) -> float:
-    """What a call was given as its `timeout`."""
+    """A `timeout` argument, checked."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise BadArgument(f"timeout is {timeout!r}, and must be a number of seconds")
-    if not timeout >= 0:  # as NaN is not, either
-        raise BadArgument(f"timeout is {timeout!r}, and must be 0 seconds or more")
+        raise BadArgument(f"timeout must be a number of seconds, not {timeout!r}")
+    if not timeout >= 0:  # NaN is rejected too
+        raise BadArgument(f"timeout must be 0 seconds or more, not {timeout!r}")
     return float(min(timeout, FOREVER_S))
 
 
@@ -41,21 +40,21 @@ def milliseconds(timeout: float | None) -> int | None: ...
 
 
 def milliseconds(timeout: float | None) -> int | None:
-    """The same, for a deadline; None, the client's own patience, remains that."""
+    """The same in milliseconds; None (the client's default) stays None."""
     return None if timeout is None else round(seconds(timeout) * 1000)
 
 
 def now_ms() -> int:
-    """The clock of all deadlines: that of the running loop, never that of the wall."""
+    """The clock of all deadlines: the running loop's, never the wall clock."""
     return round(asyncio.get_running_loop().time() * 1000)
 
 
 class Until:
-    """Bound what is awaited in an `async with` block, which gets a list of errors: add what goes wrong on the way. The
-    last error explains the timeout.
+    """Limits the time of an `async with` block, which gets a list: add the errors of attempts to it. The last one
+    explains the timeout.
 
-    This is a class and not an async generator: an event loop that is ending runs no new generators, and a producer that
-    nobody closed still has to send then.
+    It is a class and not an async generator: an event loop that is shutting down runs no new generators, and an
+    unclosed producer still has to send then.
     """
 
     def __init__(self, deadline_ms: int, explain: Explain) -> None:
@@ -86,7 +85,7 @@ class Until:
 async def repeat(
     attempt: Callable[[], Awaitable[T]], *, deadline_ms: int, backoff: Backoff, explain: Explain
 ) -> T:
-    """Until it succeeds, fails in a way that another attempt does not cure, or the deadline passes."""
+    """Retry until success, an error that is not retriable, or the deadline."""
     failures = 0
     async with Until(deadline_ms, explain) as reasons:
         while True:

@@ -1,4 +1,4 @@
-"""What a setting names by where it is found: `package.module:Name`, or `package.module.Name` as Java would say it."""
+"""Imports objects that a setting names by their place: `package.module:Name`, or `package.module.Name` as in Java."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.client.errors import BadConfiguration
 
 
 def find(place: str, *, what: str) -> Any:
-    """Whatever stands there; `what` names it in the refusal."""
+    """The object; `what` names it in the error message."""
     module, _, name = place.rpartition(":") if ":" in place else place.rpartition(".")
     if not module or not name:
-        raise BadConfiguration(f"the {what} {place!r} is not found: say where it is, as package.module:Name")
+        raise BadConfiguration(f"the {what} {place!r} was not found: write it as package.module:Name")
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -23,7 +23,7 @@ def find(place: str, *, what: str) -> Any:
 
 
 def make(spec: Any, *, what: str) -> Any:
-    """An object as it is, one of a class, or either by where it is found."""
+    """An object: the given one, an instance of the given class, or either by its import path."""
     if isinstance(spec, str):
         spec = find(spec, what=what)
     return spec() if isinstance(spec, type) else spec

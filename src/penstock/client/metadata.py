@@ -1,10 +1,10 @@
-"""Keeps the picture of the cluster fresh: one task that asks, and everyone who waits for what it learns.
+"""Keeps the cluster's metadata up to date: one task sends requests, and all waiters share the responses.
 
-The picture is asked for when somebody waits for news, when it was called stale, and when it is older than
-`metadata.max.age.ms`; between two answers there is always a backoff, longer when the answers bring nothing new.
-A waiter is woken by every answer and never asks a broker itself, so a hundred waiters cost one request.
+Metadata is requested when a caller waits for it, when it was marked stale, and when it is older than
+`metadata.max.age.ms`. Between two requests there is always a backoff, longer if the responses bring nothing new. A
+hundred waiters cost one request.
 
-Invariant: whoever waits is woken by an answer to a request that was sent after it began to wait, or by its deadline.
+Invariant: a waiter is woken by the response to a request that was sent after it began to wait, or by its deadline.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, LeaderChange, Node, Topic
 from penstock.client.errors import ClientClosed, PenstockError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.runtime.backoff import Backoff
 
-# How long a topic that was asked for once stays in the picture, as in Kafka's producer (metadata.max.idle.ms).
+# How long a topic that was asked for once stays in the metadata, as in Kafka's producer (metadata.max.idle.ms).
 ASKED_FOR_S = 300.0
 
 
 class Source(Protocol):
-    """Who can be asked for metadata."""
+    """Sends metadata requests."""
 
     async def ask_for_metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """The answer of any node; raises where none could be had. One attempt."""
+        """The response of any node; raises if there is none. One attempt."""
         ...
 
     def return_to_bootstrap(self) -> bool:
-        """Nobody has answered for long: ask those whom the client was told of first, if it may."""
+        """No node has responded for long: use the bootstrap servers, if the settings allow it."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
     request_number: int
-    """Answers to earlier requests say nothing."""
+    """The number of the first request that counts for it."""
     woken: asyncio.Future[Cluster]
 
 
@@ -47,7 +47,7 @@ class MetadataUpdater:
     def __init__(self, source: Source, *, max_age_s: float, patience_s: float, backoff: Backoff) -> None:
         self.cluster = Cluster()
         self.failure: PenstockError | None = None
-        """Why the last request failed; None after one that was answered."""
+        """Why the last request failed; None after a success."""
         self._source = source
         self._max_age_s = max_age_s
         self._patience_s = patience_s
@@ -60,7 +60,7 @@ class MetadataUpdater:
         self._to_create: set[str] = set()
         self._requests = 0
         self._in_vain = 0
-        """Requests in a row that failed or brought nothing new."""
+        """The number of consecutive requests that failed or brought nothing new."""
         self._is_stale = True
         self._updated_at: float | None = None
         self._asked_at = 0.0
@@ -68,10 +68,10 @@ class MetadataUpdater:
         self._task: asyncio.Task[None] | None = None
         self._bell: asyncio.Event = asyncio.Event()
 
-    # -- what is wanted
+    # -- requested topics
 
     def want(self, names: Collection[str] | None) -> None:
-        """Keep these topics in the picture from now on; None: all there are."""
+        """Keep these topics in the metadata from now on; None: all topics."""
         wanted = None if names is None else frozenset(names)
         if wanted == self._wanted:
             return
@@ -82,22 +82,22 @@ class MetadataUpdater:
             self.mark_stale()
 
     def ask_for(self, names: Collection[str], *, may_create: bool) -> None:
-        """Have these in the picture for some time, and created where the broker does so."""
+        """Keep these topics for some time, and let the broker create them if it is configured to."""
         now = asyncio.get_running_loop().time()
         if any(name not in self._asked for name in names):
-            self._in_vain = 0  # no answer has told of it yet, so none was in vain
+            self._in_vain = 0  # no response has covered it yet
         for name in names:
             self._asked[name] = now
         if may_create:
             self._to_create.update(names)
 
     def mark_stale(self) -> None:
-        """Ask again soon."""
+        """Refresh soon."""
         self._is_stale = True
         self._ring()
 
-    def begin_anew(self) -> None:
-        """Forget what is known with the next answer: it may come from another cluster."""
+    def restart(self) -> None:
+        """Drop everything with the next response: it may come from another cluster."""
         self._begins_anew = True
         self.mark_stale()
 
@@ -105,19 +105,19 @@ class MetadataUpdater:
         self._listeners.append(listener)
 
     def take_leaders(self, changes: Collection[LeaderChange], nodes: Collection[Node]) -> None:
-        """News that came with the answer to a produce or a fetch (KIP-951)."""
+        """New leaders from the response to a produce or fetch request (KIP-951)."""
         cluster = self.cluster.with_leaders(changes, nodes)
         if cluster is not self.cluster:
             self._show(cluster)
 
     async def news(self, *, at_once: bool = False) -> Cluster:
-        """The picture as a request that is sent from now on finds it. Waits as long as that takes; with `at_once`, the
-        request does not wait for the backoff."""
+        """The metadata from a request that is sent from now on. Waits as long as that takes; with `at_once` without the
+        backoff."""
         if at_once:
             self._in_vain = 0
         waiter = _Waiter(self._requests + 1, asyncio.get_running_loop().create_future())
         if self._task is not None and self._task.done():
-            self._task.result()  # it never ends but by a bug of ours, which is raised here
+            self._task.result()  # it ends only because of a bug, which is raised here
         self._waiters.append(waiter)
         self._ring()
         try:
@@ -134,7 +134,7 @@ class MetadataUpdater:
         self._fail_waiters(ClientClosed())
 
     def start(self) -> None:
-        """Begin to ask, and again if the task was cancelled, as `asyncio.run()` does with all tasks at its end."""
+        """Start the task, also again after it was cancelled, as `asyncio.run()` does with all tasks at its end."""
         if self._task is None or self._task.cancelled():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-metadata")
 
@@ -148,7 +148,7 @@ class MetadataUpdater:
             while True:
                 await self._until_due()
                 await self._update()
-        except Exception as error:  # a bug of ours: nobody shall wait for a task that has ended
+        except Exception as error:  # a bug: no caller may wait for a task that has ended
             self._fail_waiters(error)
             raise
 
@@ -164,7 +164,7 @@ class MetadataUpdater:
                 return
             try:
                 async with asyncio.timeout_at(due_at):
-                    await self._bell.wait()  # which may make it due earlier
+                    await self._bell.wait()  # it may be due earlier now
             except TimeoutError:
                 return
 
@@ -179,7 +179,7 @@ class MetadataUpdater:
             names = self._names()
             response = await self._source.ask_for_metadata(_request(names, may_create=False))
             cluster = (Cluster() if self._begins_anew else self.cluster).merged(response)
-            # Topics that may be created are asked for apart, so that no other comes into being by the way.
+            # Topics that may be created have a request of their own, so that no other topic is created by it.
             missing = sorted(name for name in to_create if not _is_known(cluster, name))
             if missing:
                 created = await self._source.ask_for_metadata(_request(missing, may_create=True))
@@ -193,7 +193,7 @@ class MetadataUpdater:
         self._failing_since = None
         self._updated_at = loop.time()
         self._in_vain = self._in_vain + 1 if cluster == self.cluster else 1
-        self._is_stale |= any(map(self._is_unsettled, cluster.topics.values()))
+        self._is_stale |= any(map(self._needs_refresh, cluster.topics.values()))
         self._show(cluster)
         self._wake(number)
 
@@ -208,7 +208,7 @@ class MetadataUpdater:
             self._failing_since = None
             self._source.return_to_bootstrap()
         if not error.retriable:
-            # Nobody asks in vain again and again; whoever waits next has it asked once more.
+            # No request is repeated in vain without end; the next waiter causes another one.
             self._is_stale = False
             self._fail_waiters(error)
 
@@ -225,8 +225,8 @@ class MetadataUpdater:
         self._asked = {name: at for name, at in self._asked.items() if at > oldest}
         return sorted(self._wanted | self._asked.keys())
 
-    def _is_unsettled(self, topic: Topic) -> bool:
-        """Whether the next answer will soon tell more of a topic that is wanted for long."""
+    def _needs_refresh(self, topic: Topic) -> bool:
+        """Whether a wanted topic is incomplete, so that a refresh soon makes sense."""
         if self._wanted is not None and topic.name not in self._wanted:
             return False
         return topic.error.is_retriable or any(each.error.is_retriable for each in topic.partitions)

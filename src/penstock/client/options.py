@@ -1,11 +1,11 @@
-"""Every setting as a typed keyword: what `Unpack` shows to editors and type checkers.
+"""Every setting as a typed keyword, which `Unpack` shows to editors and type checkers.
 
     class Producer:
         def __init__(self, bootstrap_servers: First = None, /, **options: Unpack[ProducerOptions]) -> None: ...
 
-The names are Kafka's with underscores, and None is as though nothing was said. Text is taken for every one of them too
-(`linger_ms="5"`), though a type checker wants the number; in `settings={"linger.ms": "5"}` it does not mind. A test
-holds these names and types to the tables that declare the settings.
+The names are Kafka's with underscores. None counts as not set. Text is accepted for every setting too
+(`linger_ms="5"`), though a type checker wants the number; in `settings={"linger.ms": "5"}` it accepts text. A test
+compares these names and types with the tables that declare the settings.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Strings = str | Sequence[str]
-"""Several, in a list or with commas between them."""
+"""A list, or text with commas."""
 Objects = str | Sequence[object]
-"""Objects, their names, or one text of names with commas between them."""
+"""Objects or names: a list, or text with commas."""
 SerializerSpec = str | type[object] | Serializer | Callable[[Any], object] | Callable[[Any, Any], object]
-"""A name, a type, an object, or a function of a value and perhaps a context: see `penstock.serializers`."""
+"""A name, a type, an object, or a function of a value and optionally a context: see `penstock.serializers`."""
 DeserializerSpec = str | type[object] | Deserializer | Callable[[Any], object] | Callable[[Any, Any], object]
 
 
 class TlsOptions(TypedDict, total=False):
-    """Encryption, and the certificates of both sides."""
+    """TLS: encryption and certificates."""
 
     ssl_keystore_type: str | None
     ssl_keystore_location: str | None
@@ -54,7 +54,7 @@ class TlsOptions(TypedDict, total=False):
 
 
 class SaslOptions(TypedDict, total=False):
-    """How a client tells who it is."""
+    """Authentication of the client."""
 
     sasl_mechanism: str | None
     sasl_jaas_config: str | Secret | None
@@ -106,7 +106,7 @@ class SaslOptions(TypedDict, total=False):
 
 
 class ClientOptions(TlsOptions, SaslOptions, total=False):
-    """What all clients have in common."""
+    """Options of all clients."""
 
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"] | None
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None
@@ -129,14 +129,14 @@ class ClientOptions(TlsOptions, SaslOptions, total=False):
 
 
 class RegistryOptions(TypedDict, total=False):
-    """Where serializers that are named find their schemas."""
+    """The schema registry of serializers that are given by name."""
 
     schema_registry_url: Strings | None
     basic_auth_user_info: str | Secret | None
 
 
 class ProducerOptions(ClientOptions, RegistryOptions, total=False):
-    """What can be said of a producer; `serializer` is short for `value_serializer`."""
+    """Options of a producer; `serializer` is short for `value_serializer`."""
 
     serializer: SerializerSpec | None
     bootstrap_servers: Strings | None
@@ -172,7 +172,7 @@ class ProducerOptions(ClientOptions, RegistryOptions, total=False):
 
 
 class ConsumerOptions(ClientOptions, RegistryOptions, total=False):
-    """What can be said of a consumer; `deserializer` and `group` are short for `value_deserializer` and `group_id`."""
+    """Options of a consumer; `deserializer` and `group` are short for `value_deserializer` and `group_id`."""
 
     deserializer: DeserializerSpec | None
     group: str | None
@@ -212,7 +212,7 @@ class ConsumerOptions(ClientOptions, RegistryOptions, total=False):
 
 
 class AdminOptions(ClientOptions, total=False):
-    """What can be said of an admin."""
+    """Options of an admin."""
 
     bootstrap_servers: Strings | None
     bootstrap_controllers: Strings | None

@@ -1,8 +1,8 @@
-"""The warnings that every client logs when it has to wait: once, after five seconds, with the reason. `Reachability` is
-for a broker that does not answer, `LeaderWait` for partitions that have no leader.
+"""Warnings of a client that waits: logged once, after five seconds, with the reason. `Reachability` is for brokers that
+cannot be reached, `LeaderWait` for partitions without a leader.
 
-A producer, a consumer and an admin all open connections through `transport`, which reports here. The warning depends on
-a timer and not on a failed attempt, because an address that drops packets fails no attempt for ten seconds.
+All clients open connections through `transport`, which reports here. The warning comes from a timer and not from a
+failed attempt, because an address that drops packets fails no attempt for ten seconds.
 
 Invariant: after `stop` there is no timer.
 """
@@ -17,13 +17,13 @@ from penstock.client.cluster import Cluster, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-WARN_AFTER_S = 5.0  # soon enough for a person who waits, and longer than the restart of a broker takes
+WARN_AFTER_S = 5.0  # soon enough for a person, and longer than a broker restart
 PAUSE_MAX_S = 2.0  # between two attempts of one call; after a longer pause it is a new call
 NAMED_MAX = 5  # partitions in one message
 
 
 class Reachability:
-    """Whether any broker can be reached, for one client."""
+    """Whether one client can reach any broker."""
 
     def __init__(self, *, explain: Callable[[], str], is_connecting: Callable[[], bool]) -> None:
         self._explain = explain
@@ -33,7 +33,7 @@ class Reachability:
         self._has_warned = False
 
     def attempt_began(self) -> None:
-        """The client opens a connection, and has no other."""
+        """The client opens a connection and has no other."""
         if self._last_attempt_at is not None and not self._is_waiting():  # a new call: it may warn again
             self._last_attempt_at = None
             self._has_warned = False
@@ -45,7 +45,7 @@ class Reachability:
         self._last_attempt_at = asyncio.get_running_loop().time()
 
     def reached(self) -> None:
-        """A broker answered."""
+        """A broker has responded."""
         self.stop()
         self._last_attempt_at = None
         if self._has_warned:
@@ -66,14 +66,13 @@ class Reachability:
             )
 
     def _is_waiting(self) -> bool:
-        """Whether the last attempt failed so recently that its caller is still there to make another."""
+        """Whether the last attempt is so recent that its caller will make another."""
         now = asyncio.get_running_loop().time()
         return self._last_attempt_at is not None and now - self._last_attempt_at <= PAUSE_MAX_S
 
 
 class LeaderWait:
-    """Whether the partitions that one client needs have leaders. It has no timer: callers report here before each
-    retry."""
+    """Whether the partitions that one client needs have leaders. It has no timer: callers report before each retry."""
 
     def __init__(self) -> None:
         self._began_ms: float | None = None
@@ -81,7 +80,7 @@ class LeaderWait:
         self._has_warned = False
 
     def missing(self, partitions: Collection[TopicPartition], cluster: Cluster, now_ms: float) -> None:
-        """A call needs the leaders of these partitions. Those that have one, or are unknown, do not count."""
+        """A call needs the leaders of these partitions. Those with a leader and unknown ones do not count."""
         why = why_no_leader(partitions, cluster)
         if why is None:
             return
@@ -96,7 +95,7 @@ class LeaderWait:
 
 
 def why_no_leader(partitions: Collection[TopicPartition], cluster: Cluster) -> str | None:
-    """Which of these partitions have no leader that could be asked, and why; None if all have one."""
+    """Which of these partitions have no leader, and why; None if all have one."""
     reasons = []
     for partition in sorted(partitions):
         info = cluster.partition(partition)

@@ -1,7 +1,7 @@
-"""What several settings mean together: which of them contradict each other, and which follow from others.
+"""Rules about several settings: which contradict each other, and which follow from others.
 
-The rules are those of Kafka's clients, so that a file which one of them takes is taken here and means the same. A value
-that was said is never changed in silence: where it cannot hold, it is refused. What was left to its default gives way.
+The rules are those of Kafka's clients, so that a configuration file of theirs means the same here. A value that was set
+is never changed silently: if it is invalid, it is rejected. Only defaults are adjusted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-# In the other protocol the coordinator decides these, or the members do.
+# With the other protocol the coordinator or the members decide these.
 CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 CONSUMER_ONLY = ("group.remote.assignor",)
 SHARE_ONLY = ("share.acknowledgement.mode", "share.acquire.mode")
-IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer, and no more
+IDEMPOTENT_IN_FLIGHT_MAX = 5  # brokers remember the last five batches of a producer
 
 
 class Settings(Protocol):
@@ -36,15 +36,15 @@ class ProducerSettings(Settings, Protocol):
 
 
 def check_connection(settings: Settings) -> dict[str, Any]:
-    """For every kind of client: addresses, a login that names its mechanism, and TLS that can be set up here."""
+    """For every kind of client: addresses, a login with a mechanism, and TLS settings that this client supports."""
     _check_addresses(settings, "bootstrap.servers")
     if settings.get("security.protocol").startswith("SASL") and not settings.get("sasl.mechanism"):
-        raise BadSetting("sasl.mechanism", "", "must be said where security.protocol begins with SASL")
+        raise BadSetting("sasl.mechanism", "", "must be set if security.protocol begins with SASL")
     if isinstance(settings.get("ssl.engine.factory.class"), str):
         raise BadSetting(
             "ssl.engine.factory.class",
             settings.get("ssl.engine.factory.class"),
-            "a Java class cannot be loaded here; give an ssl.SSLContext, or say the other ssl settings",
+            "a Java class cannot be loaded here; give an ssl.SSLContext, or use the other ssl settings",
         )
     return _login(settings)
 
@@ -61,20 +61,20 @@ def check_consumer(settings: Settings) -> dict[str, Any]:
 def check_admin(settings: Settings) -> dict[str, Any]:
     if settings.is_set("bootstrap.controllers"):
         if settings.is_set("bootstrap.servers"):
-            raise BadSetting("bootstrap.controllers", None, "say this or bootstrap.servers, not both")
+            raise BadSetting("bootstrap.controllers", None, "set this or bootstrap.servers, not both")
         _check_addresses(settings, "bootstrap.controllers")
     return _reconnect_pause(settings) | _call_time(settings)
 
 
 def _login(settings: Settings) -> dict[str, Any]:
-    """A user's name and password are what the login module of the mechanism would be told."""
+    """User name and password become the options of the mechanism's login module."""
     user, password = settings.get("sasl.username"), settings.get("sasl.password")
     if user is None and password is None:
         return {}
     if user is None or password is None:
-        raise BadSetting("sasl.username", None, "belongs together with sasl.password")
+        raise BadSetting("sasl.username", None, "must be set together with sasl.password")
     if settings.is_set("sasl.jaas.config"):
-        raise BadSetting("sasl.username", None, "say this and sasl.password, or sasl.jaas.config, not both")
+        raise BadSetting("sasl.username", None, "set this and sasl.password, or sasl.jaas.config, not both")
     if not settings.get("security.protocol").startswith("SASL"):
         raise BadSetting(
             "sasl.username", None, "needs security.protocol=SASL_SSL, or SASL_PLAINTEXT without encryption"
@@ -103,21 +103,21 @@ def _check_addresses(settings: Settings, name: str) -> None:
 
 
 def _reconnect_pause(settings: Settings) -> dict[str, Any]:
-    """Whoever says only the first pause wants that pause, and no growing one."""
+    """If only the first backoff is set, the backoff is constant."""
     if settings.is_set("reconnect.backoff.ms") and not settings.is_set("reconnect.backoff.max.ms"):
         return {"reconnect.backoff.max.ms": settings.get("reconnect.backoff.ms")}
     return {}
 
 
 def _idempotence(settings: ProducerSettings) -> dict[str, Any]:
-    """Idempotence is the default, and gives way to acks=1 or retries=0 unless it was asked for."""
+    """Idempotence is the default. acks=1 or retries=0 turn it off, unless it was set."""
     is_wanted = settings.get("enable.idempotence")
     in_flight = settings.get("max.in.flight.requests.per.connection")
     if is_wanted and in_flight > IDEMPOTENT_IN_FLIGHT_MAX:
         raise BadSetting(
             "max.in.flight.requests.per.connection",
             str(in_flight),
-            f"must be at most {IDEMPOTENT_IN_FLIGHT_MAX}, or say enable.idempotence=false",
+            f"must be at most {IDEMPOTENT_IN_FLIGHT_MAX}, or set enable.idempotence=false",
         )
     needs = {"acks": ("all", settings.acks == -1), "retries": ("at least 1", settings.get("retries") > 0)}
     missing = {name: needed for name, (needed, is_met) in needs.items() if not is_met}
@@ -133,37 +133,33 @@ def _idempotence(settings: ProducerSettings) -> dict[str, Any]:
         )
     if settings.get("transaction.two.phase.commit.enable") and settings.is_set("transaction.timeout.ms"):
         raise BadSetting(
-            "transaction.timeout.ms", None, "has no meaning with transaction.two.phase.commit.enable=true"
+            "transaction.timeout.ms", None, "has no effect with transaction.two.phase.commit.enable=true"
         )
     return {"enable.idempotence": is_idempotent}
 
 
 def _delivery_time(settings: Settings) -> dict[str, Any]:
-    """A batch must have time to linger and to be sent once."""
+    """A batch needs time to linger and to be sent once."""
     needed = settings.get("linger.ms") + settings.get("request.timeout.ms")
-    if settings.get("delivery.timeout.ms") >= needed:
-        return {}
-    if settings.is_set("delivery.timeout.ms"):
-        raise BadSetting(
-            "delivery.timeout.ms",
-            str(settings.get("delivery.timeout.ms")),
-            f"must be at least linger.ms + request.timeout.ms, which is {needed}",
-        )
-    return {"delivery.timeout.ms": needed}
+    return _at_least(
+        settings, "delivery.timeout.ms", needed, f"linger.ms + request.timeout.ms, which is {needed}"
+    )
 
 
 def _call_time(settings: Settings) -> dict[str, Any]:
-    """A call must have time for one request."""
+    """A call needs time for one request."""
     request_ms = settings.get("request.timeout.ms")
-    if settings.get("default.api.timeout.ms") >= request_ms:
+    return _at_least(settings, "default.api.timeout.ms", request_ms, f"request.timeout.ms={request_ms}")
+
+
+def _at_least(settings: Settings, name: str, needed: int, bound: str) -> dict[str, Any]:
+    """Raises the default of a setting to the value needed; rejects a lower value that was set."""
+    value = settings.get(name)
+    if value >= needed:
         return {}
-    if settings.is_set("default.api.timeout.ms"):
-        raise BadSetting(
-            "default.api.timeout.ms",
-            str(settings.get("default.api.timeout.ms")),
-            f"must be at least request.timeout.ms={request_ms}",
-        )
-    return {"default.api.timeout.ms": request_ms}
+    if settings.is_set(name):
+        raise BadSetting(name, str(value), f"must be at least {bound}")
+    return {name: needed}
 
 
 def _check_group_protocol(settings: Settings) -> None:
@@ -171,10 +167,10 @@ def _check_group_protocol(settings: Settings) -> None:
     others, other = (CLASSIC_ONLY, "classic") if protocol == "consumer" else (CONSUMER_ONLY, "consumer")
     for name in others:
         if settings.is_set(name):
-            raise BadSetting(name, None, f"has a meaning only with group.protocol={other}")
+            raise BadSetting(name, None, f"has an effect only with group.protocol={other}")
     for name in SHARE_ONLY:
         if settings.is_set(name):
-            raise BadSetting(name, None, "has a meaning only for members of share groups")
+            raise BadSetting(name, None, "has an effect only for members of share groups")
     session_ms, heartbeat_ms = settings.get("session.timeout.ms"), settings.get("heartbeat.interval.ms")
     if heartbeat_ms >= session_ms:
         raise BadSetting(
@@ -196,7 +192,7 @@ def _check_names(settings: Settings) -> None:
 
 
 def _without_group(settings: Settings) -> dict[str, Any]:
-    """A consumer without a group has nowhere to commit and no place to go on from, and wants the topic."""
+    """A consumer without a group does not commit, and always starts by `auto.offset.reset`."""
     if settings.get("group.id") is not None:
         return {}
     if settings.is_set("enable.auto.commit") and settings.get("enable.auto.commit"):

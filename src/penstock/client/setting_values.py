@@ -1,7 +1,7 @@
-"""Taking a value of a program for a setting: Python's own where it has one, or the text that a file would hold.
+"""Converts the value of a setting: a Python value, or the text that a properties file would have.
 
-`linger_ms=5` and `"linger.ms": "5"` mean the same. What Kafka names by a Java class may be an object here, and is kept
-as it was given; Kafka's own classes are known by the names that this package has for them.
+`linger_ms=5` and `"linger.ms": "5"` mean the same. Where Kafka takes a Java class, an object may be given and is kept
+as it is; the names of Kafka's own classes are mapped to the names here.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final, TypeGuard
 
 from penstock.config.declare import Setting
 from penstock.config.errors import BadSetting
-from penstock.config.values import INTEGER_BITS, TYPE_WORDS, Secret, SettingType
+from penstock.config.values import INTEGER_BITS, TYPE_DESCRIPTIONS, Secret, SettingType
 
 # Settings whose text is a list of classes, so that its items may be objects.
 CLASS_LISTS: Final = ("interceptor.classes", "partition.assignment.strategy", "metric.reporters")
 
-# Settings whose value counts in upper or lower case; readers see it in the case of the default.
+# Settings with case-insensitive values; they get the case of the default.
 ANY_CASE: Final = ("security.protocol", "group.protocol", "metadata.recovery.strategy", "share.acquire.mode")
 
 _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 _ASSIGNORS: Final = "org.apache.kafka.clients.consumer."
 
-# What a file written for Kafka may name, and what it is called here.
+# Java classes that a file for Kafka may name, and their names here.
 JAVA_NAMES: Final[Mapping[str, str]] = {
     f"{_ASSIGNORS}RangeAssignor": "range",
     f"{_ASSIGNORS}RoundRobinAssignor": "roundrobin",
@@ -62,7 +62,7 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
 
 
 def take_value(setting: Setting, given: object) -> Any:
-    """The value of the declared type; `BadSetting` for what it cannot be."""
+    """The value with the declared type; raises `BadSetting`."""
     if setting.name in CLASS_LISTS:
         return _take_classes(setting, given)
     if setting.type is SettingType.CLASS:
@@ -79,7 +79,7 @@ def take_value(setting: Setting, given: object) -> Any:
 
 
 def default_of(setting: Setting) -> Any:
-    """The declared default, with classes named as this package names them."""
+    """The declared default, with the names of classes as they are here."""
     return _take_classes(setting, setting.default) if setting.name in CLASS_LISTS else setting.default
 
 
@@ -97,8 +97,8 @@ def _of_type(setting: Setting, given: object) -> Any:
             return given
         case SettingType.STRING if setting.name == "acks" and _is_integer(given, SettingType.INT):
             return str(given)
-    words = "a list of strings" if setting.type is SettingType.LIST else TYPE_WORDS[setting.type]
-    raise _wrong_type(setting, given, words)
+    message = "a list of strings" if setting.type is SettingType.LIST else TYPE_DESCRIPTIONS[setting.type]
+    raise _wrong_type(setting, given, message)
 
 
 def _take_classes(setting: Setting, given: object) -> tuple[Any, ...]:
@@ -116,9 +116,9 @@ def _is_integer(given: object, kind: SettingType) -> TypeGuard[int]:
     return -bound <= given < bound
 
 
-def _wrong_type(setting: Setting, given: object, words: str) -> BadSetting:
-    shown = "what was given" if setting.is_sensitive else _shown(given)
-    return BadSetting(setting.name, None, f"must be {words}, and {shown} is of type {type(given).__name__}")
+def _wrong_type(setting: Setting, given: object, message: str) -> BadSetting:
+    shown = "the given value" if setting.is_sensitive else _shown(given)
+    return BadSetting(setting.name, None, f"must be {message}, not {shown} of type {type(given).__name__}")
 
 
 def _shown(given: object) -> str:

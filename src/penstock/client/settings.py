@@ -1,12 +1,11 @@
-"""What a client was told: settings by Kafka's names, from a mapping with dots, keywords with underscores, or a file.
+"""The settings of a client, by Kafka's names: from a mapping with dots, keywords with underscores, or a file.
 
     ProducerSettings.of("localhost:9092", {"linger.ms": 5}, {"acks": "all"})
 
-`of` checks everything that can be checked without a broker, and whatever it refuses is a `BadConfiguration` which names
-the setting, what was given and what would be allowed. Afterwards settings never change. `get` answers with the declared
-type, whichever way a value was given; objects (serializers, interceptors, partitioners) are kept as they are.
-
-What follows from several settings together stands in `setting_checks`.
+`of` checks everything that can be checked without a broker, and raises `BadConfiguration` with the setting, its value
+and what is allowed. Settings never change afterwards. `get` returns the declared type however a value was given;
+objects (serializers, interceptors, partitioners) are kept as they are. Rules about several settings are in
+`setting_checks`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, Final, Self
 
 from penstock.client.argument_types import shown
 from penstock.client.errors import BadArgumentType, BadConfiguration
-from penstock.client.foreign_names import RENAMED, lesson
+from penstock.client.option_hints import RENAMED, hint_for
 from penstock.client.setting_checks import check_admin, check_connection, check_consumer, check_producer
 from penstock.client.setting_values import default_of, take_value
 from penstock.config.declare import Setting
@@ -32,23 +31,23 @@ TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
 }
 
 First = str | Iterable[str] | Mapping[str, object] | None
-"""What may stand first: addresses to begin at, or a mapping of all settings."""
+"""The first argument of a client: bootstrap servers, or a mapping of all settings."""
 
 
 class ClientSettings(ABC):
-    """What producers, consumers and admins have in common. Made by `of` or `of_file` of one of the three."""
+    """The common part of producers, consumers and admins. Made by `of` or `of_file` of one of the three."""
 
     who: ClassVar[str]
-    """Whose settings these are, as words."""
+    """The kind of client, for messages."""
     short_names: ClassVar[Mapping[str, str]] = {}
-    """Keywords that stand for a longer one."""
+    """Short keywords, and the full ones."""
 
     def __init__(self, values: Mapping[str, Any], *, ignored: tuple[str, ...] = ()) -> None:
-        """Not to be called from outside: `of` reads and checks what it is given."""
+        """Internal: use `of`."""
         self._said = dict(values)
         self._values = {name: default_of(setting) for name, setting in self.table().items()} | self._said
         self.ignored = ignored
-        """Names of a file that are no settings of this client."""
+        """Entries of a file that are not settings of this client."""
 
     @classmethod
     def table(cls) -> Mapping[str, Setting]:
@@ -61,7 +60,7 @@ class ClientSettings(ABC):
         settings: Mapping[str, object] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> Self:
-        """Take the first argument, settings with dots and options with underscores, or refuse them."""
+        """Read and check the first argument, settings with dots and options with underscores."""
         try:
             return cls._checked(cls._collect(first, settings or {}, options or {}))
         except BadSetting as refusal:
@@ -75,10 +74,10 @@ class ClientSettings(ABC):
         settings: Mapping[str, object] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> Self:
-        """Take a properties file, with what else is said over it.
+        """Read a properties file; `settings` override it.
 
-        Kafka's tools share one file among clients of all kinds and plug-ins; so what is no setting of this client is
-        kept apart in `ignored`, where a program can warn of it, and not refused.
+        Kafka's tools share one file between all kinds of clients and plug-ins. So names that are not settings of this
+        client are kept in `ignored`, where a program can warn of them.
         """
         read = read_settings(path)
         known = {name: text for name, text in read.items() if name in cls.table()}
@@ -90,46 +89,46 @@ class ClientSettings(ABC):
             raise BadConfiguration(str(refusal), about=path) from None
 
     def get(self, name: str, /) -> Any:
-        """The value of a declared setting, of its declared type; a list is a tuple."""
+        """The value of a setting, with its declared type; a list is a tuple."""
         return self._values[name]
 
     def is_set(self, name: str) -> bool:
-        """Whether it was said, rather than left to the default."""
+        """Whether it was set, rather than left at its default."""
         return name in self._said
 
     @property
     def said(self) -> Mapping[str, Any]:
-        """What was said, by name: all that another client needs to be told the same."""
+        """The settings that were set, by name: enough to create another client like this one."""
         return MappingProxyType(self._said)
 
     @property
     def client_id(self) -> str:
-        """What the client calls itself in its requests."""
+        """The `client.id` of requests."""
         return self.get("client.id") or f"penstock-{self.who.split()[1]}"
 
     @property
     def cluster_name(self) -> str:
-        """What the cluster is called where a client shows itself: the addresses that were given."""
+        """The bootstrap servers, as the name of the cluster in `repr`."""
         key = "bootstrap.controllers" if self.is_set("bootstrap.controllers") else "bootstrap.servers"
         return ",".join(self.get(key))
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value}" for name, value in self._said.items())  # a secret hides itself
+        said = ", ".join(f"{name}={value}" for name, value in self._said.items())  # a secret hides its value
         return f"{type(self).__name__}({said})"
 
     @classmethod
     def _collect(
         cls, first: First, settings: Mapping[str, object], options: Mapping[str, object]
     ) -> dict[str, Any]:
-        """Values by name, from the three places; a setting that stands in two of them is refused."""
+        """Values by name from the three sources; a setting in two of them is rejected."""
         taken: dict[str, Any] = {}
         said_as: dict[str, str] = {}
 
         def take(name: str, key: str, given: object) -> None:
-            if given is None:  # as though nothing was said: a program passes on what it was not given itself
+            if given is None:  # None counts as not set, so that programs can pass on optional arguments
                 return
             if name in said_as:
-                raise BadSetting(key, None, f"said twice, here and as {said_as[name]}")
+                raise BadSetting(key, None, f"set twice, here and as {said_as[name]}")
             said_as[name] = key
             taken[name] = take_value(cls.table()[name], given)
 
@@ -151,7 +150,7 @@ class ClientSettings(ABC):
 
     @classmethod
     def _name_of(cls, key: object, separator: str) -> str:
-        """The setting that is meant, with dots or underscores; `separator` is what belongs in this place."""
+        """The declared setting, by its name with dots or underscores; `separator` is the right one here."""
         if not isinstance(key, str):
             raise BadSetting(repr(key), None, "the name of a setting is a string")
         name = cls.short_names.get(key) or key.replace("_", ".")
@@ -159,10 +158,10 @@ class ClientSettings(ABC):
             return name
         for who, table in TABLES.items():
             if name in table:
-                raise BadSetting(key, None, f"a setting of {who}, and not of {cls.who}")
-        if words := lesson(name):
+                raise BadSetting(key, None, f"is a setting of {who}, not of {cls.who}")
+        if message := hint_for(name):
             raise BadSetting(
-                key, None, words.replace(".", "_") if separator == "_" and name in RENAMED else words
+                key, None, message.replace(".", "_") if separator == "_" and name in RENAMED else message
             )
         known = [*cls.short_names, *(each.replace(".", separator) for each in cls.table())]
         raise unknown_setting(key, known, where=cls.who)
@@ -175,7 +174,7 @@ class ClientSettings(ABC):
 
     @abstractmethod
     def _check(self) -> dict[str, Any]:
-        """Refuse what contradicts itself, and answer with what follows from the rest."""
+        """Reject contradictions; returns the values that follow from the others."""
 
 
 class ProducerSettings(ClientSettings):
@@ -184,7 +183,7 @@ class ProducerSettings(ClientSettings):
 
     @property
     def acks(self) -> int:
-        """As it stands in a produce request: -1, 0 or 1."""
+        """As in a produce request: -1, 0 or 1."""
         acks: str = self.get("acks")
         return -1 if acks == "all" else int(acks)
 
@@ -208,7 +207,7 @@ class AdminSettings(ClientSettings):
 
 
 def read_settings(path: str) -> dict[str, str]:
-    """The entries of a properties file, as Kafka's tools take it by `--command-config`."""
+    """The entries of a properties file, as `--command-config` of Kafka's tools takes it."""
     from penstock.config.properties import BadProperties, decode_properties, parse_properties
 
     try:
@@ -225,5 +224,5 @@ def _addresses(first: Iterable[str]) -> list[str]:
         return list(first)
     except TypeError:
         kind = type(first).__name__
-        words = f"must be addresses (host:port) or a mapping of settings, and {first!r} is of type {kind}"
-        raise BadSetting("the first argument", None, words) from None
+        message = f"must be addresses (host:port) or a mapping of settings, not {first!r} of type {kind}"
+        raise BadSetting("the first argument", None, message) from None

@@ -1,9 +1,9 @@
-"""Connections to the nodes of a cluster: at most one for each, opened when it is wanted, closed when it is idle.
+"""Connections to the nodes of a cluster: at most one for each, opened on demand, closed when idle.
 
-A `Link` remembers of one node what outlives a connection: how often in a row it could not be reached, when it may be
-tried again, and why it failed. Opening one is a task that all who want the node wait for together; it waits for the
-backoff first, so whoever asks again and again does no harm. Nothing is sent twice here: a request whose connection ends
-fails, and whoever sent it knows whether it may be repeated.
+A `Link` keeps the state of one node that outlives a connection: the number of consecutive failures, when it may be
+tried again, and the last error. All callers that want a node share one connection attempt, which waits for the backoff
+first, so frequent callers do no harm. Nothing is sent twice: a request fails with its connection, and its sender knows
+whether to retry.
 
 Invariant: after `close` there is no connection, no task and no timer.
 """
@@ -15,37 +15,37 @@ import os
 from collections.abc import Awaitable, Callable
 
 from penstock.client import addresses
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Node
 from penstock.client.connection import ClientConnection
 from penstock.client.errors import ClientClosed, Disconnected, PenstockError, TimedOut
 from penstock.client.reachability import Reachability
 from penstock.client.security import Security
+from penstock.runtime.backoff import Backoff
 from penstock.runtime.network import Network
 
-LIFETIME_USED = 0.9  # of a login: the broker ends a connection whose login has ended (KIP-368)
+LIFETIME_USED = 0.9  # of a login: the broker closes a connection after its session expires (KIP-368)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 class Link:
-    """One node, as far as reaching it goes."""
+    """The connection state of one node."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.connection: ClientConnection | None = None
         self.opening: asyncio.Task[ClientConnection | PenstockError] | None = None
         self.failures = 0
-        """In a row."""
+        """Consecutive ones."""
         self.setup_timeouts = 0
-        """In a row; each makes the next attempt more patient (KIP-601)."""
+        """Consecutive ones; each raises the timeout of the next attempt (KIP-601)."""
         self.retry_at = 0.0
         self.failure: PenstockError | None = None
         self.idle_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether a request would go out now: the node is connected and does not ask for silence."""
+        """Whether a request can be sent now: the node is connected and not throttling."""
         connection = self.connection
         return (
             connection is not None
@@ -83,16 +83,16 @@ class Transport:
         self._on_disconnect = on_disconnect
         self._links: dict[int, Link] = {}
         self._closing: set[ClientConnection] = set()
-        """Ended by us, with bytes that still go out."""
+        """Closed by us, while queued bytes are still sent."""
         self._is_closed = False
         self._reachability = Reachability(explain=self._failures, is_connecting=self._is_connecting)
 
     def link(self, key: int) -> Link | None:
-        """What is known of reaching a node; None where nobody has tried."""
+        """The state of a node; None if it was never used."""
         return self._links.get(key)
 
     def connection(self, key: int) -> ClientConnection | None:
-        """The open connection, where there is one."""
+        """The open connection, if there is one."""
         link = self._links.get(key)
         if link is None or link.connection is None or link.connection.is_closed:
             return None
@@ -103,15 +103,15 @@ class Transport:
         return link is not None and link.is_ready
 
     async def connect(self, key: int, node: Node) -> ClientConnection:
-        """The open connection, or a new one after the backoff; raises why there is none. One attempt.
+        """The open connection, or a new one after the backoff; raises the error of the attempt. One attempt.
 
-        `key` is the node's id, or another number where one node is to have several connections.
+        `key` is the node's id, or another number if a node has several connections.
         """
         if self._is_closed:
             raise ClientClosed
         link = self._links.get(key)
         if link is None or (link.node.host, link.node.port) != (node.host, node.port):
-            self.drop(key)  # it has moved
+            self.drop(key)  # the node has a new address
             link = self._links[key] = Link(node)
         connection = self.connection(key)
         while connection is not None and not link.is_ready:
@@ -124,11 +124,11 @@ class Transport:
             opening = link.opening = asyncio.get_running_loop().create_task(
                 self._open(link), name=f"penstock-connect-{node.host}:{node.port}"
             )
-        # Whoever gives up waiting does not take the connection from the others; and only the caller's own cancellation
-        # is raised here, also where both are cancelled at once, as at the end of asyncio.run().
+        # A caller that gives up does not cancel the attempt of the others. Only the caller's own cancellation is raised
+        # here, also if both are cancelled at once, as at the end of asyncio.run().
         await asyncio.wait([opening])
         if opening.cancelled():
-            raise Disconnected(f"the connection to {node} was given up")
+            raise Disconnected(f"the connection attempt to {node} was cancelled")
         opened = opening.result()
         if isinstance(opened, ClientConnection):
             return opened
@@ -137,7 +137,7 @@ class Transport:
     async def _until_ready(self, link: Link, connection: ClientConnection) -> None:
         now = asyncio.get_running_loop().time()
         if connection.retires_at <= now:
-            # Only then a new one: what was sent first shall be answered first.
+            # The old one ends first, so that requests stay in order.
             await connection.quiet()
             if link.connection is connection:
                 link.connection = None
@@ -149,7 +149,7 @@ class Transport:
             await asyncio.sleep(connection.muted_until - now)
 
     def adopt(self, key: int, node: Node, *, of: int) -> None:
-        """Let the connection known as `of` be that of `key`, unless there is one: it leads to the same address."""
+        """Use the connection known as `of` for `key`, unless there is one: it has the same address."""
         link, present = self._links.get(of), self._links.get(key)
         if link is None or link.connection is None or link.connection.is_closed:
             return
@@ -160,7 +160,7 @@ class Transport:
         self._links[key] = link
 
     def drop(self, key: int) -> None:
-        """End the connection and forget the node."""
+        """Close the connection and forget the node."""
         link = self._links.pop(key, None)
         if link is None:
             return
@@ -172,7 +172,7 @@ class Transport:
             self._end(connection)
 
     async def close(self, *, timeout_s: float = 0.0) -> None:
-        """End everything. What is queued still goes out, as far as `timeout_s` allows."""
+        """Close everything. Queued data is still sent, within `timeout_s`."""
         self._is_closed = True
         self._reachability.stop()
         openings = [link.opening for link in self._links.values() if link.opening is not None]
@@ -185,7 +185,7 @@ class Transport:
     # -- opening
 
     async def _open(self, link: Link) -> ClientConnection | PenstockError:
-        """One attempt, after the backoff. Never raises, because nobody may be waiting any more."""
+        """One attempt, after the backoff. Never raises, because no caller may be left."""
         loop = asyncio.get_running_loop()
         if not any(each.connection is not None for each in self._links.values()):
             self._reachability.attempt_began()
@@ -214,21 +214,21 @@ class Transport:
         return connection
 
     async def _attempt(self, link: Link) -> ClientConnection:
-        """Try each address of the node until one answers."""
+        """Try each address of the node until one accepts."""
         node = link.node
         try:
             found = await self._resolve(node.host, node.port)
         except OSError as error:
-            raise Disconnected(f"the name is not known ({_words(error)})", about=node) from error
-        except UnicodeError as error:  # Python's own refusal of names like "a..b"
-            raise Disconnected(f"no host can have this name ({error})", about=node) from error
+            raise Disconnected(f"the host name cannot be resolved ({_message(error)})", about=node) from error
+        except UnicodeError as error:  # Python rejects names like "a..b"
+            raise Disconnected(f"not a valid host name ({error})", about=node) from error
         failure: PenstockError | None = None
         for host in found:
             try:
                 return await self._attempt_one(link, host)
             except Disconnected as error:
                 failure = error
-        raise failure or Disconnected("the name has no address", about=node)
+        raise failure or Disconnected("the host name has no address", about=node)
 
     async def _attempt_one(self, link: Link, host: str) -> ClientConnection:
         node = link.node
@@ -245,13 +245,13 @@ class Transport:
             link.setup_timeouts += 1
             raise Disconnected(f"no connection within {setup_s * 1000:.0f} ms", about=node) from error
         except OSError as error:
-            raise Disconnected(_words(error), about=node) from error
+            raise Disconnected(_message(error), about=node) from error
         try:
             await connection.agree_on_versions(timeout_s=self._request_timeout_s)
             lifetime_s = await self._security.log_in(connection, timeout_s=self._request_timeout_s)
         except TimedOut as error:
-            words = str(error.words).removeprefix(f"{connection.peer} ")
-            raise Disconnected(words, about=node) from error
+            message = str(error.detail).removeprefix(f"{connection.peer} ")
+            raise Disconnected(message, about=node) from error
         except Disconnected as error:
             raise self._security.explained(error) from error
         except BaseException:
@@ -261,22 +261,23 @@ class Transport:
             connection.retires_at = asyncio.get_running_loop().time() + lifetime_s * LIFETIME_USED
         return connection
 
-    # -- what the warning of `reachability` says
+    # -- for the warning of `reachability`
 
     def _is_connecting(self) -> bool:
         return any(link.opening is not None for link in self._links.values())
 
     def _failures(self) -> str:
-        """Why each address could not be reached. A node may have several connections, and be a bootstrap server too."""
+        """Why each address could not be reached. A node may have several connections, and also be a bootstrap
+        server."""
         reasons = {
-            f"{link.node.host}:{link.node.port}": "no answer yet"
+            f"{link.node.host}:{link.node.port}": "no response yet"
             if link.failure is None
-            else link.failure.words or str(link.failure)
+            else link.failure.detail or str(link.failure)
             for link in self._links.values()
         }
         return "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
 
-    # -- ending
+    # -- closing
 
     def _end(self, connection: ClientConnection) -> None:
         self._closing.add(connection)
@@ -309,7 +310,7 @@ class Transport:
         if connection.in_flight:
             connection.used_at = now
         if connection.used_at + self._idle_s <= now:
-            # Not a failure: nobody asks for new metadata because a client was silent.
+            # Not a failure: an idle client needs no new metadata.
             link.connection = None
             self._end(connection)
         else:
@@ -322,8 +323,8 @@ class Transport:
             link.idle_timer = None
 
 
-def _words(error: OSError) -> str:
-    """What the system says, without its number and without the address, which is said elsewhere."""
+def _message(error: OSError) -> str:
+    """The system's message, without the error number and the address."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
     return error.strerror or str(error) or type(error).__name__

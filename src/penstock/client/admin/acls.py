@@ -1,4 +1,4 @@
-"""Access control lists: who may do what to which resource."""
+"""Access control lists: which principal may do what to which resource."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.operations import AclOperation
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.operations import AclOperation, UnknownMember
+from penstock.client.admin.results import Results, only
 
 __all__ = ["Acl", "AclFilter", "AclOperation", "AclPermission", "AclResourceType", "AclsAdmin", "PatternType"]
 
 
-class AclResourceType(enum.IntEnum):
-    """As on the wire; `ANY` only filters."""
+class AclResourceType(UnknownMember, enum.IntEnum):
+    """Numbers of the protocol; `ANY` is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -26,39 +26,29 @@ class AclResourceType(enum.IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
-    @classmethod
-    def _missing_(cls, number: object) -> AclResourceType:
-        return cls.UNKNOWN
 
-
-class PatternType(enum.IntEnum):
-    """How a resource's name is meant. `ANY` and `MATCH` only filter."""
+class PatternType(UnknownMember, enum.IntEnum):
+    """How a resource name matches. `ANY` and `MATCH` are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
     MATCH = 2
-    """Everything that applies to a resource of this name: literal, prefixed, or for all."""
+    """Every entry that applies to a resource of this name: literal, prefixed or wildcard."""
     LITERAL = 3
     PREFIXED = 4
 
-    @classmethod
-    def _missing_(cls, number: object) -> PatternType:
-        return cls.UNKNOWN
 
+class AclPermission(UnknownMember, enum.IntEnum):
+    """Whether an entry allows or denies."""
 
-class AclPermission(enum.IntEnum):
     UNKNOWN = 0
     ANY = 1
     DENY = 2
     ALLOW = 3
 
-    @classmethod
-    def _missing_(cls, number: object) -> AclPermission:
-        return cls.UNKNOWN
-
 
 CLUSTER_NAME = "kafka-cluster"
-"""What the one resource of type CLUSTER is called."""
+"""The name of the one resource of type CLUSTER."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -69,7 +59,7 @@ class Acl:
     resource_name: str
     pattern: PatternType = PatternType.LITERAL
     principal: str
-    """`User:alice`; `User:*` is everyone."""
+    """`User:alice`; `User:*` is every user."""
     host: str = "*"
     operation: AclOperation
     permission: AclPermission = AclPermission.ALLOW
@@ -84,7 +74,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """Which entries are meant; what is not said matches all."""
+    """Selects entries; a field that is not given matches all."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -96,7 +86,7 @@ class AclFilter:
 
     @classmethod
     def exactly(cls, acl: Acl) -> AclFilter:
-        """The filter that only this entry passes."""
+        """The filter that matches only this entry."""
         return cls(
             resource_type=acl.resource_type,
             resource_name=acl.resource_name,
@@ -112,36 +102,37 @@ class AclsAdmin(AdminCalls):
     async def describe_acls(
         self, matching: AclFilter | None = None, *, timeout: float | None = None
     ) -> list[Acl]:
-        """The entries that pass a filter, or all, in order."""
+        """The entries that match a filter, or all, sorted."""
         call = self._begin("describe access control", timeout)
         request = wire.acls.describe_request(matching or AclFilter())
 
         async def attempt() -> list[Acl]:
             return wire.acls.read_described(await call.ask(request))
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def create_acl(self, acl: Acl, *, timeout: float | None = None) -> None:
+        """Add one entry. It is not an error if it exists already."""
         await only(self.create_acls([acl], timeout=timeout))
 
     async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> dict[Acl, None]:
-        """Add entries; one that is there already is no error."""
+        """Add entries. An entry that exists already is not an error."""
         call = self._begin("create access control entries", timeout)
 
-        async def attempt(wanted: list[Acl]) -> Answers[Acl, None]:
+        async def attempt(wanted: list[Acl]) -> Results[Acl, None]:
             return wire.acls.read_created(wanted, await call.ask_controller(wire.acls.create_request(wanted)))
 
-        return await call.each(acls, attempt)
+        return await call.run_each(acls, attempt)
 
     async def delete_acls(
         self, filters: Iterable[AclFilter | Acl], *, timeout: float | None = None
     ) -> dict[AclFilter, list[Acl]]:
-        """Remove all entries that pass one of the filters; tells which that were."""
+        """Delete all entries that match one of the filters; returns the deleted entries by filter."""
         call = self._begin("delete access control entries", timeout)
         wanted = [AclFilter.exactly(each) if isinstance(each, Acl) else each for each in filters]
 
-        async def attempt(filters: list[AclFilter]) -> Answers[AclFilter, list[Acl]]:
+        async def attempt(filters: list[AclFilter]) -> Results[AclFilter, list[Acl]]:
             response = await call.ask_controller(wire.acls.delete_request(filters))
             return wire.acls.read_deleted(filters, response)
 
-        return await call.each(wanted, attempt)
+        return await call.run_each(wanted, attempt)

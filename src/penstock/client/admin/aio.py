@@ -41,13 +41,13 @@ class Admin(
     TokensAdmin,
     FeaturesAdmin,
 ):
-    """Asks and changes what a cluster is like.
+    """Describes and changes a cluster: topics, configs, groups, ACLs and more.
 
         async with Admin("localhost:9092") as admin:
             await admin.create_topic("orders", partitions=3)
 
-    A call about one thing raises its error; a call about several returns a dict, or raises `ItemsFailed`, which names
-    each that failed and holds what came of the others. Nothing is opened before the first call.
+    A call about one item raises its error. A call about several returns a dict, or raises `ItemsFailed`, which has the
+    error of each failed item and the results of the others. No connection is opened before the first call.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Admin(
 
     @classmethod
     def of(cls, settings: AdminSettings) -> Self:
-        """With settings that were read before."""
+        """Create an Admin from settings that were checked already."""
         admin = cls.__new__(cls)
         admin._open(settings)
         return admin
@@ -75,7 +75,7 @@ class Admin(
         return f"<Admin at {self.settings.cluster_name}>"
 
     async def close(self) -> None:
-        """End all connections; the client cannot be used afterwards."""
+        """Close all connections. The client cannot be used afterwards."""
         await self._client.close(timeout_ms=0)
 
     async def __aenter__(self) -> Self:

@@ -1,12 +1,12 @@
-"""How Admin asks: whom, how often, and for how long. The families say what.
+"""Sends the requests of Admin: to the right node, with retries and a deadline. The families make the requests.
 
-A `Call` is one call of the application. It has a deadline (`default.api.timeout.ms`, or what the call was given) and
-asks again until then where an error says that this may help, with a growing pause. Items of one call are asked about
-together and answered one by one; only those that failed in passing are asked about again.
+A `Call` is one call of the application. It has a deadline (`default.api.timeout.ms`, or the call's `timeout`) and
+retries retriable errors until then, with backoff. The items of one call share requests, but each has its own result;
+only items with a retriable error are asked for again.
 
-A topic that does not exist is told at once, although the protocol calls that error a passing one: whoever
-administers wants to know. Only topics that this Admin has just made are waited for, because not every broker hears of
-them at the same time.
+A topic that does not exist is reported at once, although the protocol calls that error retriable: an administrator
+wants to know. Only topics that this Admin has just created are waited for, because brokers learn of them at different
+times.
 """
 
 from __future__ import annotations
@@ -18,44 +18,43 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.client import errors
-from penstock.client.admin.gathering import AskNode, Attempt, Find, attempted, gathered
-from penstock.client.admin.outcome import Answers
-from penstock.client.answers import first_of
+from penstock.client.admin.results import AskNode, Attempt, Find, Results, attempt_all, gather_results
 from penstock.client.argument_types import checked
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient, CoordinatorKind
 from penstock.client.coordinators import PASSING
 from penstock.client.deadlines import milliseconds
 from penstock.client.errors import ItemsFailed, PenstockError
+from penstock.client.responses import first_of
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode, UnsupportedField
+from penstock.runtime.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 LOST = (errors.Disconnected, errors.BrokerNotAvailable)
-GONE = object()
-"""In place of the answer of a broker that is no longer there."""
-FRESH_MS = 10_000  # brokers hear of a topic within a second or so
+LEFT_CLUSTER = object()
+"""The result of a broker that has left the cluster."""
+RECENT_MS = 10_000  # brokers learn of a topic within about a second
 
 
-class Newest(NamedTuple):
-    """The last version of an API that is wanted, where a later one means something else."""
+class MaxVersion(NamedTuple):
+    """The newest version of an API that may be used, because later ones mean something else."""
 
     key: ApiKey
     version: int
 
 
-class FreshTopics:
-    """Topics made here that not every broker may have heard of yet, though one has told of them."""
+class RecentTopics:
+    """Topics created here that some brokers may not know yet."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._until_ms: dict[object, int] = {}
 
     def add(self, names: Iterable[str]) -> None:
-        self._until_ms |= dict.fromkeys(names, self._client.now_ms() + FRESH_MS)
+        self._until_ms |= dict.fromkeys(names, self._client.now_ms() + RECENT_MS)
 
     def discard(self, names: Iterable[str]) -> None:
         for name in names:
@@ -68,11 +67,11 @@ class FreshTopics:
 
 
 class AdminCalls:
-    """What the families have in common; each of them is a mixin over this."""
+    """The base of all families; each of them is a mixin over this."""
 
     _checks_arguments = True
-    """Whether the calls that a class defines check their arguments. Internal subclasses turn it off: they are called
-    with large objects that need no check."""
+    """Whether the public calls of a class check their arguments. Internal subclasses turn it off: they are called with
+    large objects that need no check."""
 
     def __init_subclass__(cls) -> None:
         """Every public call checks its arguments against its annotations."""
@@ -85,24 +84,24 @@ class AdminCalls:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._fresh_topics = FreshTopics(client)
+        self._recent_topics = RecentTopics(client)
 
     async def connect(self, *, timeout: float | None = None) -> None:
-        """Reach the cluster now rather than with the first call; `NoBrokersAvailable` if nobody answers in time."""
+        """Connect to the cluster now rather than with the first call; raises `NoBrokersAvailable`."""
         await self._client.refresh(deadline_ms=self._client.deadline(milliseconds(timeout)))
 
     def _begin(self, what: str, timeout: float | None) -> Call:
         """`what` completes the sentence "could not ..."."""
-        return Call(self._client, what, timeout, self._fresh_topics)
+        return Call(self._client, what, timeout, self._recent_topics)
 
 
 class Call:
     def __init__(
-        self, client: ClusterClient, what: str, timeout: float | None, fresh_topics: FreshTopics
+        self, client: ClusterClient, what: str, timeout: float | None, recent_topics: RecentTopics
     ) -> None:
         self._client = client
         self._what = what
-        self._fresh_topics = fresh_topics
+        self._recent_topics = recent_topics
         self._deadline_ms = client.deadline(milliseconds(timeout))
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
@@ -110,11 +109,11 @@ class Call:
         self._backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
 
     def left_ms(self) -> int:
-        """How much of the call's time is left."""
+        """The milliseconds left until the deadline."""
         return max(0, self._deadline_ms - self._client.now_ms())
 
     def left_s(self) -> float:
-        """The same as the `timeout` of another call that is part of this one."""
+        """The same in seconds, as the `timeout` of another call that is part of this one."""
         return self.left_ms() / 1000
 
     def request_ms(self) -> int:
@@ -122,40 +121,42 @@ class Call:
         return min(self.left_ms(), self._request_timeout_ms)
 
     def broker_of(self, node_id: int | None) -> int:
-        """The id of the broker behind a place to ask, which for a coordinator is not the same."""
+        """The broker id of a node id, which may stand for a coordinator's connection."""
         node = None if node_id is None else self._client.node(node_id)
         return -1 if node is None else node.id
 
-    # -- one question
+    # -- one request
 
     async def ask(self, request: Any) -> Any:
-        """Ask any broker; of controllers, the one that leads, for the others pass nothing on."""
+        """Ask any broker; of controllers the active one, because the others forward nothing."""
         if self._asks_controllers:
             return await self.ask_controller(request)
-        with _one_error():
+        with _unsupported_version():
             return await self._client.ask_any(request, deadline_ms=self._deadline_ms)
 
     async def ask_controller(self, request: Any) -> Any:
-        with _one_error():
+        with _unsupported_version():
             return await self._client.ask_controller(request, deadline_ms=self._deadline_ms)
 
-    async def ask_node(self, node_id: int | None, request: Any, *, newest: Newest | None = None) -> Any:
-        """Ask one broker, or any; in no version after `newest`."""
+    async def ask_node(
+        self, node_id: int | None, request: Any, *, max_version: MaxVersion | None = None
+    ) -> Any:
+        """Ask one broker, or any; in no version after `max_version`."""
         if node_id is None:
             return await self.ask(request)
-        with _one_error():
+        with _unsupported_version():
             if self._client.node(node_id) is None:
                 await self._client.refresh(deadline_ms=self._deadline_ms)
             if self._client.node(node_id) is None:
-                raise errors.BrokerNotAvailable(f"the cluster has no node {node_id}, or it is down")
+                raise errors.BrokerNotAvailable(f"node {node_id} is not in the cluster, or is down")
             await self._connect(node_id)
             version = None
-            if newest is not None:
-                version = min(newest.version, self._client.version_of(node_id, newest.key))
+            if max_version is not None:
+                version = min(max_version.version, self._client.version_of(node_id, max_version.key))
             return await self._client.ask(node_id, request, version=version, timeout_ms=self.request_ms())
 
     async def _connect(self, node_id: int) -> None:
-        """Within the call's own time: a node that is cut off may take longer than that to be given up."""
+        """Connect within the call's deadline: an unreachable node may take longer to time out."""
         try:
             async with asyncio.timeout(self.left_ms() / 1000):
                 await self._client.connect(node_id)
@@ -165,188 +166,190 @@ class Call:
             raise errors.TimedOut(f"no connection to {self._client.node(node_id)} in time") from None
 
     async def feature_level(self, kind: CoordinatorKind, key: str, feature: str) -> int:
-        """The level of a feature of the cluster, as the coordinator of one group or transaction knows it."""
+        """The level of a cluster feature, as the coordinator of one group or transaction knows it."""
         node_id = await self._client.coordinator(kind, key, deadline_ms=self._deadline_ms)
         await self._connect(node_id)
         return self._client.features(node_id).get(feature, 0)
 
     async def ask_coordinator(
-        self, kind: CoordinatorKind, key: str, request: Any, *, newest: Newest | None = None
+        self, kind: CoordinatorKind, key: str, request: Any, *, max_version: MaxVersion | None = None
     ) -> Any:
         """Ask the coordinator of one group or transaction."""
         node_id = await self._client.coordinator(kind, key, deadline_ms=self._deadline_ms)
-        response = await self.ask_node(node_id, request, newest=newest)
+        response = await self.ask_node(node_id, request, max_version=max_version)
         code = first_of(response, PASSING)
         if code is not None:
             self._client.forget_coordinator(kind, key)
             raise errors.of(code, about=key)
         return response
 
-    async def repeat(self, attempt: Callable[[], Awaitable[V]]) -> V:
-        """Ask as a whole until it succeeds, fails for good or the time is up."""
+    async def retry(self, attempt: Callable[[], Awaitable[V]]) -> V:
+        """Repeat one attempt until it succeeds, fails for good, or the deadline passes."""
 
-        async def once(_: list[None]) -> Answers[None, V]:
+        async def once(_: list[None]) -> Results[None, V]:
             return {None: await attempt()}
 
-        done, failed = await self.settle([None], once)
+        done, failed = await self.retry_each([None], once)
         for error in failed.values():
             raise error
         return done[None]
 
-    async def everywhere(self, request: Any) -> dict[int, Any]:
-        """Ask every broker of the cluster the same; the first error is raised, as half an answer would mislead.
+    async def ask_all_brokers(self, request: Any) -> dict[int, Any]:
+        """Send the same request to every broker; raises the first error, because a partial result would mislead.
 
-        A broker that leaves the cluster meanwhile has nothing to tell any more.
+        A broker that leaves the cluster meanwhile is left out.
         """
         cluster = await self._client.refresh(deadline_ms=self._deadline_ms)
 
-        async def attempt(nodes: list[int]) -> Answers[int, Any]:
-            told = await gathered({node_id: self.ask_node(node_id, request) for node_id in nodes})
-            lost = [node_id for node_id in nodes if isinstance(told[node_id], LOST)]
+        async def attempt(nodes: list[int]) -> Results[int, Any]:
+            result = await gather_results({node_id: self.ask_node(node_id, request) for node_id in nodes})
+            lost = [node_id for node_id in nodes if isinstance(result[node_id], LOST)]
             if lost:
                 there = (await self._client.refresh(deadline_ms=self._deadline_ms)).nodes
-                told |= {node_id: GONE for node_id in lost if node_id not in there}
-            return told
+                result |= {node_id: LEFT_CLUSTER for node_id in lost if node_id not in there}
+            return result
 
-        done, failed = await self.settle(sorted(cluster.nodes), attempt)
+        done, failed = await self.retry_each(sorted(cluster.nodes), attempt)
         for error in failed.values():
             raise error
-        return {node_id: told for node_id, told in done.items() if told is not GONE}
+        return {node_id: result for node_id, result in done.items() if result is not LEFT_CLUSTER}
 
     async def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """All partitions of topics, as they are now; the first topic that there is not raises."""
+        """All present partitions of topics; raises the error of the first topic that does not exist."""
         names = list(dict.fromkeys(topics))
-        patience_ms = None if all(map(self._fresh_topics.has, names)) else 0
+        patience_ms = None if all(map(self._recent_topics.has, names)) else 0
         await self._client.topics(names, deadline_ms=self._deadline_ms, patience_ms=patience_ms)
         cluster = await self._client.refresh(deadline_ms=self._deadline_ms)
         return [partition for name in names for partition in cluster.partitions_of(name)]
 
     # -- many items
 
-    async def each(
+    async def run_each(
         self, items: Iterable[K], attempt: Attempt[K, V], *, is_repeatable: bool = True
     ) -> dict[K, V]:
         """A value for each item, or `ItemsFailed`.
 
-        What is not repeatable is not asked again when the controller ran out of time: it may have done it after all,
-        and would then tell that it cannot be done twice.
+        If it is not repeatable, it is not retried after the controller timed out: the change may have been made, and a
+        second attempt would report that it cannot be made twice.
         """
-        return self.finish(*await self.settle(items, attempt, is_repeatable=is_repeatable))
+        return self.finish(*await self.retry_each(items, attempt, is_repeatable=is_repeatable))
 
     def finish(self, done: dict[K, V], failed: Mapping[K, PenstockError]) -> dict[K, V]:
         if failed:
             raise ItemsFailed.of(self._what, failed, done)
         return done
 
-    def split(self, answers: Answers[K, V]) -> dict[K, V]:
-        """For an answer whose items nobody named before: its values, or `ItemsFailed`."""
+    def split(self, results: Results[K, V]) -> dict[K, V]:
+        """The values of a response whose items the caller did not name, or `ItemsFailed`."""
         done: dict[K, V] = {}
         failed: dict[K, PenstockError] = {}
-        for item, told in answers.items():
-            if isinstance(told, PenstockError):
-                failed[item] = told
+        for item, result in results.items():
+            if isinstance(result, PenstockError):
+                failed[item] = result
             else:
-                done[item] = told
+                done[item] = result
         return self.finish(done, failed)
 
-    async def settle(
+    async def retry_each(
         self, items: Iterable[K], attempt: Attempt[K, V], *, is_repeatable: bool = True
     ) -> tuple[dict[K, V], dict[K, PenstockError]]:
-        """Ask about the items until none is left whose error may pass, or the time is up."""
+        """Retry until no item has a retriable error, or the deadline passes."""
         done: dict[K, V] = {}
         failed: dict[K, PenstockError] = {}
         waiting = list(dict.fromkeys(items))
         rounds = 0
         while waiting:
-            passing: dict[K, PenstockError] = {}
-            for item, told in (await attempted(waiting, attempt)).items():
-                if not isinstance(told, PenstockError):
-                    done[item] = told
-                elif self._may_pass(item, told) and (
-                    is_repeatable or not isinstance(told, errors.RequestTimedOut)
+            retriable: dict[K, PenstockError] = {}
+            for item, result in (await attempt_all(waiting, attempt)).items():
+                if not isinstance(result, PenstockError):
+                    done[item] = result
+                elif self._is_retriable(item, result) and (
+                    is_repeatable or not isinstance(result, errors.RequestTimedOut)
                 ):
-                    passing[item] = told
+                    retriable[item] = result
                 else:
-                    failed[item] = told
-            waiting = list(passing)
+                    failed[item] = result
+            waiting = list(retriable)
             rounds += 1
             pause_ms = self._backoff.wait_ms(rounds)
             if waiting and pause_ms >= self.left_ms():
-                failed |= {item: self._overdue(error) for item, error in passing.items()}
+                failed |= {item: self._timed_out(error) for item, error in retriable.items()}
                 break
             if waiting:
                 await asyncio.sleep(pause_ms / 1000)
-            if any(isinstance(error, errors.StaleMetadata) for error in passing.values()):
+            if any(isinstance(error, errors.StaleMetadata) for error in retriable.values()):
                 await self._client.refresh(deadline_ms=self._deadline_ms)
         return done, failed
 
-    def _may_pass(self, item: object, error: PenstockError) -> bool:
+    def _is_retriable(self, item: object, error: PenstockError) -> bool:
         if isinstance(error, errors.UnknownTopicOrPartition | errors.UnknownTopicId):
             topic = item.topic if isinstance(item, TopicPartition) else item
-            return self._fresh_topics.has(topic)
+            return self._recent_topics.has(topic)
         return error.retriable
 
-    def _overdue(self, error: PenstockError) -> PenstockError:
+    def _timed_out(self, error: PenstockError) -> PenstockError:
         if isinstance(error, errors.TimedOut | errors.NoBrokersAvailable | errors.UnknownTopicOrPartition):
             return error
-        overdue = errors.TimedOut(f"could not {self._what} in time: {error}")
-        overdue.__cause__ = error
-        return overdue
+        late = errors.TimedOut(f"could not {self._what} in time: {error}")
+        late.__cause__ = error
+        return late
 
-    # -- whom to ask about what
+    # -- finding nodes
 
-    def to(self, find: Find[K], ask: AskNode[K, V]) -> Attempt[K, V]:
-        """An attempt which asks about each item where `find` says, all places at the same time."""
+    def by_node(self, find: Find[K], ask: AskNode[K, V]) -> Attempt[K, V]:
+        """An attempt that asks about each item at the node that `find` returns, all nodes concurrently."""
 
-        async def attempt(items: list[K]) -> Answers[K, V]:
-            answers: dict[K, V | PenstockError] = {}
-            owned: dict[int | None, list[K]] = {}
+        async def attempt(items: list[K]) -> Results[K, V]:
+            results: dict[K, V | PenstockError] = {}
+            by_node_id: dict[int | None, list[K]] = {}
             for item, place in (await find(items)).items():
                 if isinstance(place, PenstockError):
-                    answers[item] = place
+                    results[item] = place
                 else:
-                    owned.setdefault(place, []).append(item)
-            told = await gathered({node_id: ask(node_id, items) for node_id, items in owned.items()})
-            for node_id, of_node in told.items():
+                    by_node_id.setdefault(place, []).append(item)
+            result = await gather_results(
+                {node_id: ask(node_id, items) for node_id, items in by_node_id.items()}
+            )
+            for node_id, of_node in result.items():
                 if isinstance(of_node, PenstockError):
-                    answers.update(dict.fromkeys(owned[node_id], of_node))
+                    results.update(dict.fromkeys(by_node_id[node_id], of_node))
                 else:
-                    answers.update(of_node)
-            return answers
+                    results.update(of_node)
+            return results
 
         return attempt
 
     def to_leaders(self, ask: AskNode[TopicPartition, V]) -> Attempt[TopicPartition, V]:
-        return self.to(self.find_leaders, ask)
+        return self.by_node(self.find_leaders, ask)
 
-    async def find_leaders(self, partitions: list[TopicPartition]) -> Answers[TopicPartition, int | None]:
-        """Which node leads each partition, or why nobody does."""
+    async def find_leaders(self, partitions: list[TopicPartition]) -> Results[TopicPartition, int | None]:
+        """The leader of each partition, or the error why there is none."""
         names = {partition.topic for partition in partitions}
-        patience_ms = None if all(map(self._fresh_topics.has, names)) else 0
+        patience_ms = None if all(map(self._recent_topics.has, names)) else 0
         try:
             cluster = await self._client.topics(names, deadline_ms=self._deadline_ms, patience_ms=patience_ms)
         except errors.BrokerError:
-            cluster = self._client.cluster  # which has an error, or none, for each of them
+            cluster = self._client.cluster  # it has the error of each topic, if any
         if any(cluster.partition(partition) is None for partition in partitions):
-            # It may have been added since this picture was made.
+            # The partition may have been added since this metadata was received.
             cluster = await self._client.refresh(deadline_ms=self._deadline_ms)
         return {partition: _leader(cluster, partition) for partition in partitions}
 
     def to_coordinators(self, kind: CoordinatorKind, ask: AskNode[str, V]) -> Attempt[str, V]:
-        async def find(keys: list[str]) -> Answers[str, int | None]:
-            # One by one, so that the error of one key is not taken for that of all; what is known costs nothing.
-            return await gathered(
+        async def find(keys: list[str]) -> Results[str, int | None]:
+            # One by one, so that the error of one key is not that of all; cached coordinators cost nothing.
+            return await gather_results(
                 {key: self._client.coordinator(kind, key, deadline_ms=self._deadline_ms) for key in keys}
             )
 
-        async def ask_and_learn(node_id: int | None, keys: list[str]) -> Answers[str, V]:
-            answers = await ask(node_id, keys)
-            for key, told in answers.items():
-                if isinstance(told, errors.CoordinatorUnavailable):
+        async def ask_and_learn(node_id: int | None, keys: list[str]) -> Results[str, V]:
+            results = await ask(node_id, keys)
+            for key, result in results.items():
+                if isinstance(result, errors.CoordinatorUnavailable):
                     self._client.forget_coordinator(kind, key)
-            return answers
+            return results
 
-        return self.to(find, ask_and_learn)
+        return self.by_node(find, ask_and_learn)
 
 
 def _leader(cluster: Cluster, partition: TopicPartition) -> int | PenstockError:
@@ -361,8 +364,8 @@ def _leader(cluster: Cluster, partition: TopicPartition) -> int | PenstockError:
 
 
 @contextmanager
-def _one_error() -> Iterator[None]:
-    """A request that needs a newer version than the broker has is refused in the same way as one it does not serve."""
+def _unsupported_version() -> Iterator[None]:
+    """A request that needs a newer version than the broker's fails like one for an API that it does not serve."""
     try:
         yield
     except UnsupportedField as error:

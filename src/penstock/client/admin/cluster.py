@@ -1,4 +1,4 @@
-"""The cluster as a whole: its brokers, what they serve, and taking one of them off the books."""
+"""The cluster as a whole: its brokers, the APIs they serve, and unregistering a broker."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from penstock.client.admin.operations import AclOperation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDescription:
+    """A broker and its address."""
+
     id: int
     host: str
     port: int
     rack: str | None = None
     is_fenced: bool = False
-    """Known to the controller and not in service."""
+    """Registered with the controller, but not in service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
+    """The cluster: its id, controller and brokers."""
+
     cluster_id: str | None
     controller: int | None
     brokers: tuple[BrokerDescription, ...]
@@ -31,14 +35,14 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedApi:
-    """An API of the protocol, and the versions of it that a broker serves."""
+    """An API of the protocol, and the versions that a broker serves."""
 
     key: int
     name: str
     first_version: int
     last_version: int
     usable_version: int | None
-    """The newest that this client knows too."""
+    """The newest version that this client knows too; None if there is none."""
 
 
 class ClusterAdmin(AdminCalls):
@@ -49,7 +53,7 @@ class ClusterAdmin(AdminCalls):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> ClusterDescription:
-        """Its id, its brokers and who speaks for its controller; by `bootstrap.controllers`, its controllers."""
+        """The cluster's id, brokers and controller; with `bootstrap.controllers`, its controllers."""
         call = self._begin("describe the cluster", timeout)
         try:
             request = wire.cluster.describe_request(
@@ -60,21 +64,21 @@ class ClusterAdmin(AdminCalls):
             return wire.cluster.read_described(await call.ask(request))
         except errors.UnsupportedVersion:
             if include_fenced:
-                raise  # only brokers of Kafka 4.0 and later can tell
+                raise  # only brokers of Kafka 4.0 and later can do this
         return wire.cluster.read_metadata(await call.ask(wire.cluster.metadata_request()))
 
     async def api_versions(self, *, timeout: float | None = None) -> Mapping[int, tuple[ServedApi, ...]]:
-        """What each broker serves, by its id."""
-        call = self._begin("ask brokers what they serve", timeout)
-        responses = await call.everywhere(wire.cluster.versions_request())
+        """The APIs that each broker serves, by broker id."""
+        call = self._begin("list the APIs of brokers", timeout)
+        responses = await call.ask_all_brokers(wire.cluster.versions_request())
         return {node_id: wire.cluster.read_versions(response) for node_id, response in responses.items()}
 
     async def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
-        """Have the controller forget a broker that is stopped and will not come back."""
+        """Unregister a broker that is stopped and will not come back."""
         call = self._begin(f"unregister broker {broker}", timeout)
 
         async def attempt() -> None:
             response = await call.ask(wire.cluster.unregister_request(broker))
             wire.cluster.check_unregistered(response, broker)
 
-        await call.repeat(attempt)
+        await call.retry(attempt)

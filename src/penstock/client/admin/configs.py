@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups, loggers and client metrics: describe and alter."""
+"""Configs of topics, brokers, groups, loggers and client metrics: describe and alter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.operations import UnknownMember
+from penstock.client.admin.results import Results, only
 
 
 class ResourceType(enum.IntEnum):
-    """What can have settings, as on the wire."""
+    """Types of resources with configs; the numbers are those of the protocol."""
 
     TOPIC = 2
     BROKER = 4
@@ -23,7 +24,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One thing that has settings; `ConfigResource.topic("orders")` and its like are the short way to one."""
+    """A resource with configs: `ConfigResource.topic("orders")`, `ConfigResource.broker(1)`, ..."""
 
     type: ResourceType
     name: str
@@ -42,7 +43,7 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def all_brokers(cls) -> ConfigResource:
-        """The defaults that hold for every broker of the cluster, unless one says otherwise for itself."""
+        """The cluster-wide defaults of all brokers."""
         return cls(ResourceType.BROKER, "")
 
     @classmethod
@@ -59,19 +60,19 @@ class ConfigResource(NamedTuple):
 
     @staticmethod
     def _example(name: str) -> str:
-        """How to write the resource that a plain name probably means."""
+        """The resource that a plain name probably means, as code."""
         return f"ConfigResource.topic({name!r})"
 
     @property
     def node_id(self) -> int | None:
-        """The only broker that can answer for it; None where any can."""
+        """The only broker that can answer for it; None if any can."""
         if self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name.isdecimal():
             return int(self.name)
         return None
 
 
-class ConfigSource(enum.IntEnum):
-    """Where a value comes from, nearest first."""
+class ConfigSource(UnknownMember, enum.IntEnum):
+    """Where a value comes from, most specific first."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -83,12 +84,10 @@ class ConfigSource(enum.IntEnum):
     CLIENT_METRICS = 7
     GROUP = 8
 
-    @classmethod
-    def _missing_(cls, number: object) -> ConfigSource:
-        return cls.UNKNOWN
 
+class ConfigType(UnknownMember, enum.IntEnum):
+    """The type of a config."""
 
-class ConfigType(enum.IntEnum):
     UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
@@ -100,14 +99,10 @@ class ConfigType(enum.IntEnum):
     CLASS = 8
     PASSWORD = 9
 
-    @classmethod
-    def _missing_(cls, number: object) -> ConfigType:
-        return cls.UNKNOWN
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that would decide, or has decided, the value of another."""
+    """A config that the value may come from."""
 
     name: str
     value: str | None
@@ -116,7 +111,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One setting and its value, as text; None where it is secret or not set."""
+    """One config and its value as text; None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -137,13 +132,13 @@ Config = dict[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """What is to become of a resource's settings; what is not named stays as it is."""
+    """Changes to the configs of a resource. Configs that are not named stay as they are."""
 
     set: Mapping[str, object] = field(default_factory=dict)
     unset: Sequence[str] = ()
-    """Back to the default."""
+    """Reset to the default."""
     append: Mapping[str, object] = field(default_factory=dict)
-    """To settings that are lists."""
+    """Add to configs that are lists."""
     subtract: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -157,7 +152,7 @@ class ConfigsAdmin(AdminCalls):
         documentation: bool = False,
         timeout: float | None = None,
     ) -> Config:
-        """The settings of one resource by name; all of them, or those in `names`."""
+        """The configs of one resource by name; all of them, or those in `names`."""
         described = self.describe_configs(
             [resource], names=names, synonyms=synonyms, documentation=documentation, timeout=timeout
         )
@@ -172,18 +167,19 @@ class ConfigsAdmin(AdminCalls):
         documentation: bool = False,
         timeout: float | None = None,
     ) -> dict[ConfigResource, Config]:
+        """The configs of several resources; see `describe_config`."""
         call = self._begin("describe settings", timeout)
         wanted_names = None if names is None else list(names)
 
         async def ask(
             node_id: int | None, resources: list[ConfigResource]
-        ) -> Answers[ConfigResource, Config]:
+        ) -> Results[ConfigResource, Config]:
             request = wire.configs.describe_request(
                 resources, names=wanted_names, synonyms=synonyms, documentation=documentation
             )
             return wire.configs.read_described(await call.ask_node(node_id, request))
 
-        return await call.each(resources, call.to(_owners, ask))
+        return await call.run_each(resources, call.by_node(_owners, ask))
 
     async def alter_config(
         self,
@@ -196,7 +192,7 @@ class ConfigsAdmin(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Change settings of one resource: `alter_config(ConfigResource.topic("orders"), {"retention.ms": 60000})`."""
+        """Change configs of one resource: `alter_config(ConfigResource.topic("orders"), {"retention.ms": 60000})`."""
         change = ConfigChange(set=set or {}, unset=unset, append=append or {}, subtract=subtract or {})
         await only(self.alter_configs({resource: change}, validate_only=validate_only, timeout=timeout))
 
@@ -207,26 +203,26 @@ class ConfigsAdmin(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[ConfigResource, None]:
-        """Change settings of several resources; each is changed as a whole or not at all."""
+        """Change configs of several resources. The change of each resource is atomic."""
         call = self._begin("alter settings", timeout)
 
-        async def ask(node_id: int | None, resources: list[ConfigResource]) -> Answers[ConfigResource, None]:
+        async def ask(node_id: int | None, resources: list[ConfigResource]) -> Results[ConfigResource, None]:
             request = wire.configs.alter_request(
                 {resource: changes[resource] for resource in resources}, validate_only=validate_only
             )
             return wire.configs.read_altered(await call.ask_node(node_id, request))
 
-        return await call.each(changes, call.to(_owners, ask))
+        return await call.run_each(changes, call.by_node(_owners, ask))
 
     async def list_config_resources(
         self, types: Iterable[ResourceType] = (), *, timeout: float | None = None
     ) -> list[ConfigResource]:
-        """Everything that has settings of its own; of the given types, or all."""
+        """All resources with configs of their own; of the given types, or all."""
         call = self._begin("list resources", timeout)
         request = wire.configs.list_request(list(types))
         return wire.configs.read_listed(await call.ask(request))
 
 
-async def _owners(resources: list[ConfigResource]) -> Answers[ConfigResource, int | None]:
-    """Each broker is asked about itself, and any of them about all the rest."""
+async def _owners(resources: list[ConfigResource]) -> Results[ConfigResource, int | None]:
+    """Each broker is asked about itself, and any broker about the rest."""
     return {resource: resource.node_id for resource in resources}

@@ -1,4 +1,4 @@
-"""How far groups have read: look it up, set it, forget it."""
+"""Committed offsets of groups: list, alter and delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.results import Results, only
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import CoordinatorKind
 
@@ -30,9 +30,9 @@ class GroupOffsetsAdmin(AdminCalls):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, GroupOffset | None]:
-        """What a group has committed; None for a partition that was asked for and has no offset.
+        """The committed offsets of a group; None for a requested partition without one.
 
-        With `require_stable` the call waits for transactions that may still change an offset.
+        With `require_stable` the call waits for open transactions that may still change an offset.
         """
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         return await only(
@@ -46,19 +46,19 @@ class GroupOffsetsAdmin(AdminCalls):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[str, dict[TopicPartition, GroupOffset | None]]:
-        """The offsets of several groups: of some partitions, or where None is given of all."""
+        """The committed offsets of several groups: of the given partitions, or of all if None."""
         call = self._begin("list offsets of groups", timeout)
-        wanted = {group: None if told is None else list(told) for group, told in groups.items()}
+        wanted = {group: None if result is None else list(result) for group, result in groups.items()}
 
         async def ask(
             node_id: int | None, group_ids: list[str]
-        ) -> Answers[str, dict[TopicPartition, GroupOffset | None]]:
+        ) -> Results[str, dict[TopicPartition, GroupOffset | None]]:
             asked = {group: wanted[group] for group in group_ids}
             request = wire.group_offsets.fetch_request(asked, require_stable=require_stable)
-            response = await call.ask_node(node_id, request, newest=wire.group_offsets.FETCH_BY_NAME)
+            response = await call.ask_node(node_id, request, max_version=wire.group_offsets.FETCH_BY_NAME)
             return wire.group_offsets.read_fetched(response, asked)
 
-        return await call.each(wanted, call.to_coordinators(CoordinatorKind.GROUP, ask))
+        return await call.run_each(wanted, call.to_coordinators(CoordinatorKind.GROUP, ask))
 
     async def alter_group_offsets(
         self,
@@ -67,33 +67,33 @@ class GroupOffsetsAdmin(AdminCalls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
-        """Set what a group has committed. Only a group without members may be altered."""
+        """Set the committed offsets of a group. The group must not have members."""
         call = self._begin(f"alter offsets of group {group_id}", timeout)
         wanted = {
             TopicPartition(*partition): each if isinstance(each, GroupOffset) else GroupOffset(offset=each)
             for partition, each in offsets.items()
         }
 
-        async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
+        async def attempt(partitions: list[TopicPartition]) -> Results[TopicPartition, None]:
             request = wire.group_offsets.commit_request(
                 group_id, {partition: wanted[partition] for partition in partitions}
             )
             response = await call.ask_coordinator(
-                CoordinatorKind.GROUP, group_id, request, newest=wire.group_offsets.COMMIT_BY_NAME
+                CoordinatorKind.GROUP, group_id, request, max_version=wire.group_offsets.COMMIT_BY_NAME
             )
             return wire.group_offsets.read_committed(response, group_id)
 
-        return await call.each(wanted, attempt)
+        return await call.run_each(wanted, attempt)
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, None]:
-        """Forget what a group has committed on partitions of topics that it is not reading."""
+        """Delete committed offsets of topics that the group is not subscribed to."""
         call = self._begin(f"delete offsets of group {group_id}", timeout)
 
-        async def attempt(wanted: list[TopicPartition]) -> Answers[TopicPartition, None]:
+        async def attempt(wanted: list[TopicPartition]) -> Results[TopicPartition, None]:
             request = wire.group_offsets.delete_request(group_id, wanted)
             response = await call.ask_coordinator(CoordinatorKind.GROUP, group_id, request)
             return wire.group_offsets.read_deleted(response, group_id)
 
-        return await call.each([TopicPartition(*each) for each in partitions], attempt)
+        return await call.run_each([TopicPartition(*each) for each in partitions], attempt)

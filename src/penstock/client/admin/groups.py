@@ -1,8 +1,8 @@
-"""Groups of every type: list, describe, delete, and have members leave.
+"""Groups of every type: list, describe, delete, and remove members.
 
-There are four types. Classic groups decide among their members who reads what; consumer groups (KIP-848) have the
-broker decide; streams groups (KIP-1071) share out tasks rather than partitions; share groups (KIP-932) have several
-members read one partition. One call describes all of them: it finds out which type each group has.
+There are four types. In classic groups a member assigns the partitions; in consumer groups (KIP-848) the broker does;
+streams groups (KIP-1071) assign tasks instead of partitions; in share groups (KIP-932) several members read one
+partition. One call describes them all: it finds out the type of each group.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from penstock.client import errors
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls, Call
-from penstock.client.admin.operations import AclOperation
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.operations import AclOperation, UnknownMember
+from penstock.client.admin.results import Results, only
 from penstock.client.cluster import Node, TopicPartition
 from penstock.client.cluster_client import CoordinatorKind
 from penstock.client.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.client.admin.wire.groups import GroupForm
+    from penstock.client.admin.wire.groups import DescribeApi
 
 
 class GroupType(enum.StrEnum):
+    """The protocol of a group."""
+
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
     STREAMS = "Streams"
@@ -38,8 +40,8 @@ class GroupType(enum.StrEnum):
         return next((each for each in cls if each.lower() == str(name).lower()), cls.UNKNOWN)
 
 
-class GroupState(enum.StrEnum):
-    """As brokers spell it. Which of them there are depends on the type."""
+class GroupState(UnknownMember, enum.StrEnum):
+    """The names that brokers use. The possible states depend on the type."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -51,23 +53,21 @@ class GroupState(enum.StrEnum):
     NOT_READY = "NotReady"
     UNKNOWN = "Unknown"
 
-    @classmethod
-    def _missing_(cls, name: object) -> GroupState:
-        return cls.UNKNOWN
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
+    """One group in the result of `list_groups`."""
+
     group_id: str
     type: GroupType
     protocol: str
-    """`consumer` in both protocols of consumers; `connect`, `share`, `streams`; empty for offsets without members."""
+    """`consumer` in both consumer protocols; `connect`, `share`, `streams`; empty for offsets without members."""
     state: GroupState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member, as far as all types have the same to tell."""
+    """The part of a member that all types have."""
 
     member_id: str
     client_id: str
@@ -79,15 +79,15 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember(GroupMember):
-    """A member of a consumer group; also of a share group, which has no targets."""
+    """A member of a consumer group, or of a share group, which has no target assignment."""
 
     epoch: int
     subscribed_topics: tuple[str, ...] = ()
     subscribed_pattern: str | None = None
     target: frozenset[TopicPartition] = frozenset()
-    """What it will have when the group has settled."""
+    """The target assignment: what it will own after the rebalance."""
     is_classic: bool | None = None
-    """Whether it speaks the old protocol in a group of the new one; None where the broker does not tell."""
+    """Whether it uses the classic protocol in a consumer group; None if the broker does not say."""
 
 
 Tasks = frozenset[tuple[str, int]]
@@ -96,6 +96,8 @@ Tasks = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAssignment:
+    """The tasks of a member of a streams group."""
+
     active: Tasks = frozenset()
     standby: Tasks = frozenset()
     warmup: Tasks = frozenset()
@@ -103,6 +105,8 @@ class TaskAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember(GroupMember):
+    """A member of a streams group."""
+
     epoch: int
     topology_epoch: int
     process_id: str
@@ -115,6 +119,8 @@ class StreamsMember(GroupMember):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSubtopology:
+    """A subtopology of a streams application, with its topics."""
+
     subtopology_id: str
     source_topics: tuple[str, ...]
     repartition_sink_topics: tuple[str, ...]
@@ -124,7 +130,7 @@ class StreamsSubtopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """What every type tells; the subclass is the type."""
+    """The part of a description that all types have; the subclass shows the type."""
 
     type: ClassVar[GroupType] = GroupType.UNKNOWN
     group_id: str
@@ -136,14 +142,18 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroup(GroupDescription):
+    """A group of the classic protocol."""
+
     type: ClassVar[GroupType] = GroupType.CLASSIC
     protocol_type: str
-    """`consumer` where the assignments can be read; other programs use groups for their own ends."""
+    """`consumer` if the assignments can be decoded; other programs use groups for other purposes."""
     assignor: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup(GroupDescription):
+    """A group of the consumer protocol (KIP-848)."""
+
     type: ClassVar[GroupType] = GroupType.CONSUMER
     assignor: str
     epoch: int
@@ -153,6 +163,8 @@ class ConsumerGroup(GroupDescription):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroup(GroupDescription):
+    """A share group (KIP-932)."""
+
     type: ClassVar[GroupType] = GroupType.SHARE
     assignor: str
     epoch: int
@@ -162,6 +174,8 @@ class ShareGroup(GroupDescription):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroup(GroupDescription):
+    """A streams group (KIP-1071)."""
+
     type: ClassVar[GroupType] = GroupType.STREAMS
     epoch: int
     assignment_epoch: int
@@ -181,13 +195,13 @@ class GroupsAdmin(AdminCalls):
         states: Iterable[GroupState | str] = (),
         timeout: float | None = None,
     ) -> list[GroupListing]:
-        """The groups of the cluster by name; only of the given types and in the given states, if any are given."""
+        """The groups of the cluster, by name; optionally only those of the given types and states."""
         call = self._begin("list groups", timeout)
         request = wire.groups.list_request(
             types=[_spelled(GroupType, each) for each in types],
             states=[_spelled(GroupState, each) for each in states],
         )
-        responses = await call.everywhere(request)
+        responses = await call.ask_all_brokers(request)
         return wire.groups.read_listed(responses.values())
 
     async def describe_group(
@@ -198,7 +212,7 @@ class GroupsAdmin(AdminCalls):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> GroupDescription:
-        """State, members and assignments of a group; the class of what is returned tells the group's type."""
+        """State, members and assignments of a group. The class of the result shows the group's type."""
         return await only(
             self.describe_groups(
                 [group_id],
@@ -216,12 +230,12 @@ class GroupsAdmin(AdminCalls):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> dict[str, GroupDescription]:
-        """Describe groups of any types, or only of one."""
+        """Describe groups of any type, or of the given one."""
         call = self._begin("describe groups", timeout)
         found: dict[str, GroupDescription] = {}
         failed: dict[str, PenstockError] = {}
         left = list(dict.fromkeys(group_ids))
-        for form in wire.groups.FORMS:
+        for form in wire.groups.DESCRIBE_APIS:
             if left and type in (None, form.type):
                 described, failures = await self._describe_as(
                     call, form, left, operations=include_authorized_operations
@@ -233,27 +247,28 @@ class GroupsAdmin(AdminCalls):
         return call.finish(found, {each: error for each, error in failed.items() if each not in found})
 
     async def _describe_as(
-        self, call: Call, form: GroupForm, group_ids: list[str], *, operations: bool
+        self, call: Call, form: DescribeApi, group_ids: list[str], *, operations: bool
     ) -> tuple[dict[str, GroupDescription], dict[str, PenstockError]]:
-        async def ask(node_id: int | None, ids: list[str]) -> Answers[str, GroupDescription]:
+        async def ask(node_id: int | None, ids: list[str]) -> Results[str, GroupDescription]:
             response = await call.ask_node(node_id, form.request(ids, operations))
             return form.read(response, None if node_id is None else self._client.node(node_id))
 
-        return await call.settle(group_ids, call.to_coordinators(CoordinatorKind.GROUP, ask))
+        return await call.retry_each(group_ids, call.to_coordinators(CoordinatorKind.GROUP, ask))
 
     async def delete_group(self, group_id: str, *, timeout: float | None = None) -> None:
-        """Forget a group without members and all its offsets."""
+        """Delete a group without members, and its committed offsets."""
         await only(self.delete_groups([group_id], timeout=timeout))
 
     async def delete_groups(
         self, group_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, None]:
+        """Delete groups without members, and their committed offsets."""
         call = self._begin("delete groups", timeout)
 
-        async def ask(node_id: int | None, ids: list[str]) -> Answers[str, None]:
+        async def ask(node_id: int | None, ids: list[str]) -> Results[str, None]:
             return wire.groups.read_deleted(await call.ask_node(node_id, wire.groups.delete_request(ids)))
 
-        return await call.each(group_ids, call.to_coordinators(CoordinatorKind.GROUP, ask))
+        return await call.run_each(group_ids, call.to_coordinators(CoordinatorKind.GROUP, ask))
 
     async def remove_members(
         self,
@@ -264,16 +279,16 @@ class GroupsAdmin(AdminCalls):
         reason: str = "removed by an administrator",
         timeout: float | None = None,
     ) -> dict[str, None]:
-        """Have members leave a classic or consumer group; all that there are, if none is named."""
+        """Remove members from a classic or consumer group; all members if none is given."""
         call = self._begin(f"remove members of group {group_id}", timeout)
         members, instances = list(member_ids), list(instance_ids)
         if not members and not instances:
             group = await self.describe_group(group_id, timeout=call.left_s())
-            # A static member has to be named by its instance, or the broker does not let it go (KIP-345).
+            # A static member must be given by its instance id, or the broker does not remove it (KIP-345).
             instances = [each.instance_id for each in group.members if each.instance_id is not None]
             members = [each.member_id for each in group.members if each.instance_id is None]
 
-        async def attempt(names: list[str]) -> Answers[str, None]:
+        async def attempt(names: list[str]) -> Results[str, None]:
             request = wire.groups.leave_request(
                 group_id,
                 member_ids=[each for each in members if each in names],
@@ -282,14 +297,14 @@ class GroupsAdmin(AdminCalls):
             )
             return wire.groups.read_left(await call.ask_coordinator(CoordinatorKind.GROUP, group_id, request))
 
-        return await call.each([*members, *instances], attempt)
+        return await call.run_each([*members, *instances], attempt)
 
 
 E = TypeVar("E", bound=enum.StrEnum)
 
 
 def _spelled(kind: type[E], name: E | str) -> str:
-    """A type or state as brokers spell it, however the caller wrote it: `stable`, `preparing-rebalance`."""
+    """A type or state as brokers spell it, from any spelling: `stable`, `preparing-rebalance`."""
     by_letters = {_letters(each): each for each in kind}
     found = by_letters.get(_letters(name))
     if found is None or found == "Unknown":

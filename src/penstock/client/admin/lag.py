@@ -1,4 +1,4 @@
-"""How far groups are behind, in records and in time: what they have committed beside where partitions end."""
+"""The lag of groups, in records and in time: committed offsets compared with log ends."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from dataclasses import dataclass, replace
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import Call
-from penstock.client.admin.gathering import AskNode, Find
 from penstock.client.admin.group_offsets import GroupOffset, GroupOffsetsAdmin
 from penstock.client.admin.groups import GroupDescription, GroupMember, GroupsAdmin, GroupType
-from penstock.client.admin.offsets import EARLIEST, LATEST, ListedOffset, OffsetsAdmin
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.offsets import ListedOffset, OffsetsAdmin
+from penstock.client.admin.results import AskNode, Find, Results, only
 from penstock.client.admin.share_groups import ShareGroupsAdmin
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import ItemsFailed
+from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """How far a group is behind on one partition."""
+    """The lag of a group on one partition."""
 
     partition: TopicPartition
     committed_offset: int | None
     leader_epoch: int | None
     start_offset: int | None
     end_offset: int | None
-    """None where the partition cannot be asked, or is gone."""
+    """None if the partition cannot be reached or was deleted."""
     lag: int | None
-    """Records from the one to the other; some of them may be gone by retention or compaction."""
+    """The number of offsets in between; retention or compaction may have removed some of them."""
     member: GroupMember | None
-    """Who reads it now."""
+    """The member that owns it now."""
     lag_ms: int | None = None
-    """How old the first record is that the group has not read, 0 where it has read all; None where that was not asked
-    or cannot be known. As its batch tells it: at most by the time that its producer took to fill the batch too much."""
+    """The age of the first unread record, 0 if all are read; None if it was not asked for or is unknown. It is the age
+    of the record's batch, so it may be too high by the time that its producer took to fill the batch."""
 
 
 class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
     async def group_lag(
         self, group_id: str, *, with_time: bool = False, timeout: float | None = None
     ) -> list[PartitionLag]:
-        """How far a group is behind, partition by partition: those that it has offsets of or reads now.
+        """The lag of a group by partition: those with committed offsets and those that it reads now.
 
-        With `with_time` also in milliseconds, for which one batch is fetched of each partition that it is behind on.
+        With `with_time` also in milliseconds, for which one batch is fetched from each partition with lag.
         """
         return await only(self.groups_lag([group_id], with_time=with_time, timeout=timeout))
 
     async def groups_lag(
         self, group_ids: Iterable[str], *, with_time: bool = False, timeout: float | None = None
     ) -> dict[str, list[PartitionLag]]:
-        """The lag of several groups, with one question for each kind of fact rather than one for each group."""
-        call = self._begin("tell the lag of groups", timeout)
+        """The lag of several groups, with shared requests."""
+        call = self._begin("compute the lag of groups", timeout)
         groups = await self.describe_groups(group_ids, timeout=call.left_s())
         committed = await self._committed(groups, timeout=call.left_s())
         readers = {group_id: _readers(group) for group_id, group in groups.items()}
         partitions = {each for group_id in groups for each in (*committed[group_id], *readers[group_id])}
-        ends = await self._listed(dict.fromkeys(partitions, LATEST), timeout=call.left_s())
-        starts = await self._listed(dict.fromkeys(partitions, EARLIEST), timeout=call.left_s())
+        ends = await self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout=call.left_s())
+        starts = await self._listed(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout=call.left_s())
         lags = {
             group_id: [
                 _lag(
@@ -73,9 +73,9 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
         return await self._timed(call, lags) if with_time else lags
 
     async def _timed(self, call: Call, lags: dict[str, list[PartitionLag]]) -> dict[str, list[PartitionLag]]:
-        """The same, with the age of what was not read."""
+        """The same, with the age of unread records."""
         places = {_place(lag): None for parts in lags.values() for lag in parts if lag.lag}
-        written, _ = await call.settle(places, call.to(self._leaders_of(call), self._written(call)))
+        written, _ = await call.retry_each(places, call.by_node(self._leaders_of(call), self._written(call)))
         now_ms = self._client.clock.wall_ms()
         return {
             group_id: [replace(lag, lag_ms=_age(lag, written.get(_place(lag)), now_ms)) for lag in parts]
@@ -84,7 +84,7 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
 
     @staticmethod
     def _leaders_of(call: Call) -> Find[Place]:
-        async def find(places: list[Place]) -> Answers[Place, int | None]:
+        async def find(places: list[Place]) -> Results[Place, int | None]:
             leaders = await call.find_leaders([partition for partition, _ in places])
             return {place: leaders[place[0]] for place in places}
 
@@ -92,12 +92,12 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
 
     @staticmethod
     def _written(call: Call) -> AskNode[Place, int | None]:
-        async def ask(node_id: int | None, places: list[Place]) -> Answers[Place, int | None]:
+        async def ask(node_id: int | None, places: list[Place]) -> Results[Place, int | None]:
             found: dict[Place, int | None] = {}
             for place in places:
                 request = wire.times.time_request(*place)
                 found[place] = wire.times.read_time(
-                    await call.ask_node(node_id, request, newest=wire.times.BY_NAME)
+                    await call.ask_node(node_id, request, max_version=wire.times.BY_NAME)
                 )
             return found
 
@@ -106,7 +106,7 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
     async def _committed(
         self, groups: Mapping[str, GroupDescription], *, timeout: float
     ) -> dict[str, dict[TopicPartition, GroupOffset | None]]:
-        """What groups have read. A share group has no commits, but a place where it begins."""
+        """The offsets of groups. A share group has no committed offsets, but a start offset."""
         call = self._begin("list offsets of groups", timeout)
         sharing = [group_id for group_id, group in groups.items() if group.type is GroupType.SHARE]
         others = [group_id for group_id in groups if group_id not in sharing]
@@ -122,7 +122,7 @@ class LagAdmin(GroupsAdmin, GroupOffsetsAdmin, ShareGroupsAdmin, OffsetsAdmin):
     async def _listed(
         self, wanted: Mapping[TopicPartition, int], *, timeout: float
     ) -> Mapping[TopicPartition, ListedOffset]:
-        """Offsets of partitions as far as they can be had: a topic that is gone does not hide the lag on others."""
+        """Offsets of partitions, if available: a deleted topic does not hide the lag on others."""
         try:
             return await self.list_offsets(wanted, timeout=timeout)
         except ItemsFailed as failed:

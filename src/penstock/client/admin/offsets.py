@@ -1,4 +1,4 @@
-"""The ends of partitions, offsets by time, and deleting records before an offset."""
+"""First and last offsets of partitions, offsets by timestamp, and deleting records."""
 
 from __future__ import annotations
 
@@ -8,40 +8,44 @@ from dataclasses import dataclass
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import BadArgument
+from penstock.protocol.constants import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_OFFSET,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 
-# Where to look, in place of a time: as on the wire.
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+# Special timestamps of the protocol.
 
 OFFSET_NAMES: Mapping[str, int] = {
-    "latest": LATEST,
-    "earliest": EARLIEST,
+    "latest": LATEST_TIMESTAMP,
+    "earliest": EARLIEST_TIMESTAMP,
     "max-timestamp": MAX_TIMESTAMP,
-    "earliest-local": EARLIEST_LOCAL,
-    "latest-tiered": LATEST_TIERED,
-    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD,
+    "earliest-local": EARLIEST_LOCAL_TIMESTAMP,
+    "latest-tiered": LATEST_TIERED_TIMESTAMP,
+    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD_OFFSET,
 }
 
 When = int | str | datetime.datetime
-"""`"latest"` and the other names, a moment, or milliseconds since 1970."""
+"""`"latest"` and the other names, a datetime, or milliseconds since 1970."""
 
 TO_THE_END = -1
-"""As the offset before which records are deleted: all there are."""
+"""For `delete_records`: delete all records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
+    """An offset in the result of `list_offsets`."""
+
     offset: int
-    """-1 where there is no such record."""
+    """-1 if there is no such record."""
     timestamp_ms: int | None = None
-    """Of the record at the offset, where one was looked for by time."""
+    """The timestamp of the record at the offset, if the lookup was by time."""
     leader_epoch: int | None = None
 
 
@@ -53,16 +57,16 @@ class OffsetsAdmin(AdminCalls):
         read_committed: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
-        """The offset that belongs to a time or an end, for each partition: `{("orders", 0): "latest"}`.
+        """The offset of a timestamp or of an end, for each partition: `{("orders", 0): "latest"}`.
 
-        By time it is the first record then or later. With `read_committed` the latest is where a transaction is open.
+        For a timestamp it is the first record then or later. With `read_committed`, "latest" is the last stable offset.
         """
         call = self._begin("list offsets", timeout)
         moments = {TopicPartition(*partition): _moment(when) for partition, when in wanted.items()}
 
         async def ask(
             node_id: int | None, partitions: list[TopicPartition]
-        ) -> Answers[TopicPartition, ListedOffset]:
+        ) -> Results[TopicPartition, ListedOffset]:
             request = wire.offsets.list_request(
                 {partition: moments[partition] for partition in partitions},
                 read_committed=read_committed,
@@ -70,12 +74,12 @@ class OffsetsAdmin(AdminCalls):
             )
             return wire.offsets.read_listed(await call.ask_node(node_id, request))
 
-        return await call.each(moments, call.to_leaders(ask))
+        return await call.run_each(moments, call.to_leaders(ask))
 
     async def topic_offsets(
         self,
         topics: Iterable[str],
-        when: When = LATEST,
+        when: When = LATEST_TIMESTAMP,
         *,
         read_committed: bool = False,
         timeout: float | None = None,
@@ -93,20 +97,21 @@ class OffsetsAdmin(AdminCalls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition, or all with `TO_THE_END`; tells where each begins now.
+        """Delete the records before an offset in each partition, or all with `TO_THE_END`; returns the new first
+        offsets.
 
         This cannot be undone.
         """
         call = self._begin("delete records", timeout)
         offsets = {TopicPartition(*partition): offset for partition, offset in before.items()}
 
-        async def ask(node_id: int | None, partitions: list[TopicPartition]) -> Answers[TopicPartition, int]:
+        async def ask(node_id: int | None, partitions: list[TopicPartition]) -> Results[TopicPartition, int]:
             request = wire.offsets.delete_request(
                 {partition: offsets[partition] for partition in partitions}, timeout_ms=call.request_ms()
             )
             return wire.offsets.read_deleted(await call.ask_node(node_id, request))
 
-        return await call.each(offsets, call.to_leaders(ask))
+        return await call.run_each(offsets, call.to_leaders(ask))
 
 
 def _moment(when: When) -> int:

@@ -1,12 +1,21 @@
-"""What somebody may do to a resource; access control and the descriptions of resources share the names."""
+"""Operations on resources, for ACLs and for the `authorized_operations` of descriptions."""
 
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 
-class AclOperation(enum.IntEnum):
-    """As on the wire. `ANY` only filters; `UNKNOWN` is what a newer broker made up."""
+class UnknownMember:
+    """Mixin of enums that are read from responses: a value that only newer brokers know becomes `UNKNOWN`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls["UNKNOWN"]  # type: ignore[index]
+
+
+class AclOperation(UnknownMember, enum.IntEnum):
+    """Numbers of the protocol. `ANY` is for filters only; `UNKNOWN` is one that this client does not know."""
 
     UNKNOWN = 0
     ANY = 1
@@ -25,16 +34,12 @@ class AclOperation(enum.IntEnum):
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
 
-    @classmethod
-    def _missing_(cls, number: object) -> AclOperation:
-        return cls.UNKNOWN
-
 
 NOT_ASKED = -(2**31)
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:
-    """What a response says that the caller may do, a bit for each operation; None where it was not asked."""
+    """The authorized operations of a response, one bit each; None if they were not requested."""
     if bits == NOT_ASKED:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)

@@ -1,4 +1,4 @@
-"""The quorum that keeps the cluster's metadata: who leads, who votes, who follows; adding and removing voters."""
+"""The KRaft quorum of the cluster's metadata: leader, voters and observers; adding and removing voters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from penstock.client.admin.calls import AdminCalls
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
+    """A voter or observer, and how far it has replicated."""
+
     id: int
     directory_id: str | None
-    """Of the log directory that holds the metadata, in Kafka's own spelling; None where the broker does not tell."""
+    """The id of the metadata log directory, as Kafka's tools show it; None if the broker does not say."""
     log_end_offset: int
     last_fetch_ms: int | None
     last_caught_up_ms: int | None
@@ -21,7 +23,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a controller is reached."""
+    """An address of a controller."""
 
     listener: str
     host: str
@@ -30,12 +32,16 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumNode:
+    """A controller with its endpoints."""
+
     id: int
     endpoints: tuple[Endpoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumDescription:
+    """The KRaft quorum: leader, voters and observers."""
+
     leader: int
     leader_epoch: int
     high_watermark: int
@@ -46,12 +52,13 @@ class QuorumDescription:
 
 class QuorumAdmin(AdminCalls):
     async def describe_quorum(self, *, timeout: float | None = None) -> QuorumDescription:
+        """Leader, voters and observers of the quorum."""
         call = self._begin("describe the quorum", timeout)
 
         async def attempt() -> QuorumDescription:
             return wire.quorum.read_described(await call.ask(wire.quorum.describe_request()))
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def add_voter(
         self,
@@ -62,7 +69,7 @@ class QuorumAdmin(AdminCalls):
         cluster_id: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Let a controller vote that has been following so far (KIP-853)."""
+        """Make a controller a voter that has been an observer so far (KIP-853)."""
         call = self._begin(f"add voter {voter}", timeout)
 
         async def attempt() -> None:
@@ -71,16 +78,16 @@ class QuorumAdmin(AdminCalls):
             )
             wire.quorum.check_changed(await call.ask(request), voter)
 
-        await call.repeat(attempt)
+        await call.retry(attempt)
 
     async def remove_voter(
         self, voter: int, directory_id: str, *, cluster_id: str | None = None, timeout: float | None = None
     ) -> None:
-        """Take the vote from a controller; it goes on following."""
+        """Make a voter an observer."""
         call = self._begin(f"remove voter {voter}", timeout)
 
         async def attempt() -> None:
             request = wire.quorum.remove_request(voter, directory_id, cluster_id=cluster_id)
             wire.quorum.check_changed(await call.ask(request), voter)
 
-        await call.repeat(attempt)
+        await call.retry(attempt)

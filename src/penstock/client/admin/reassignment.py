@@ -1,4 +1,4 @@
-"""Moving partitions to other brokers, watching them move, and electing leaders."""
+"""Reassigning partitions to other brokers, listing reassignments, and electing leaders."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from dataclasses import dataclass
 
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.cluster import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition that is moving."""
+    """A partition that is being reassigned."""
 
     replicas: tuple[int, ...]
-    """All that it has now, old and new ones."""
+    """All present replicas, old and new ones."""
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
     @property
     def target(self) -> tuple[int, ...]:
-        """What it will have in the end."""
+        """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 class ElectionType(enum.IntEnum):
+    """How `elect_leaders` chooses a leader."""
+
     PREFERRED = 0
-    """The first replica leads, if it is in sync."""
+    """Elect the preferred (first) replica, if it is in sync."""
     UNCLEAN = 1
-    """Any replica that lives leads where none in sync does. Records that only the others have are lost."""
+    """Elect any live replica if none is in sync. Records that only the others have are lost."""
 
 
 class ReassignmentAdmin(AdminCalls):
@@ -43,14 +45,14 @@ class ReassignmentAdmin(AdminCalls):
         allow_replication_factor_change: bool = True,
         timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
-        """Begin to move partitions to the given brokers, the preferred leader first; None cancels a move.
+        """Start to move partitions to the given brokers, the preferred leader first; None cancels a reassignment.
 
-        It returns when the move has begun: `list_reassignments` tells what still moves.
+        It returns when the move has started; `list_reassignments` lists the partitions that still move.
         """
         call = self._begin("reassign partitions", timeout)
         wanted = {TopicPartition(*partition): brokers for partition, brokers in replicas.items()}
 
-        async def attempt(partitions: list[TopicPartition]) -> Answers[TopicPartition, None]:
+        async def attempt(partitions: list[TopicPartition]) -> Results[TopicPartition, None]:
             request = wire.reassignment.alter_request(
                 {partition: wanted[partition] for partition in partitions},
                 timeout_ms=call.request_ms(),
@@ -58,12 +60,12 @@ class ReassignmentAdmin(AdminCalls):
             )
             return wire.reassignment.read_altered(await call.ask_controller(request))
 
-        return await call.each(wanted, attempt)
+        return await call.run_each(wanted, attempt)
 
     async def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Which partitions are moving: of some, or of all."""
+        """The ongoing reassignments: of the given partitions, or all."""
         call = self._begin("list reassignments", timeout)
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
 
@@ -71,7 +73,7 @@ class ReassignmentAdmin(AdminCalls):
             request = wire.reassignment.list_request(wanted, timeout_ms=call.request_ms())
             return wire.reassignment.read_listed(await call.ask_controller(request))
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def elect_leaders(
         self,
@@ -80,17 +82,17 @@ class ReassignmentAdmin(AdminCalls):
         election: ElectionType = ElectionType.PREFERRED,
         timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
-        """Elect leaders of some partitions, or wherever it is needed; tells those that have a new one.
+        """Elect leaders of the given partitions, or wherever it is needed; returns the partitions with a new leader.
 
-        A partition that was named and needs no election is an `ElectionNotNeeded` among the failures.
+        If a given partition needs no election, its failure is `ElectionNotNeeded`.
         """
         call = self._begin("elect leaders", timeout)
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
 
-        async def attempt() -> Answers[TopicPartition, None]:
+        async def attempt() -> Results[TopicPartition, None]:
             request = wire.reassignment.elect_request(wanted, election, timeout_ms=call.request_ms())
             return wire.reassignment.read_elected(
                 await call.ask_controller(request), was_asked=wanted is not None
             )
 
-        return call.split(await call.repeat(attempt))
+        return call.split(await call.retry(attempt))

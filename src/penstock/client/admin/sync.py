@@ -1,7 +1,7 @@
-"""`Admin` without asyncio: the calls of the async one, each run to its end on a thread of its own.
+"""`Admin` without asyncio: runs each call of the async one on a thread of its own.
 
-There is one declaration of every call, the async one; `blocking` makes of it a method with the same arguments, types
-and words that waits for the result.
+Every call is declared once, in the async class; `blocking` makes a method with the same arguments, types and docstring
+that waits for the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class blocking(Generic[P, R]):
-    """A method that runs an async one of the same name on the admin's thread, and waits for it."""
+    """A method that runs the async one of the same name on the admin's thread, and waits for it."""
 
     def __init__(self, method: Callable[Concatenate[aio.Admin, P], Coroutine[Any, Any, R]]) -> None:
         self._method = method
@@ -41,18 +41,18 @@ class blocking(Generic[P, R]):
             return admin._wait(lambda inner: method(inner, *arguments, **options))
 
         called = functools.wraps(method)(wait)
-        # Bound as a method is, so that its arguments and words can be asked for.
+        # Bound like a method, so that `help()` and `inspect` show its arguments and docstring.
         return called if admin is None else MethodType(called, admin)
 
 
 class Admin:
-    """Asks and changes what a cluster is like.
+    """Describes and changes a cluster: topics, configs, groups, ACLs and more. Threads may share one.
 
         with Admin("localhost:9092") as admin:
             admin.create_topic("orders", partitions=3)
 
-    A call about one thing raises its error; a call about several returns a dict, or raises `ItemsFailed`, which names
-    each that failed and holds what came of the others. Nothing is opened before the first call. Threads may share one.
+    A call about one item raises its error. A call about several returns a dict, or raises `ItemsFailed`, which has the
+    error of each failed item and the results of the others. No connection is opened before the first call.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Admin:
         return f"<Admin at {self.settings.cluster_name}>"
 
     def close(self) -> None:
-        """End all connections and the thread; the client cannot be used afterwards."""
+        """Close all connections and end the thread. The client cannot be used afterwards."""
         inner, self._inner = self._inner, None
-        if inner is not None and not self._background.is_left_behind:
+        if inner is not None and not self._background.is_forked:
             self._background.call(inner.close)
         self._background.close()
 
@@ -87,7 +87,7 @@ class Admin:
 
     def _wait(self, begin: Callable[[aio.Admin], Coroutine[Any, Any, R]]) -> R:
         async def run() -> R:
-            if self._inner is None:  # made on the thread of its loop
+            if self._inner is None:  # created on the thread of its loop
                 self._inner = aio.Admin.of(self.settings)
             return await begin(self._inner)
 

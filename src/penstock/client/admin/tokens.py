@@ -1,4 +1,4 @@
-"""Delegation tokens: a password for a while, which a program can hand to its workers (KIP-48)."""
+"""Delegation tokens: temporary credentials that a program can hand to its workers (KIP-48)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ NOW = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationToken:
+    """A delegation token: an id, a secret and its lifetime."""
+
     token_id: str
     hmac: bytes = field(repr=False)
-    """The secret: whoever has it can log in."""
+    """The secret: it is enough to log in."""
     owner: str
     """A principal: `User:alice`."""
     requester: str | None
     issued_ms: int
     expires_ms: int
-    """Unless it is renewed before."""
+    """When it expires unless it is renewed."""
     max_ms: int
     """When it expires for good."""
     renewers: tuple[str, ...] = ()
@@ -37,7 +39,7 @@ class TokensAdmin(AdminCalls):
         max_lifetime_ms: int = AS_THE_BROKER_SAYS,
         timeout: float | None = None,
     ) -> DelegationToken:
-        """A token for the caller, or for another principal if the caller may do that (KIP-373)."""
+        """Create a token for the caller, or for another principal if the caller is allowed to (KIP-373)."""
         call = self._begin("create a delegation token", timeout)
         named = tuple(renewers)
         request = wire.tokens.create_request(owner, named, max_lifetime_ms)
@@ -45,12 +47,12 @@ class TokensAdmin(AdminCalls):
         async def attempt() -> DelegationToken:
             return wire.tokens.read_created(await call.ask_controller(request), named)
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def renew_token(
         self, hmac: bytes, *, period_ms: int = AS_THE_BROKER_SAYS, timeout: float | None = None
     ) -> int:
-        """Let a token live on; tells when it will expire."""
+        """Extend the lifetime of a token; returns its new expiry time."""
         call = self._begin("renew a delegation token", timeout)
 
         async def attempt() -> int:
@@ -58,25 +60,25 @@ class TokensAdmin(AdminCalls):
                 await call.ask_controller(wire.tokens.renew_request(hmac, period_ms))
             )
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def expire_token(self, hmac: bytes, *, in_ms: int = NOW, timeout: float | None = None) -> int:
-        """Have a token expire, now or in a while; tells when."""
+        """Let a token expire, now or later; returns its expiry time."""
         call = self._begin("expire a delegation token", timeout)
 
         async def attempt() -> int:
             return wire.tokens.read_expiry(await call.ask_controller(wire.tokens.expire_request(hmac, in_ms)))
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)
 
     async def describe_tokens(
         self, *, owners: Iterable[str] | None = None, timeout: float | None = None
     ) -> list[DelegationToken]:
-        """The tokens of some owners, or all that the caller may see."""
+        """The tokens of the given owners, or all that the caller is allowed to see."""
         call = self._begin("describe delegation tokens", timeout)
         request = wire.tokens.describe_request(None if owners is None else list(owners))
 
         async def attempt() -> list[DelegationToken]:
             return wire.tokens.read_described(await call.ask(request))
 
-        return await call.repeat(attempt)
+        return await call.retry(attempt)

@@ -10,31 +10,31 @@ from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls, Call
 from penstock.client.admin.configs import ConfigEntry
 from penstock.client.admin.operations import AclOperation
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.results import Results, only
 
 PAGE_PARTITIONS = 2000
-"""How many partitions a page of a description has; what Kafka's brokers give at most by default."""
+"""The number of partitions in a page of descriptions: the default maximum of Kafka's brokers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made. What is None is the cluster's default."""
+    """A topic to create. None means the cluster's default."""
 
     name: str
     partitions: int | None = None
     replication_factor: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
     replicas: Sequence[Sequence[int]] | None = None
-    """The brokers of each partition, the preferred leader first; says how many partitions and replicas there are."""
+    """The brokers of each partition, the preferred leader first. It also sets the number of partitions and replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """What a new topic got, or would get. Brokers before Kafka 2.4 tell no more than its name."""
+    """A created topic, or with `validate_only` what it would be. Brokers before Kafka 2.4 return only the name."""
 
     name: str
     topic_id: str | None = None
-    """In Kafka's own spelling, as its tools show it."""
+    """As Kafka's tools show it."""
     partitions: int | None = None
     replication_factor: int | None = None
     config: Mapping[str, ConfigEntry] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """How many partitions a topic is to have in all, and on which brokers the new ones are."""
+    """The total number of partitions of a topic, and optionally the brokers of the new ones."""
 
     total: int
     replicas: Sequence[Sequence[int]] | None = None
@@ -50,6 +50,8 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicListing:
+    """One topic in the result of `list_topics`."""
+
     name: str
     topic_id: str | None
     partitions: int
@@ -58,7 +60,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """Where a partition is; brokers are named by their ids."""
+    """A partition and its replicas, by broker id."""
 
     index: int
     leader: int | None
@@ -68,12 +70,14 @@ class PartitionDescription:
     in_sync: tuple[int, ...]
     offline: tuple[int, ...] = ()
     eligible_leaders: tuple[int, ...] | None = None
-    """Not in sync, and still safe to lead (KIP-966); None where the broker does not tell."""
+    """Eligible leader replicas (KIP-966); None if the broker does not say."""
     last_known_eligible: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
+    """A topic with its partitions."""
+
     name: str
     topic_id: str | None
     is_internal: bool
@@ -82,7 +86,7 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Of the first partition, as Kafka's tools tell it."""
+        """Of the first partition, as in Kafka's tools."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
@@ -98,7 +102,7 @@ class TopicsAdmin(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> CreatedTopic:
-        """Make a topic; with `validate_only` tell what it would get and make nothing."""
+        """Create a topic; with `validate_only` only check it and return what it would be."""
         topic = NewTopic(
             name=name,
             partitions=partitions,
@@ -115,11 +119,11 @@ class TopicsAdmin(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Make several topics; each is made or refused by itself."""
+        """Create several topics. Each succeeds or fails by itself."""
         wanted = {topic.name: topic for topic in map(_new_topic, topics)}
         call = self._begin("create topics", timeout)
 
-        async def attempt(names: list[str]) -> Answers[str, CreatedTopic]:
+        async def attempt(names: list[str]) -> Results[str, CreatedTopic]:
             request = wire.topics.create_request(
                 [wanted[name] for name in names],
                 timeout_ms=call.request_ms(),
@@ -127,22 +131,23 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_created(await call.ask_controller(request))
 
-        created = await call.each(wanted, attempt, is_repeatable=False)
+        created = await call.run_each(wanted, attempt, is_repeatable=False)
         if not validate_only:
-            self._fresh_topics.add(created)
+            self._recent_topics.add(created)
         return created
 
     async def delete_topic(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a topic and all its records, by name or id. This cannot be undone."""
         await only(self.delete_topics([name], timeout=timeout))
 
     async def delete_topics(
         self, names: Iterable[str] = (), *, ids: Iterable[str] = (), timeout: float | None = None
     ) -> dict[str, None]:
-        """Delete topics with all their records, by name or by id. This cannot be undone."""
+        """Delete topics and all their records, by name or by id. This cannot be undone."""
         by_name, by_id = list(names), set(ids)
         call = self._begin("delete topics", timeout)
 
-        async def attempt(wanted: list[str]) -> Answers[str, None]:
+        async def attempt(wanted: list[str]) -> Results[str, None]:
             request = wire.topics.delete_request(
                 names=[topic for topic in wanted if topic not in by_id],
                 ids=[topic for topic in wanted if topic in by_id],
@@ -150,19 +155,19 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_deleted(await call.ask_controller(request), by_id=by_id)
 
-        self._fresh_topics.discard(by_name)
+        self._recent_topics.discard(by_name)
         try:
-            return await call.each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
+            return await call.run_each([*by_name, *sorted(by_id)], attempt, is_repeatable=False)
         except errors.ItemsFailed as several:
             for each in several.exceptions:
                 if isinstance(each, errors.UnknownTopicOrPartition):
-                    each.advice = "see that its name is spelled right"  # not: create it
+                    each.advice = "check the spelling of its name"  # not: create it
             raise
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None
     ) -> list[TopicListing]:
-        """All topics that the caller may see, by name; internal ones only if asked for."""
+        """All topics that the caller is allowed to see, by name; internal ones only with `include_internal`."""
         call = self._begin("list topics", timeout)
         response = await call.ask(wire.topic_descriptions.list_request())
         listed = wire.topic_descriptions.read_listed(response)
@@ -171,6 +176,7 @@ class TopicsAdmin(AdminCalls):
     async def describe_topic(
         self, name: str, *, include_authorized_operations: bool = False, timeout: float | None = None
     ) -> TopicDescription:
+        """Partitions, leaders and replicas of a topic."""
         return await only(
             self.describe_topics(
                 [name], include_authorized_operations=include_authorized_operations, timeout=timeout
@@ -184,29 +190,29 @@ class TopicsAdmin(AdminCalls):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> dict[str, TopicDescription]:
-        """Where the partitions of topics are. Large clusters answer page by page (KIP-966); that is not seen here."""
+        """Partitions, leaders and replicas of topics. Large descriptions are fetched in pages (KIP-966)."""
         call = self._begin("describe topics", timeout)
 
-        async def attempt(wanted: list[str]) -> Answers[str, TopicDescription]:
+        async def attempt(wanted: list[str]) -> Results[str, TopicDescription]:
             if not include_authorized_operations:
                 try:
                     return await self._describe_pages(call, wanted)
                 except errors.UnsupportedVersion:
-                    pass  # a broker before Kafka 3.8, which answers at one go
+                    pass  # a broker before Kafka 3.8, without pages
             request = wire.topic_descriptions.metadata_request(
                 wanted, operations=include_authorized_operations
             )
             return wire.topic_descriptions.read_described(await call.ask(request))
 
-        return await call.each(names, attempt)
+        return await call.run_each(names, attempt)
 
-    async def _describe_pages(self, call: Call, names: list[str]) -> Answers[str, TopicDescription]:
+    async def _describe_pages(self, call: Call, names: list[str]) -> Results[str, TopicDescription]:
         described = wire.topic_descriptions.PagedDescriptions()
         while described.has_more:
             described.add(
                 await call.ask(wire.topic_descriptions.page_request(names, PAGE_PARTITIONS, described.cursor))
             )
-        return described.answers()
+        return described.results()
 
     async def create_partitions(
         self,
@@ -215,14 +221,14 @@ class TopicsAdmin(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, None]:
-        """Let topics have more partitions: `create_partitions({"orders": 6})`. Keys may change partitions by it."""
+        """Raise the number of partitions: `create_partitions({"orders": 6})`. Keys may then map to other partitions."""
         wanted = {
             name: total if isinstance(total, NewPartitions) else NewPartitions(total=total)
             for name, total in totals.items()
         }
         call = self._begin("create partitions", timeout)
 
-        async def attempt(names: list[str]) -> Answers[str, None]:
+        async def attempt(names: list[str]) -> Results[str, None]:
             request = wire.topics.grow_request(
                 {name: wanted[name] for name in names},
                 timeout_ms=call.request_ms(),
@@ -230,7 +236,7 @@ class TopicsAdmin(AdminCalls):
             )
             return wire.topics.read_grown(await call.ask_controller(request))
 
-        return await call.each(wanted, attempt, is_repeatable=False)
+        return await call.run_each(wanted, attempt, is_repeatable=False)
 
 
 def _new_topic(topic: NewTopic | str) -> NewTopic:

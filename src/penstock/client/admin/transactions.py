@@ -1,4 +1,4 @@
-"""Transactions and the producers behind them: look at them, end one that hangs or was prepared, fence its producer."""
+"""Transactions and their producers: list and describe, end a hanging or prepared transaction, fence a producer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 from penstock.client import errors
 from penstock.client.admin import wire
-from penstock.client.admin.calls import AdminCalls, Call, Newest
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.calls import AdminCalls, Call, MaxVersion
+from penstock.client.admin.operations import UnknownMember
+from penstock.client.admin.results import Results, only
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import CoordinatorKind
-from penstock.client.producer.prepared import Outcome, PreparedTransaction
+from penstock.client.prepared_transaction import Outcome, PreparedTransaction
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 
 
-class TransactionState(enum.StrEnum):
-    """As brokers spell it."""
+class TransactionState(UnknownMember, enum.StrEnum):
+    """The names that brokers use."""
 
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
@@ -29,13 +30,11 @@ class TransactionState(enum.StrEnum):
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
     UNKNOWN = "Unknown"
 
-    @classmethod
-    def _missing_(cls, name: object) -> TransactionState:
-        return cls.UNKNOWN
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionListing:
+    """One transaction in the result of `list_transactions`."""
+
     transactional_id: str
     coordinator: int
     """The broker that coordinates it."""
@@ -45,6 +44,8 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
+    """A transaction and its partitions."""
+
     transactional_id: str
     coordinator: int
     producer_id: int
@@ -52,13 +53,13 @@ class TransactionDescription:
     state: TransactionState
     timeout_ms: int
     started_ms: int | None
-    """When the transaction began, by the broker's clock; None between transactions."""
+    """When the transaction began, by the broker's clock; None if none is open."""
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What a partition knows of a producer that writes to it."""
+    """The state of a producer in a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -66,11 +67,13 @@ class ProducerState:
     last_timestamp_ms: int | None
     coordinator_epoch: int | None
     transaction_start_offset: int | None
-    """Where its open transaction begins; None where it has none."""
+    """The first offset of its open transaction; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedProducer:
+    """The new producer id and epoch after fencing."""
+
     producer_id: int
     producer_epoch: int
 
@@ -83,10 +86,10 @@ REPLACED = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-"""A newer producer has the name, or the coordinator has forgotten it."""
+"""A newer producer has the transactional id, or the coordinator has forgotten it."""
 ENDED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 EPOCH_BUMPS_LEVEL = 2
-"""Of transaction.version: from there on each end raises the producer's epoch (KIP-890)."""
+"""Of transaction.version: from here on every end bumps the producer's epoch (KIP-890)."""
 PLAIN_END_VERSION = 4
 FETCH_BY_NAME_VERSION = 12
 
@@ -101,9 +104,9 @@ class TransactionsAdmin(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> list[TransactionListing]:
-        """The transactions of the cluster, of all producers that the coordinators remember.
+        """All transactions that the coordinators know.
 
-        `pattern` is a regular expression over transactional ids (Kafka 4.1 and later).
+        `pattern` is a regular expression for transactional ids (Kafka 4.1 and later).
         """
         call = self._begin("list transactions", timeout)
         request = wire.transactions.list_request(
@@ -112,23 +115,25 @@ class TransactionsAdmin(AdminCalls):
             longer_than_ms=longer_than_ms,
             pattern=pattern,
         )
-        return wire.transactions.read_listed(await call.everywhere(request))
+        return wire.transactions.read_listed(await call.ask_all_brokers(request))
 
     async def describe_transaction(
         self, transactional_id: str, *, timeout: float | None = None
     ) -> TransactionDescription:
+        """State, producer and partitions of a transaction."""
         return await only(self.describe_transactions([transactional_id], timeout=timeout))
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
+        """State, producer and partitions of transactions."""
         call = self._begin("describe transactions", timeout)
 
-        async def ask(node_id: int | None, ids: list[str]) -> Answers[str, TransactionDescription]:
+        async def ask(node_id: int | None, ids: list[str]) -> Results[str, TransactionDescription]:
             response = await call.ask_node(node_id, wire.transactions.describe_request(ids))
             return wire.transactions.read_described(response, call.broker_of(node_id))
 
-        return await call.each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
+        return await call.run_each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
 
     async def describe_producers(
         self,
@@ -137,20 +142,20 @@ class TransactionsAdmin(AdminCalls):
         broker: int | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Who writes to partitions, as their leaders know it, or as the replica on one broker does."""
+        """The producers of partitions, as the leaders know them, or as the replica on one broker does."""
         call = self._begin("describe producers", timeout)
 
         async def ask(
             node_id: int | None, wanted: list[TopicPartition]
-        ) -> Answers[TopicPartition, list[ProducerState]]:
+        ) -> Results[TopicPartition, list[ProducerState]]:
             response = await call.ask_node(node_id, wire.transactions.producers_request(wanted))
             return wire.transactions.read_producers(response)
 
-        async def at_broker(wanted: list[TopicPartition]) -> Answers[TopicPartition, list[ProducerState]]:
+        async def at_broker(wanted: list[TopicPartition]) -> Results[TopicPartition, list[ProducerState]]:
             return await ask(broker, wanted)
 
         wanted = [TopicPartition(*each) for each in partitions]
-        return await call.each(wanted, call.to_leaders(ask) if broker is None else at_broker)
+        return await call.run_each(wanted, call.to_leaders(ask) if broker is None else at_broker)
 
     async def abort_transaction(
         self,
@@ -161,13 +166,14 @@ class TransactionsAdmin(AdminCalls):
         coordinator_epoch: int,
         timeout: float | None = None,
     ) -> None:
-        """Write the end of a hanging transaction into one partition, in place of its coordinator, which forgot it.
+        """Write an abort marker for a hanging transaction into one partition. Use it if the coordinator has lost the
+        transaction.
 
-        `describe_producers` tells the numbers. For a transaction that is not lost, use `terminate_transaction`.
+        `describe_producers` returns the numbers. If the coordinator knows the transaction, use `terminate_transaction`.
         """
         call = self._begin(f"abort the transaction on {TopicPartition(*partition)}", timeout)
 
-        async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Answers[TopicPartition, None]:
+        async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Results[TopicPartition, None]:
             request = wire.transactions.abort_request(
                 wanted,
                 producer_id=producer_id,
@@ -176,19 +182,20 @@ class TransactionsAdmin(AdminCalls):
             )
             return wire.transactions.read_aborted(await call.ask_node(node_id, request))
 
-        await only(call.each([TopicPartition(*partition)], call.to_leaders(ask)))
+        await only(call.run_each([TopicPartition(*partition)], call.to_leaders(ask)))
 
     async def fence_producer(self, transactional_id: str, *, timeout: float | None = None) -> FencedProducer:
-        """End what a producer has open, and have it refused from now on."""
+        """Abort the open transaction of a producer and fence it."""
         return await only(self.fence_producers([transactional_id], timeout=timeout))
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, FencedProducer]:
+        """Abort the open transactions of several producers and fence them."""
         call = self._begin("fence producers", timeout)
 
-        async def ask(node_id: int | None, ids: list[str]) -> Answers[str, FencedProducer]:
-            # The protocol takes one at a time. Its timeout bounds only the time until the transaction has ended.
+        async def ask(node_id: int | None, ids: list[str]) -> Results[str, FencedProducer]:
+            # InitProducerId takes one at a time. Its timeout limits only the wait for the end of the transaction.
             return {
                 each: wire.transactions.read_fenced(
                     each,
@@ -199,16 +206,16 @@ class TransactionsAdmin(AdminCalls):
                 for each in ids
             }
 
-        return await call.each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
+        return await call.run_each(transactional_ids, call.to_coordinators(CoordinatorKind.TRANSACTION, ask))
 
     async def complete_transaction(
         self, prepared: PreparedTransaction, *, commit: bool, timeout: float | None = None
     ) -> None:
-        """Commit or abort a transaction that a producer has prepared, from whatever process; may be repeated.
+        """Commit or abort a prepared transaction (KIP-939), from any process. It may be repeated.
 
-        Raises `TransactionNotCommitted` where it was aborted before, because its time was over or by a newer producer
-        of that name, and `TransactionNotAborted` where it was committed before. `TransactionOutcomeUnknown` where a
-        newer producer has the name and nothing tells what became of the transaction.
+        Raises `TransactionNotCommitted` if it was aborted before, by a timeout or a newer producer, and
+        `TransactionNotAborted` if it was committed before. Raises `TransactionOutcomeUnknown` if a newer producer has
+        the transactional id and the outcome cannot be determined.
         """
         if prepared.is_empty:
             return
@@ -223,14 +230,14 @@ class TransactionsAdmin(AdminCalls):
             response = await call.ask_coordinator(
                 *coordinator,
                 wire.transactions.end_request(prepared, is_commit=commit),
-                newest=None if is_bumped else Newest(ApiKey.END_TXN, PLAIN_END_VERSION),
+                max_version=None if is_bumped else MaxVersion(ApiKey.END_TXN, PLAIN_END_VERSION),
             )
             if response.error_code.is_retriable:  # it is being ended
                 raise errors.of(response.error_code, about=prepared.transactional_id)
             code: ErrorCode = response.error_code
             return code
 
-        code = await call.repeat(attempt)
+        code = await call.retry(attempt)
         if code is ErrorCode.NONE:
             return
         refusal = errors.of(code, about=prepared.transactional_id)
@@ -247,14 +254,15 @@ class TransactionsAdmin(AdminCalls):
     async def _outcome_of_rest(
         self, call: Call, prepared: PreparedTransaction, *, commit: bool, is_bumped: bool
     ) -> Outcome:
-        """Of a transaction that its coordinator refuses to end so: it ended otherwise, or there is nothing to end."""
-        told = await self.describe_transaction(prepared.transactional_id, timeout=call.left_s())
-        if (told.producer_id, told.producer_epoch) == (prepared.producer_id, prepared.producer_epoch):
-            # Where every end raises the epoch, nothing was written under this one; elsewhere only `Empty` says so.
-            if is_bumped or told.state is TransactionState.EMPTY:
+        """The outcome if the coordinator refuses to end the transaction: it ended otherwise, or there is nothing to
+        end."""
+        result = await self.describe_transaction(prepared.transactional_id, timeout=call.left_s())
+        if (result.producer_id, result.producer_epoch) == (prepared.producer_id, prepared.producer_epoch):
+            # If every end bumps the epoch, nothing was written under this one; otherwise only `Empty` says so.
+            if is_bumped or result.state is TransactionState.EMPTY:
                 return Outcome.EMPTY
             return Outcome.ABORTED if commit else Outcome.COMMITTED
-        if told.state in ENDED and is_bumped and told.producer_epoch == prepared.producer_epoch + 1:
+        if result.state in ENDED and is_bumped and result.producer_epoch == prepared.producer_epoch + 1:
             return Outcome.ABORTED if commit else Outcome.COMMITTED
         return Outcome.UNKNOWN
 
@@ -263,29 +271,29 @@ class TransactionsAdmin(AdminCalls):
             return Outcome.UNKNOWN
         request = wire.transactions.outcome_request(prepared.record)
 
-        async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Answers[TopicPartition, Outcome]:
+        async def ask(node_id: int | None, wanted: list[TopicPartition]) -> Results[TopicPartition, Outcome]:
             response = await call.ask_node(
-                node_id, request, newest=Newest(ApiKey.FETCH, FETCH_BY_NAME_VERSION)
+                node_id, request, max_version=MaxVersion(ApiKey.FETCH, FETCH_BY_NAME_VERSION)
             )
             return {each: wire.transactions.read_outcome(prepared, response) for each in wanted}
 
         partition = TopicPartition(prepared.record.topic, prepared.record.partition)
         try:
-            return await only(call.each([partition], call.to_leaders(ask)))
+            return await only(call.run_each([partition], call.to_leaders(ask)))
         except (errors.UnknownTopicOrPartition, errors.TopicAuthorizationFailed):
-            return Outcome.UNKNOWN  # the topic is gone, or not ours to read
+            return Outcome.UNKNOWN  # the topic was deleted, or this client is not allowed to read it
 
     async def terminate_transaction(
         self, transactional_id: str, *, timeout: float | None = None
     ) -> FencedProducer:
-        """Abort the transaction of a producer, wherever it is, also one that waits to be committed in two phases."""
+        """Abort the transaction of a producer, in any state, also one that is prepared for two-phase commit."""
         return await self.fence_producer(transactional_id, timeout=timeout)
 
 
 def _check_outcome(
     outcome: Outcome, prepared: PreparedTransaction, *, commit: bool, refusal: errors.BrokerError
 ) -> None:
-    """Raises unless the transaction ended as was asked for, before it was asked."""
+    """Raises unless the transaction had already ended as requested."""
     if outcome is Outcome.EMPTY or outcome is (Outcome.COMMITTED if commit else Outcome.ABORTED):
         return
     if outcome is Outcome.ABORTED:

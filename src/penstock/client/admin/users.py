@@ -1,4 +1,4 @@
-"""Users who log in by password (SCRAM). A password is salted and hashed here: it never leaves this process."""
+"""Users with SCRAM passwords. A password is salted and hashed here: it never leaves this process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from penstock.client import errors
 from penstock.client.admin import wire
 from penstock.client.admin.calls import AdminCalls
-from penstock.client.admin.outcome import Answers, only
+from penstock.client.admin.results import Results, only
 
 SALT_BYTES = 24
 ITERATIONS = 8192
-"""Twice what RFC 7677 asks for, and what Kafka's tools use."""
+"""Twice the minimum of RFC 7677, as in Kafka's tools."""
 
 
 class ScramMechanism(enum.IntEnum):
-    """As on the wire."""
+    """Numbers of the protocol."""
 
     SHA_256 = 1
     SHA_512 = 2
 
     @property
     def spelled(self) -> str:
-        """As settings spell it: `SCRAM-SHA-256`."""
+        """The name in settings: `SCRAM-SHA-256`."""
         return f"SCRAM-{self.name.replace('_', '-')}"
 
     @property
@@ -42,7 +42,7 @@ class ScramMechanism(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a broker tells of a user's password: that there is one, and how hard it is to guess."""
+    """A SCRAM credential of a user, without the password."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -50,7 +50,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUpsertion:
-    """A password to be set for one mechanism."""
+    """A password to set for one mechanism."""
 
     user: str
     password: str | bytes = field(repr=False)
@@ -59,7 +59,7 @@ class ScramUpsertion:
     salt: bytes = field(default_factory=lambda: os.urandom(SALT_BYTES), repr=False)
 
     def salted_password(self) -> bytes:
-        import hashlib  # here, because few who administer set passwords
+        import hashlib  # here, because few programs set passwords
 
         password = self.password.encode() if isinstance(self.password, str) else self.password
         return hashlib.pbkdf2_hmac(self.mechanism.hash_name, password, self.salt, self.iterations)
@@ -67,6 +67,8 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramDeletion:
+    """A password to delete for one mechanism."""
+
     user: str
     mechanism: ScramMechanism = ScramMechanism.SHA_256
 
@@ -75,14 +77,14 @@ class UsersAdmin(AdminCalls):
     async def describe_users(
         self, users: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, list[ScramCredential]]:
-        """Which mechanisms users have passwords for: of some users, or of all who have any."""
+        """The mechanisms for which users have passwords: of the given users, or of all with any."""
         call = self._begin("describe users", timeout)
         request = wire.users.describe_request(None if users is None else list(users))
 
-        async def attempt() -> Answers[str, list[ScramCredential]]:
+        async def attempt() -> Results[str, list[ScramCredential]]:
             return wire.users.read_described(await call.ask(request))
 
-        return call.split(await call.repeat(attempt))
+        return call.split(await call.retry(attempt))
 
     async def set_password(
         self,
@@ -93,7 +95,7 @@ class UsersAdmin(AdminCalls):
         iterations: int = ITERATIONS,
         timeout: float | None = None,
     ) -> None:
-        """Let a user log in by a password, in place of any that there was for the mechanism."""
+        """Set the password of a user for a mechanism."""
         change = ScramUpsertion(user=user, password=password, mechanism=mechanism, iterations=iterations)
         await only(self.alter_users([change], timeout=timeout))
 
@@ -104,19 +106,20 @@ class UsersAdmin(AdminCalls):
         mechanism: ScramMechanism = ScramMechanism.SHA_256,
         timeout: float | None = None,
     ) -> None:
+        """Delete the password of a user for a mechanism."""
         await only(self.alter_users([ScramDeletion(user=user, mechanism=mechanism)], timeout=timeout))
 
     async def alter_users(
         self, changes: Sequence[ScramUpsertion | ScramDeletion], *, timeout: float | None = None
     ) -> dict[str, None]:
-        """Set and delete passwords. What is done to one user is done as a whole or not at all."""
+        """Set and delete passwords. The changes of one user are atomic."""
         call = self._begin("alter users", timeout)
         for change in changes:
             if isinstance(change, ScramUpsertion) and not (change.user and change.password):
                 raise errors.BadArgument("a user needs a name and a password")
 
-        async def attempt(users: list[str]) -> Answers[str, None]:
+        async def attempt(users: list[str]) -> Results[str, None]:
             request = wire.users.alter_request([change for change in changes if change.user in users])
             return wire.users.read_altered(await call.ask_controller(request))
 
-        return await call.each([change.user for change in changes], attempt)
+        return await call.run_each([change.user for change in changes], attempt)

@@ -1,4 +1,4 @@
-"""What programs pass to a consumer, in the forms that they have it."""
+"""Arguments of a consumer's calls, in the forms that programs pass."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from typing import Any, Protocol
 from penstock.client import errors
 from penstock.client.addresses import BadAddress, parse_addresses
 from penstock.client.argument_types import shown
-from penstock.client.cluster import NO_EPOCH, TopicPartition
-from penstock.client.group.nouns import Offset, Subscription
+from penstock.client.cluster import TopicPartition
+from penstock.client.group.types import Offset, Subscription
+from penstock.records.batch import NO_LEADER_EPOCH
 from penstock.records.kernel import Message
 
 
 class RebalanceListener(Protocol):
-    """Hears of partitions that come and go, inside the application's own calls.
+    """Is notified of assigned and revoked partitions, inside the application's own calls.
 
-    A subclass names what it wants to hear; of any other object too, methods may be missing.
+    Any object with some of these methods can be a listener; a subclass overrides those that it needs.
     """
 
     def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...], /) -> object:
-        """They are this consumer's now, and nothing of them has been given yet: the moment to seek."""
+        """These partitions are assigned to this consumer now, and none of their messages was returned yet: the time to
+        seek."""
         return None
 
     def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...], /) -> object:
-        """They are about to go to others: the moment to finish and commit."""
+        """These partitions are about to be revoked: the time to finish work and commit."""
         return None
 
     def on_partitions_lost(self, partitions: tuple[TopicPartition, ...], /) -> object:
-        """They went to others already. Where this is missing, they count as revoked."""
+        """These partitions were reassigned already. By default this calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)
 
 
 def check_listener(listener: object) -> None:
-    """One that would hear of nothing was meant otherwise: most likely its methods have other names."""
+    """Rejects a listener without any listener method: its methods are probably misspelled."""
     names = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
     if listener is not None and not any(hasattr(listener, name) for name in names):
         raise errors.BadArgument(
-            f"the listener {type(listener).__name__} would hear of nothing: it has none of {', '.join(names)}"
+            f"the listener {type(listener).__name__} has none of the methods {', '.join(names)}"
         )
 
 
@@ -49,12 +51,12 @@ def check_callback(on_done: object) -> None:
 
 
 def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None) -> Subscription:
-    """Topics by name, or a pattern: a compiled one in Python's syntax, a text in that of RE2, for brokers to match."""
+    """Topics by name, or a pattern: compiled in Python's syntax, or text in RE2 syntax for brokers to match."""
     if isinstance(topics, re.Pattern):
         topics, pattern = None, topics
     if pattern is not None:
         if topics:
-            raise errors.BadArgument("topics and a pattern cannot be subscribed to together")
+            raise errors.BadArgument("subscribe to topics or to a pattern, not both")
         if not isinstance(pattern, str | re.Pattern):
             raise errors.BadArgumentType(
                 f"pattern must be a string or a compiled pattern, not {shown(pattern)}"
@@ -62,18 +64,18 @@ def subscription_of(topics: object, pattern: re.Pattern[str] | str | None = None
         try:
             re.compile(pattern)
         except re.error as error:
-            raise errors.BadArgument(f"{pattern!r} is no regular expression: {error}") from None
+            raise errors.BadArgument(f"{pattern!r} is not a regular expression: {error}") from None
         return Subscription(pattern=pattern)
     names = [
         topic_of(name) for name in ([topics] if isinstance(topics, str) else _iterable(topics, "topics"))
     ]
     if not names:
-        raise errors.BadArgument("name at least one topic; unsubscribe() ends a subscription")
+        raise errors.BadArgument("no topic given; to end a subscription, call unsubscribe()")
     return Subscription(frozenset(names))
 
 
 def topic_of(given: object) -> str:
-    """The name of a topic. An address in its place is a common mistake, because other clients take it first."""
+    """The name of a topic. An address here is a common mistake, because other clients take the address first."""
     if not isinstance(given, str):
         raise errors.BadArgumentType(f"a topic must be a string, not {shown(given)}")
     if not given:
@@ -86,7 +88,7 @@ def topic_of(given: object) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether it reads like `bootstrap.servers`. No topic can have a colon in its name."""
+    """Whether it looks like `bootstrap.servers`. A topic name cannot contain a colon."""
     try:
         return ":" in text and bool(parse_addresses(text))
     except BadAddress:
@@ -94,7 +96,7 @@ def is_address(text: str) -> bool:
 
 
 def partitions_of(given: Iterable[object]) -> list[TopicPartition]:
-    """One after another, each once; those of a list in its place."""
+    """Partitions in order, without duplicates; lists are flattened."""
     found: dict[TopicPartition, None] = {}
     for each in given:
         if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):
@@ -118,11 +120,11 @@ def partition_of(given: object) -> TopicPartition:
 def place_of(given: object, partition: TopicPartition) -> tuple[int, int]:
     """Offset and leader epoch to seek to."""
     if isinstance(given, Message):
-        return given.offset, NO_EPOCH
+        return given.offset, NO_LEADER_EPOCH
     if isinstance(given, Offset):
         offset, epoch = given.offset, given.leader_epoch
     elif isinstance(given, int) and not isinstance(given, bool):
-        offset, epoch = given, NO_EPOCH
+        offset, epoch = given, NO_LEADER_EPOCH
     else:
         raise errors.BadArgumentType(
             f"an offset must be an integer, an Offset or a Message, not {shown(given)}", about=partition
@@ -133,7 +135,7 @@ def place_of(given: object, partition: TopicPartition) -> tuple[int, int]:
 
 
 def timestamp_of(given: object) -> int:
-    """Milliseconds since 1970; a datetime without a zone is local time, as everywhere in Python."""
+    """Milliseconds since 1970; a datetime without a time zone is local time, as usual in Python."""
     if isinstance(given, datetime.datetime):
         return round(given.timestamp() * 1000)
     if not isinstance(given, int) or isinstance(given, bool):
@@ -159,7 +161,7 @@ def count_of(given: int | None, default: int, *, name: str = "max_records") -> i
     if not isinstance(given, int) or isinstance(given, bool):
         raise errors.BadArgumentType(f"{name} must be an integer of at least 1, not {shown(given)}")
     if given < 1:
-        raise errors.BadArgument(f"{name} is {given}, and must be at least 1")
+        raise errors.BadArgument(f"{name} must be at least 1, not {given}")
     return given
 
 
@@ -172,18 +174,18 @@ class Reader(Protocol):
 def settings_and_topics(
     given: Sequence[object],
 ) -> tuple[Mapping[str, object] | None, Sequence[object]]:
-    """The arguments of a constructor: perhaps a mapping of settings by Kafka's names, then what to read."""
+    """Splits the arguments of a constructor: an optional mapping of settings, then topics or partitions."""
     first, topics = (given[0], given[1:]) if given and isinstance(given[0], Mapping) else (None, given)
     if any(isinstance(each, Mapping) for each in topics):
         raise errors.BadArgumentType("a mapping of settings must be the first argument, before all topics")
     return first, topics
 
 
-def read_what(consumer: Reader, given: Sequence[object]) -> None:
-    """The arguments of a constructor: topics, one pattern, or partitions."""
+def subscribe_or_assign(consumer: Reader, given: Sequence[object]) -> None:
+    """Subscribes or assigns by the arguments of a constructor: topics, one pattern, or partitions."""
     partitions = [each for each in given if isinstance(each, TopicPartition)]
     if partitions and len(partitions) != len(given):
-        raise errors.BadArgument("topics and partitions cannot be read by one consumer")
+        raise errors.BadArgument("give topics to subscribe to or partitions to assign, not both")
     if partitions:
         consumer.assign(partitions)
     elif len(given) == 1:
@@ -193,7 +195,7 @@ def read_what(consumer: Reader, given: Sequence[object]) -> None:
 
 
 def _iterable(given: object, what: str) -> Iterable[object]:
-    """Partitions may be the keys of a mapping. Topics may not: a mapping there was meant for settings."""
+    """Partitions may be the keys of a mapping. Topics may not: a mapping there was meant as settings."""
     is_wrong = isinstance(given, str | bytes) or (isinstance(given, Mapping) and what == "topics")
     if is_wrong or not isinstance(given, Iterable):
         raise errors.BadArgumentType(f"{what} must be a list, not {shown(given)}")

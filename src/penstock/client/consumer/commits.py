@@ -1,4 +1,4 @@
-"""What a consumer commits: what it was told to, in any of the forms that programs have it, or what it was given."""
+"""What a consumer commits: offsets in any form that a program gives, or the offsets of returned messages."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any, Protocol
 
 from penstock.client import errors
 from penstock.client.argument_types import shown
-from penstock.client.cluster import NO_EPOCH, TopicPartition
+from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.arguments import partition_of
 from penstock.client.consumer.positions import Positions
-from penstock.client.group.nouns import Offset
+from penstock.client.group.types import Offset
 from penstock.client.importing import make
+from penstock.records.batch import NO_LEADER_EPOCH
 from penstock.records.kernel import Message
 
 logger = logging.getLogger(__name__)
 
 Committable = Mapping[TopicPartition, "int | Offset"] | Message | Iterable[Message]
-"""Offsets by partition, a message that was processed, or many."""
+"""Offsets by partition, a processed message, or several."""
 
 
 class Interceptor(Protocol):
-    """Sees messages before the application does, and commits; any of the methods may be missing."""
+    """Sees messages before the application does, and commits. All methods are optional."""
 
     def on_consume(self, messages: list[Message]) -> list[Message]:
-        """The messages to give instead."""
+        """Returns the messages to pass on."""
         ...
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None: ...
@@ -34,7 +35,7 @@ class Interceptor(Protocol):
 
 
 def offsets_of(what: Committable) -> dict[TopicPartition, Offset]:
-    """The offset to read next, by partition; a message stands for the offset behind it."""
+    """The next offset to read, by partition; a message counts as its offset + 1."""
     if isinstance(what, Message):
         what = (what,)
     if isinstance(what, Mapping):
@@ -49,13 +50,13 @@ def offsets_of(what: Committable) -> dict[TopicPartition, Offset]:
             )
         partition = TopicPartition(message.topic, message.partition)
         if partition not in offsets or offsets[partition].offset <= message.offset:
-            epoch = NO_EPOCH if message.leader_epoch is None else message.leader_epoch
+            epoch = NO_LEADER_EPOCH if message.leader_epoch is None else message.leader_epoch
             offsets[partition] = Offset(message.offset + 1, epoch)
     return offsets
 
 
 def consumed(positions: Positions) -> dict[TopicPartition, Offset]:
-    """What the application has been given, of all partitions that have a place."""
+    """The positions of all partitions that have one."""
     return {state.partition: Offset(state.offset, state.epoch) for state in positions if state.has_position}
 
 
@@ -72,7 +73,7 @@ def _offset(offset: object, partition: object) -> Offset:
 
 
 class Interceptors:
-    """Those of `interceptor.classes`, one after another. One that fails is passed over: it must not stop the work."""
+    """The interceptors of `interceptor.classes`, in order. An error in one is logged and otherwise ignored."""
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
         self._interceptors = [make(each, what="interceptor") for each in interceptors]
@@ -91,12 +92,13 @@ class Interceptors:
         return messages
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        self._tell("on_commit", offsets)
+        """Called after a successful commit."""
+        self._notify("on_commit", offsets)
 
     def close(self) -> None:
-        self._tell("close")
+        self._notify("close")
 
-    def _tell(self, what: str, *arguments: object) -> None:
+    def _notify(self, what: str, *arguments: object) -> None:
         for interceptor in self._interceptors:
             method = getattr(interceptor, what, None)
             if method is not None:

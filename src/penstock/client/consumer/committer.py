@@ -1,7 +1,7 @@
-"""Commits: those that the application asks for, and those that go out by themselves.
+"""Commits by the application, and automatic ones.
 
-What goes out by itself is what the application has gone beyond, from time to time (`auto.commit.interval.ms`), before
-partitions go to others, and at the end. It never raises: what fails is tried again with the next, or read again.
+Automatic commits cover messages that the application has gone past: every `auto.commit.interval.ms`, before partitions
+are revoked, and on close. They never raise: after a failure the next one covers more, or messages are read again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.commits import Interceptors, consumed
 from penstock.client.consumer.positions import Positions
 from penstock.client.group.member import GroupMember
-from penstock.client.group.nouns import Offset
+from penstock.client.group.types import Offset
 from penstock.client.settings import ConsumerSettings
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Committer:
         now_s: Callable[[], float],
     ) -> None:
         self.member: GroupMember | None = None
-        """Who commits; there is one as soon as the consumer is in use, if it has a group."""
+        """The member that commits; set when the consumer is first used, if it has a group."""
         self.is_automatic: bool = settings.get("group.id") is not None and settings.get("enable.auto.commit")
         self._positions = positions
         self._interceptors = interceptors
@@ -49,7 +49,7 @@ class Committer:
         self._due_at = self._now_s() + self._interval_s
 
     async def commit(self, offsets: Offsets | None, deadline_ms: int | None) -> None:
-        """These, or what the application has been given."""
+        """Commit these offsets, or those of all messages returned so far."""
         assert self.member is not None
         offsets = consumed(self._positions) if offsets is None else dict(offsets)
         await self.member.commit(offsets, deadline_ms=deadline_ms)
@@ -57,14 +57,14 @@ class Committer:
         self._positions.note_committed(offsets)
         self._interceptors.on_commit(offsets)
 
-    def commit_soon(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
-        """Without anybody waiting; `on_done` hears how it went."""
+    def commit_in_background(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+        """Commit without waiting; `on_done` is called with the outcome."""
         offsets = consumed(self._positions) if offsets is None else dict(offsets)
-        task = asyncio.get_running_loop().create_task(self._commit_and_tell(offsets, on_done))
+        task = asyncio.get_running_loop().create_task(self._commit_and_report(offsets, on_done))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _commit_and_tell(self, offsets: Offsets, on_done: OnDone | None) -> None:
+    async def _commit_and_report(self, offsets: Offsets, on_done: OnDone | None) -> None:
         failure: errors.PenstockError | None = None
         try:
             await self.commit(offsets, None)
@@ -76,20 +76,20 @@ class Committer:
             try:
                 on_done(offsets, failure)
             except Exception:
-                logger.exception("what was to be told of a commit failed")
+                logger.exception("the callback of a commit failed")
 
-    # By itself
+    # Automatic commits
 
     @property
     def is_due(self) -> bool:
-        """May be asked by any thread."""
+        """Any thread may call it."""
         return self.is_automatic and self._now_s() >= self._due_at
 
     @property
     def due_in_s(self) -> float:
         return max(self._due_at - self._now_s(), 0.0)
 
-    def commit_what_is_due(self) -> None:
+    def commit_if_due(self) -> None:
         if not self.is_due:
             return
         self._due_at = self._now_s() + self._interval_s
@@ -100,7 +100,7 @@ class Committer:
             )
 
     async def commit_quietly(self, offsets: Offsets, deadline_ms: int | None) -> None:
-        """As far as it is news."""
+        """Commit offsets that have changed; log a failure."""
         news = {each: at for each, at in offsets.items() if self._last.get(each) != at}
         if not self.is_automatic or not news:
             return
@@ -110,12 +110,12 @@ class Committer:
             self._warn(error)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are with others, who commit them too."""
+        """Other members own and commit these now."""
         for partition in partitions:
             self._last.pop(partition, None)
 
     async def close(self, *, timeout_ms: int) -> None:
-        """Wait for what the application asked for, as far as there is time."""
+        """Wait for the application's commits, within the timeout."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=timeout_ms / 1000)
         left = [*self._under_way] if self._automatic is None else [*self._under_way, self._automatic]

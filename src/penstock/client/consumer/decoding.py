@@ -1,4 +1,4 @@
-"""What makes keys and values of a topic's bytes, and exceptions of what cannot be read."""
+"""Deserializes keys and values, and explains failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.client.settings import ConsumerSettings
 
 
 class Decoding:
-    """The deserializers of a consumer, asked once for each topic."""
+    """The deserializers of a consumer, created once for each topic."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._key = deserializer_of(settings.get("key.deserializer"), settings)
@@ -35,7 +35,7 @@ def _decoder(deserializer: Deserializer | None, topic: str, *, is_key: bool) -> 
 def explain(
     partition: TopicPartition, error: Exception, offset: int, data: bytes | None, is_key: bool
 ) -> BaseException:
-    """What to raise where a deserializer failed, or where the records themselves are damaged."""
+    """The error to raise if a deserializer failed, or if the records are corrupt."""
     if data is None:
         return errors.CorruptRecords(str(error), about=f"{partition} at offset {offset}")
     return deserialization_failed(

@@ -1,12 +1,12 @@
-"""What to fetch from which node, when, and what an answer means for the partitions in it. No I/O.
+"""Decides what to fetch from which node and when, and what a response means for its partitions. No I/O.
 
-One request is under way to a node at a time. A partition is asked for again while answers of it are still to be
-consumed, if the node said that there is more: some answers ahead, so that a reader who is quick, or who shares its
-machine with others, does not wait for every one; and never more than `bytes_max` of all partitions.
+Each node has one request in flight. A partition is fetched again while responses of it are still buffered, if the node
+has more: several responses ahead, so that a fast reader does not wait for each one, but never more than `bytes_max` of
+all partitions.
 
-A node answers one request after another, so a request that waits for new records would hold up partitions whose
-records are consumed meanwhile. While some partition of a node has records in memory, requests to it are therefore
-hurried: they do not wait, and after one that brought nothing the node is left alone for a moment.
+A node serves one request after another, so a request that waits for new records would delay partitions whose buffered
+records run out meanwhile. So while some partition of a node has buffered records, requests to the node do not wait for
+new records, and after an empty response the node gets a short pause.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client import errors
-from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Leader, LeaderChange, Node, TopicPartition
+from penstock.client.cluster import NO_NODE, Cluster, Leader, LeaderChange, Node, TopicPartition
 from penstock.client.consumer.fetch_session import FetchSession, Target, Wish
 from penstock.client.consumer.lookups import READ_COMMITTED
 from penstock.client.consumer.positions import READ_REPLICA_MS, Need, PartitionState, Positions
@@ -25,11 +25,12 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.types import ZERO_UUID
 from penstock.records import kernel
+from penstock.records.batch import NO_LEADER_EPOCH
 
 ANSWERS_AHEAD = 4  # of one partition, if they are full: bench "consume into Arrow"
-HURRIED_PAUSE_MS = 50  # between two looks at idle partitions beside busy ones
+HURRIED_PAUSE_MS = 50  # the pause between requests for idle partitions next to busy ones
 
-# The picture of the cluster is old, or will be right in a moment.
+# The metadata is out of date, or will be right soon.
 STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -48,7 +49,7 @@ STALE = frozenset(
 class FetchSettings:
     bytes_min: int = 1
     bytes_max: int = 50 * 1024 * 1024
-    """Of one answer, and of what waits in memory."""
+    """Limit of one response, and of all buffered data."""
     partition_bytes_max: int = 1024 * 1024
     wait_ms: int = 500
     isolation_level: int = 0
@@ -70,7 +71,7 @@ class FetchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Decoders:
-    """What makes keys and values of one topic's bytes, and exceptions of failures."""
+    """Deserializers of one topic, and the function that explains failures."""
 
     key: Callable[[bytes], Any] | None = None
     value: Callable[[bytes], Any] | None = None
@@ -78,7 +79,7 @@ class Decoders:
 
 
 class Fetched:
-    """Records of one partition that are here; `records` gives them."""
+    """Buffered records of one partition."""
 
     __slots__ = ("generation", "is_cut", "records", "state")
 
@@ -87,34 +88,34 @@ class Fetched:
         self.generation = state.generation
         self.records = records
         self.is_cut = False
-        """Records of it were dropped that the application has not been given."""
+        """Records that the application has not received were dropped."""
 
     @property
     def is_current(self) -> bool:
-        """The reader has not gone elsewhere since."""
+        """Whether the position has not moved elsewhere since."""
         return self.generation == self.state.generation
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came of a request, besides what it changed in positions."""
+    """The outcome of a request, apart from changed positions."""
 
     fetched: list[Fetched] = field(default_factory=list)
     leaders: list[LeaderChange] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     is_stale: bool = False
-    """Metadata has to be refreshed."""
+    """Whether metadata must be refreshed."""
     has_moved: bool = False
-    """Some partition is to be fetched from another node."""
+    """Whether some partition is to be fetched from another node."""
     lacks_place: bool = False
-    """Of some partition it has to be found where to go on."""
+    """Whether some partition needs a new position."""
     has_errors: bool = False
-    """Some partition has something to tell the application."""
+    """Whether some partition has an error for the application."""
 
 
 @dataclass(slots=True)
 class _Buffered:
-    """Answers of one partition that are in memory."""
+    """The buffered responses of one partition."""
 
     count: int = 0
     size_bytes: int = 0
@@ -126,7 +127,7 @@ class _NodePlan:
     def __init__(self) -> None:
         self.session = FetchSession()
         self.asked: dict[TopicPartition, tuple[int, int]] | None = None
-        """Generation and offset of what is under way; None: nothing is."""
+        """Generation and offset of the request in flight; None: no request."""
         self.is_hurried = False
         self.rest_until_ms = 0
 
@@ -145,17 +146,17 @@ class FetchPlan:
         self._nodes: dict[int, _NodePlan] = {}
         self._buffered: dict[TopicPartition, _Buffered] = {}
 
-    # What to ask
+    # Requests
 
     def nodes(self, cluster: Cluster, now_ms: int) -> set[int]:
-        """Those from which something is or may be fetched."""
+        """The nodes with something to fetch, or with a request in flight."""
         wanted = {self._node_of(state, cluster, now_ms) for state in self._positions}
         return {node_id for node_id in wanted if node_id != NO_NODE}
 
     def next_request(
         self, node_id: int, cluster: Cluster, now_ms: int, *, knows_ids: bool = True
     ) -> tuple[FetchRequest, int | None] | None:
-        """The request and the version it may have at most; None while there is nothing to ask of this node."""
+        """The request and its maximum version; None if there is nothing to fetch from this node."""
         plan = self._nodes.setdefault(node_id, _NodePlan())
         if not self.may_ask(node_id, now_ms):
             return None
@@ -172,7 +173,7 @@ class FetchPlan:
         return self._request(wish, 0 if is_hurried else self.settings.wait_ms), wish.version_max
 
     def may_ask(self, node_id: int, now_ms: int) -> bool:
-        """Whether `next_request` is worth calling, which looks at all partitions of the node."""
+        """Whether `next_request`, which looks at all partitions of the node, is worth calling."""
         plan = self._nodes.get(node_id)
         if self.buffered_bytes >= self.settings.bytes_max:
             return False
@@ -182,7 +183,7 @@ class FetchPlan:
         return plan.asked is None and not is_resting
 
     def wake_at_ms(self, node_id: int, now_ms: int) -> int | None:
-        """When to ask again, if nothing else happens before."""
+        """When to ask again if nothing happens before."""
         plan = self._nodes.get(node_id)
         times = [state.retry_at_ms for state in self._positions]
         if plan is not None:
@@ -190,7 +191,7 @@ class FetchPlan:
         return min((time for time in times if time > now_ms), default=None)
 
     def last_request(self, node_id: int) -> tuple[FetchRequest, int | None] | None:
-        """How to end the session with a node."""
+        """The request that closes the session with a node."""
         plan = self._nodes.pop(node_id, None)
         if plan is None or not plan.session.is_open:
             return None
@@ -216,7 +217,7 @@ class FetchPlan:
         return Target(
             topic.id if topic is not None else ZERO_UUID,
             state.fetch_offset,
-            state.leader.epoch if state.leader is not None else NO_EPOCH,
+            state.leader.epoch if state.leader is not None else NO_LEADER_EPOCH,
             self.settings.partition_bytes_max,
         )
 
@@ -238,7 +239,7 @@ class FetchPlan:
             state.read_replica = NO_NODE
         return leader.node_id
 
-    # What was answered
+    # Responses
 
     def answered(self, node_id: int, response: FetchResponse, now_ms: int) -> Answer:
         plan = self._nodes.get(node_id)
@@ -258,11 +259,11 @@ class FetchPlan:
             return answer
         for topic in response.responses:
             name = plan.session.name_of(topic.topic, topic.topic_id)
-            for told in topic.partitions:
-                partition = TopicPartition(name or "", told.partition_index)
+            for result in topic.partitions:
+                partition = TopicPartition(name or "", result.partition_index)
                 if partition in asked:
                     generation, offset = asked[partition]
-                    self._take(node_id, partition, generation, offset, told, answer, now_ms)
+                    self._take(node_id, partition, generation, offset, result, answer, now_ms)
         answer.nodes = [
             Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints
         ]
@@ -271,7 +272,7 @@ class FetchPlan:
         return answer
 
     def failed(self, node_id: int, now_ms: int) -> None:
-        """There was no answer: try again later."""
+        """The request failed without a response: try again later."""
         plan = self._nodes.get(node_id)
         if plan is None or plan.asked is None:
             return
@@ -289,7 +290,7 @@ class FetchPlan:
         partition: TopicPartition,
         generation: int,
         offset: int,
-        told: PartitionData,
+        result: PartitionData,
         answer: Answer,
         now_ms: int,
     ) -> None:
@@ -297,33 +298,33 @@ class FetchPlan:
         state = positions.get(partition)
         if state is None or state.generation != generation:
             return
-        if told.error_code != ErrorCode.NONE:
-            self._take_error(node_id, state, told, answer, now_ms)
+        if result.error_code != ErrorCode.NONE:
+            self._take_error(node_id, state, result, answer, now_ms)
             return
         state.failures = state.retry_at_ms = 0
-        state.high_watermark = told.high_watermark
+        state.high_watermark = result.high_watermark
         is_committed_only = self.settings.isolation_level == READ_COMMITTED
-        state.end_offset = told.last_stable_offset if is_committed_only else told.high_watermark
-        if told.log_start_offset >= 0:
-            state.log_start_offset = told.log_start_offset
-        if told.preferred_read_replica >= 0:
-            answer.has_moved |= state.read_replica != told.preferred_read_replica
-            state.read_replica = told.preferred_read_replica
+        state.end_offset = result.last_stable_offset if is_committed_only else result.high_watermark
+        if result.log_start_offset >= 0:
+            state.log_start_offset = result.log_start_offset
+        if result.preferred_read_replica >= 0:
+            answer.has_moved |= state.read_replica != result.preferred_read_replica
+            state.read_replica = result.preferred_read_replica
             state.read_replica_until_ms = now_ms + READ_REPLICA_MS
-        if told.records:
-            self._keep(state, offset, told, answer)
+        if result.records:
+            self._keep(state, offset, result, answer)
 
-    def _keep(self, state: PartitionState, offset: int, told: PartitionData, answer: Answer) -> None:
+    def _keep(self, state: PartitionState, offset: int, result: PartitionData, answer: Answer) -> None:
         partition, settings = state.partition, self.settings
         aborted = None
         if settings.isolation_level == READ_COMMITTED:
-            aborted = [(each.producer_id, each.first_offset) for each in told.aborted_transactions or ()]
+            aborted = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
         decoders = self._decoders(partition.topic)
         explain = decoders.explain
         records = kernel.FetchedRecords(
             partition.topic,
             partition.partition,
-            told.records,  # type: ignore[arg-type]  # what was decoded is a view, not a slice of a file
+            result.records,  # type: ignore[arg-type]  # what was decoded is a view, not a slice of a file
             offset,
             aborted=aborted,
             checks_crcs=settings.checks_crcs,
@@ -332,7 +333,7 @@ class FetchPlan:
             explain=None if explain is None else lambda *fault: explain(partition, *fault),
         )
         state.fetch_offset = records.end_offset
-        if records.end_epoch != NO_EPOCH:
+        if records.end_epoch != NO_LEADER_EPOCH:
             state.fetch_epoch = records.end_epoch
         answer.fetched.append(Fetched(state, records))
         buffered = self._buffered.setdefault(partition, _Buffered())
@@ -341,19 +342,19 @@ class FetchPlan:
         self.buffered_bytes += records.size_bytes
 
     def _take_error(
-        self, node_id: int, state: PartitionState, told: PartitionData, answer: Answer, now_ms: int
+        self, node_id: int, state: PartitionState, result: PartitionData, answer: Answer, now_ms: int
     ) -> None:
-        partition, generation, code = state.partition, state.generation, told.error_code
+        partition, generation, code = state.partition, state.generation, result.error_code
         is_leader = state.read_replica == NO_NODE
         answer.has_moved |= not is_leader
         state.read_replica = NO_NODE
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if is_leader:  # a follower may only be behind; the leader is asked next
+            if is_leader:  # a follower may only lag; the leader is asked next
                 self._positions.take_out_of_range(partition, generation, now_ms)
         elif code in STALE:
             answer.is_stale = True
-            if told.current_leader.leader_id >= 0:
-                leader = Leader(told.current_leader.leader_id, told.current_leader.leader_epoch)
+            if result.current_leader.leader_id >= 0:
+                leader = Leader(result.current_leader.leader_id, result.current_leader.leader_epoch)
                 answer.leaders.append(LeaderChange(partition, leader))
             self._positions.retry(partition, generation, now_ms)
         elif code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR):
@@ -364,7 +365,7 @@ class FetchPlan:
         answer.lacks_place |= state.need is not Need.NOTHING
 
     def finished(self, fetched: Fetched, now_ms: int) -> bool:
-        """It is consumed, or dropped. True if more can be asked for because of that."""
+        """A response was consumed or dropped. True if more can be fetched now."""
         state = fetched.state
         if fetched.is_cut and fetched.is_current:
             state.fetch_again()

@@ -1,10 +1,10 @@
-"""A fetch session with one node (KIP-227), the reader's side: name what changed, not everything. No I/O.
+"""The client side of a fetch session with one node (KIP-227): requests name only what changed. No I/O.
 
-The node remembers what is wanted of it. Each request counts up, and an answer to an incremental one holds only
-partitions with news. Whenever the two sides may disagree (an error of the session, a request without an answer), the
-next request is a full one, which ends the old session and asks for a new.
+The node remembers the partitions. Each request increments the session epoch, and the response to an incremental one has
+only partitions with data or changes. Whenever the two sides may disagree (an error of the session, a request without a
+response), the next request is a full one, which replaces the session.
 
-A session names topics by id or by name, not both: where one of them has no id that is known, all go by name.
+A session names topics by id or by name, not both: if one topic has no known id, all go by name.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.client.cluster import TopicPartition
+from penstock.protocol.constants import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchResponse, FetchTopic, ForgottenTopic
 from penstock.protocol.types import ZERO_UUID, Uuid
 
-NO_SESSION = 0
-FULL = 0  # the epoch of a request that names everything
-LAST = -1  # of one that ends the session
 EPOCH_MAX = 2**31 - 1
-NAMES_VERSION = 12  # of Fetch: the last in which topics go by name
+NAMES_VERSION = 12  # of Fetch: the last version with topic names
 
 
 class Target(NamedTuple):
-    """What is wanted of one partition."""
+    """What to fetch from one partition."""
 
     topic_id: Uuid
     offset: int
@@ -46,26 +44,26 @@ class Wish(NamedTuple):
 
 class FetchSession:
     def __init__(self) -> None:
-        self._id = NO_SESSION
-        self._epoch = FULL
+        self._id = INVALID_SESSION_ID
+        self._epoch = INITIAL_EPOCH
         self._targets: dict[TopicPartition, Target] = {}
         self._goes_by_id = False
         self._names: dict[Uuid, str] = {}
 
     @property
     def is_open(self) -> bool:
-        return self._id != NO_SESSION and self._epoch != FULL
+        return self._id != INVALID_SESSION_ID and self._epoch != INITIAL_EPOCH
 
     def next(self, wanted: Mapping[TopicPartition, Target], *, knows_ids: bool = True) -> Wish:
-        """What to ask so that exactly `wanted` is fetched. `knows_ids`: the node speaks a version that has them."""
+        """The request that fetches exactly `wanted`. `knows_ids`: the node supports topic ids."""
         goes_by_id = knows_ids and all(target.topic_id != ZERO_UUID for target in wanted.values())
         if goes_by_id != self._goes_by_id:
-            self._epoch = FULL
-        before = {} if self._epoch == FULL else self._targets
+            self._epoch = INITIAL_EPOCH
+        before = {} if self._epoch == INITIAL_EPOCH else self._targets
         changed = {
             partition: target for partition, target in wanted.items() if before.get(partition) != target
         }
-        gone = [
+        forgotten = [
             (partition, target)
             for partition, target in before.items()
             if partition not in wanted or wanted[partition].topic_id != target.topic_id
@@ -79,36 +77,36 @@ class FetchSession:
             self._id,
             self._epoch,
             _topics(changed),
-            _forgotten(gone),
+            _forgotten(forgotten),
             None if goes_by_id else NAMES_VERSION,
         )
 
     def name_of(self, topic: str, topic_id: Uuid) -> str | None:
-        """The topic that an answer speaks of."""
+        """The topic of a response's entry."""
         return topic or self._names.get(topic_id)
 
     def answered(self, response: FetchResponse) -> bool:
-        """Count on; False where the answer is about the session itself and holds nothing."""
+        """Advance the epoch; False if the response is only an error of the session."""
         if response.error_code != ErrorCode.NONE:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self._id = NO_SESSION
-            self._epoch = FULL
+                self._id = INVALID_SESSION_ID
+            self._epoch = INITIAL_EPOCH
             return False
         self._id = response.session_id
-        if self._id == NO_SESSION:
-            self._epoch = FULL  # the node has no room for another session
+        if self._id == INVALID_SESSION_ID:
+            self._epoch = INITIAL_EPOCH  # the node has no room for another session
         else:
             self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else 1
         return True
 
     def failed(self) -> None:
-        """Whether the node has seen the request is not known."""
-        self._epoch = FULL
+        """It is unknown whether the node has seen the request."""
+        self._epoch = INITIAL_EPOCH
 
     def last(self) -> Wish:
-        """The request with which the session ends."""
-        wish = Wish(self._id, LAST, [], [], None if self._goes_by_id else NAMES_VERSION)
-        self._id, self._epoch, self._targets = NO_SESSION, FULL, {}
+        """The request that closes the session."""
+        wish = Wish(self._id, FINAL_EPOCH, [], [], None if self._goes_by_id else NAMES_VERSION)
+        self._id, self._epoch, self._targets = INVALID_SESSION_ID, INITIAL_EPOCH, {}
         return wish
 
 
@@ -129,9 +127,9 @@ def _topics(targets: Mapping[TopicPartition, Target]) -> list[FetchTopic]:
     ]
 
 
-def _forgotten(gone: Iterable[tuple[TopicPartition, Target]]) -> list[ForgottenTopic]:
+def _forgotten(forgotten: Iterable[tuple[TopicPartition, Target]]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, Uuid], list[int]] = {}
-    for partition, target in gone:
+    for partition, target in forgotten:
         topics.setdefault((partition.topic, target.topic_id), []).append(partition.partition)
     return [
         ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)

@@ -1,7 +1,7 @@
-"""Fetches ahead: one task a node asks for what the plan says and queues what comes.
+"""Fetches ahead: one task per node sends the requests of the plan and queues the responses.
 
-Thin: what to ask and what an answer means is decided in `fetch_plan`. Everything here runs on the loop; what is `ready`
-may be taken from it by the application's thread, and nobody else takes.
+`fetch_plan` makes the decisions. Everything here runs on the loop, except that the application's thread, and no other,
+takes from `ready`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.fetch_plan import Answer, Fetched, FetchPlan
 from penstock.client.consumer.positions import Positions
 from penstock.client.consumer.tasks import supervised
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.messages.fetch import FetchRequest
+from penstock.runtime.backoff import Backoff
 
-IDS_VERSION = 13  # of Fetch: topics go by id
+IDS_VERSION = 13  # of Fetch: topics by id
 
 
 class Fetcher:
@@ -34,7 +34,7 @@ class Fetcher:
         on_lost_place: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """`on_news` is called when records came; with True where there is an error for the application."""
+        """`on_news` is called when records arrive; with True if there is an error for the application."""
         self.ready: deque[Fetched] = deque()
         self.plan = plan
         self._client = client
@@ -46,37 +46,37 @@ class Fetcher:
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
         self._backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._bells: dict[int, asyncio.Event] = {}
+        self._wakeups: dict[int, asyncio.Event] = {}
         self._is_closed = False
 
     def wake(self) -> None:
-        """Something changed: look whether there is something to fetch."""
+        """Something changed: check whether there is something to fetch."""
         if self._is_closed:
             return
         cluster = self._client.cluster
         self._positions.follow_leaders(cluster)
         if any(state.leader is None and state.has_position for state in self._positions):
-            self._client.mark_stale()  # nobody leads it, as far as is known
+            self._client.mark_stale()  # no known leader
         for node_id in self.plan.nodes(cluster, self._client.now_ms()):
             if node_id not in self._tasks or self._tasks[node_id].done():
-                self._bells[node_id] = asyncio.Event()
+                self._wakeups[node_id] = asyncio.Event()
                 self._tasks[node_id] = supervised(
                     self._serve(node_id), f"penstock-fetch-{node_id}", self._on_failure
                 )
-        for bell in self._bells.values():
-            bell.set()
+        for wakeup in self._wakeups.values():
+            wakeup.set()
 
     def finished(self, fetched: Fetched) -> None:
         """Something was consumed or dropped. Unlike `wake` this looks at no other partition: it happens for each
-        portion of each partition, so it must not cost more with more of them."""
+        portion of each partition, so its cost must not grow with their number."""
         now_ms = self._client.now_ms()
         if self.plan.finished(fetched, now_ms) and not self._is_closed:
-            for node_id, bell in self._bells.items():
+            for node_id, wakeup in self._wakeups.items():
                 if self.plan.may_ask(node_id, now_ms):
-                    bell.set()
+                    wakeup.set()
 
     def purge(self) -> None:
-        """Forget what was fetched from places where the reader is no more."""
+        """Drop data of positions that have moved."""
         if not self.ready:
             return
         now_ms = self._client.now_ms()
@@ -88,7 +88,7 @@ class Fetcher:
                 self.plan.finished(fetched, now_ms)
 
     async def close(self) -> None:
-        """End the tasks and the sessions. What waits for an answer is given up."""
+        """End the tasks and the sessions. Requests in flight are dropped."""
         self._is_closed = True
         tasks, self._tasks = self._tasks, {}
         for task in tasks.values():
@@ -101,22 +101,22 @@ class Fetcher:
     # The task of a node
 
     async def _serve(self, node_id: int) -> None:
-        client, plan, bell = self._client, self.plan, self._bells[node_id]
+        client, plan, wakeup = self._client, self.plan, self._wakeups[node_id]
         failures = 0
         is_wanted = True
         while True:
-            bell.clear()
+            wakeup.clear()
             was_wanted, is_wanted = is_wanted, node_id in plan.nodes(client.cluster, client.now_ms())
             if not is_wanted:
                 if was_wanted:
-                    self.wake()  # what was fetched here is another's now, who may be at rest
+                    self.wake()  # another node serves it now, and its task may be waiting
                 else:
-                    await bell.wait()
+                    await wakeup.wait()
                 continue
             try:
                 if not client.is_ready(node_id):
                     await client.connect(node_id)
-                await self._fetch(node_id, bell)
+                await self._fetch(node_id, wakeup)
                 failures = 0
             except errors.PenstockError as error:
                 plan.failed(node_id, client.now_ms())
@@ -126,13 +126,13 @@ class Fetcher:
                 failures += 1
                 await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
 
-    async def _fetch(self, node_id: int, bell: asyncio.Event) -> None:
-        """One request, or a rest until there may be one."""
+    async def _fetch(self, node_id: int, wakeup: asyncio.Event) -> None:
+        """Send one request, or wait until there may be one."""
         client, plan = self._client, self.plan
         version = client.version_of(node_id, ApiKey.FETCH)
         wanted = plan.next_request(node_id, client.cluster, client.now_ms(), knows_ids=version >= IDS_VERSION)
         if wanted is None:
-            await self._rest(bell, plan.wake_at_ms(node_id, client.now_ms()))
+            await self._rest(wakeup, plan.wake_at_ms(node_id, client.now_ms()))
             return
         request, version_max = wanted
         response = await client.send(
@@ -159,16 +159,16 @@ class Fetcher:
             self._on_news(answer.has_errors)
 
     @staticmethod
-    async def _rest(bell: asyncio.Event, until_ms: int | None) -> None:
+    async def _rest(wakeup: asyncio.Event, until_ms: int | None) -> None:
         if until_ms is None:
-            await bell.wait()
+            await wakeup.wait()
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until_ms / 1000):
-                await bell.wait()
+                await wakeup.wait()
 
     def _end_session(self, node_id: int) -> None:
-        """A courtesy: the node would forget the session by itself, later."""
+        """Optional: the node would drop the session later by itself."""
         last = self.plan.last_request(node_id)
         if last is None or not self._client.is_ready(node_id):
             return

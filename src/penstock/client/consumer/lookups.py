@@ -1,7 +1,7 @@
-"""Requests that find a place in partitions, and what their answers say. No I/O.
+"""Requests that look up positions in partitions, and their responses. No I/O.
 
-ListOffsets finds the ends of a log and the offset of a time; OffsetForLeaderEpoch tells where an epoch ended. Both are
-for leaders, so one question about many partitions becomes one request for each node.
+ListOffsets finds the ends of a log and the offset of a timestamp; OffsetForLeaderEpoch finds the end of an epoch.
+Leaders serve both, so a lookup of many partitions is one request per node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from penstock.client.cluster import NO_EPOCH, Cluster, TopicPartition
+from penstock.client.cluster import Cluster, TopicPartition
+from penstock.protocol.constants import CONSUMER_REPLICA_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,13 +24,13 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from penstock.records.batch import NO_LEADER_EPOCH
 
-CONSUMER = -1  # what a consumer is where followers say who they are
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after a time."""
+    """The first record with a timestamp, or a later one."""
 
     offset: int
     timestamp_ms: int
@@ -40,7 +41,7 @@ class ListedOffset(NamedTuple):
     partition: TopicPartition
     error: ErrorCode
     offset: int
-    """-1 where there is none."""
+    """-1 if there is none."""
     timestamp_ms: int
     leader_epoch: int
 
@@ -55,7 +56,7 @@ class EpochEnd(NamedTuple):
 def list_offsets_requests(
     wanted: Mapping[TopicPartition, int], cluster: Cluster, *, isolation_level: int, timeout_ms: int
 ) -> dict[int, ListOffsetsRequest]:
-    """One for each node; partitions without a leader are left out."""
+    """One request per node; partitions without a leader are left out."""
     by_node: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
     for partition, timestamp in wanted.items():
         leader = cluster.leader_of(partition)
@@ -70,7 +71,7 @@ def list_offsets_requests(
             )
     return {
         node_id: ListOffsetsRequest(
-            replica_id=CONSUMER,
+            replica_id=CONSUMER_REPLICA_ID,
             isolation_level=isolation_level,
             topics=[ListOffsetsTopic(name=name, partitions=listed) for name, listed in topics.items()],
             timeout_ms=timeout_ms,
@@ -81,23 +82,23 @@ def list_offsets_requests(
 
 def read_list_offsets(response: ListOffsetsResponse) -> Iterator[ListedOffset]:
     for topic in response.topics:
-        for told in topic.partitions:
+        for result in topic.partitions:
             yield ListedOffset(
-                TopicPartition(topic.name, told.partition_index),
-                told.error_code,
-                told.offset,
-                told.timestamp,
-                told.leader_epoch,
+                TopicPartition(topic.name, result.partition_index),
+                result.error_code,
+                result.offset,
+                result.timestamp,
+                result.leader_epoch,
             )
 
 
 class ReadEpoch(NamedTuple):
-    """Up to which epoch somebody has read, and whom it asks."""
+    """The epoch of the last record read, and the node to ask."""
 
     partition: TopicPartition
     epoch: int
     node_id: int
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_LEADER_EPOCH
 
 
 def epoch_end_requests(asked: Iterable[ReadEpoch]) -> dict[int, OffsetForLeaderEpochRequest]:
@@ -110,7 +111,7 @@ def epoch_end_requests(asked: Iterable[ReadEpoch]) -> dict[int, OffsetForLeaderE
         )
     return {
         node_id: OffsetForLeaderEpochRequest(
-            replica_id=CONSUMER,
+            replica_id=CONSUMER_REPLICA_ID,
             topics=[OffsetForLeaderTopic(topic=name, partitions=each) for name, each in topics.items()],
         )
         for node_id, topics in by_node.items()
@@ -119,10 +120,10 @@ def epoch_end_requests(asked: Iterable[ReadEpoch]) -> dict[int, OffsetForLeaderE
 
 def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> Iterator[EpochEnd]:
     for topic in response.topics:
-        for told in topic.partitions:
+        for result in topic.partitions:
             yield EpochEnd(
-                TopicPartition(topic.topic, told.partition),
-                told.error_code,
-                told.leader_epoch,
-                told.end_offset,
+                TopicPartition(topic.topic, result.partition),
+                result.error_code,
+                result.leader_epoch,
+                result.end_offset,
             )

@@ -1,4 +1,4 @@
-"""How a consumer came to its partitions."""
+"""How a consumer got its partitions."""
 
 from __future__ import annotations
 

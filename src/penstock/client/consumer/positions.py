@@ -1,12 +1,11 @@
-"""Where a consumer stands in each of its partitions, and what has to be found out before it can go on. No I/O.
+"""The positions of a consumer, and what must be looked up before a partition can be fetched. No I/O.
 
-A partition has two places: `offset`, the next one that the application is given, and `fetch_offset`, the next one to be
-fetched; what lies between waits in memory. Whatever moves the consumer elsewhere (a seek, a reset, a new assignment)
-begins a new `generation`: answers to questions of an older one are not taken.
+A partition has two offsets: `offset`, the next one for the application, and `fetch_offset`, the next one to fetch; the
+records between them are buffered. A seek, a reset or a new assignment starts a new `generation`: responses to requests
+of an older one are ignored.
 
-A place is found in up to three steps: the group's committed offset, else the reset policy, and where the leader
-changed a check that the log still holds what was read (KIP-320). Invariant: a partition is fetched only while `need`
-is NOTHING.
+A position is found in up to three steps: the group's committed offset, else the reset policy, and after a leader change
+a check for truncation (KIP-320). Invariant: a partition is fetched only while `need` is NOTHING.
 """
 
 from __future__ import annotations
@@ -16,32 +15,34 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
-from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Leader, TopicPartition
-from penstock.client.group.nouns import Offset
+from penstock.client.cluster import NO_NODE, Cluster, Leader, TopicPartition
+from penstock.client.group.types import Offset
 from penstock.config.durations import BY_DURATION, parse_duration_ms
+from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import NO_LEADER_EPOCH
+from penstock.runtime.backoff import Backoff
 
 UNKNOWN = -1
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
-READ_REPLICA_MS = 5 * 60 * 1000  # after this the leader is asked again which replica is near (KIP-392)
+READ_REPLICA_MS = (
+    5 * 60 * 1000
+)  # after this the leader is asked again for the preferred read replica (KIP-392)
 
 
 class Need(Enum):
-    """What a partition lacks."""
+    """What must be looked up for a partition."""
 
     NOTHING = auto()
     COMMITTED = auto()
-    """The offset that the group has committed."""
+    """The group's committed offset."""
     RESET = auto()
-    """The offset at one end of the log, or at a time."""
+    """The offset of one end of the log, or of a timestamp."""
     VALIDATION = auto()
-    """The word of a new leader that its log holds what was read."""
+    """Whether the new leader's log still has the records that were read."""
 
 
 class Reset(NamedTuple):
-    """Where to go: a timestamp as ListOffsets has it, -2 for the beginning and -1 for the end."""
+    """The target of a reset: a timestamp of ListOffsets, -2 for the beginning and -1 for the end."""
 
     timestamp: int
 
@@ -51,14 +52,14 @@ LATEST = Reset(LATEST_TIMESTAMP)
 
 
 class ResetPolicy:
-    """What `auto.offset.reset` says."""
+    """The policy of `auto.offset.reset`."""
 
     def __init__(self, text: str, wall_ms: Callable[[], int]) -> None:
         self.text = text
         self._wall_ms = wall_ms
 
     def reset(self) -> Reset | None:
-        """Where to go now; None where the application has to be asked."""
+        """The target of a reset now; None if the application has to decide."""
         if self.text == "earliest":
             return EARLIEST
         if self.text == "latest":
@@ -69,7 +70,7 @@ class ResetPolicy:
 
 
 class PartitionState:
-    """One partition that is assigned."""
+    """The state of one assigned partition."""
 
     __slots__ = (
         "base_epoch",
@@ -102,22 +103,22 @@ class PartitionState:
         self.need = Need.COMMITTED
         self.reset: Reset | None = None
         self.offset = UNKNOWN
-        self.epoch = NO_EPOCH
-        """The leader's, when the record before `offset` was written."""
+        self.epoch = NO_LEADER_EPOCH
+        """The leader epoch of the record before `offset`."""
         self.fetch_offset = UNKNOWN
-        self.fetch_epoch = NO_EPOCH
+        self.fetch_epoch = NO_LEADER_EPOCH
         self.base_offset = UNKNOWN
-        self.base_epoch = NO_EPOCH
-        """Where a rewind leads: the last offset that this consumer committed, else where it began or sought to."""
+        self.base_epoch = NO_LEADER_EPOCH
+        """The target of a rewind: the last offset that this consumer committed, else where it began or sought to."""
         self.leader: Leader | None = None
-        """For whom the place is known to be right."""
+        """The leader for which the position was validated."""
         self.is_paused = False
         self.is_parked = False
         """Excluded from the current bounded read, or read to its end."""
         self.stop_offset: int | None = None
-        """Nothing from here on is to be fetched: a bounded read does not want it."""
+        """Nothing from here on is fetched: a bounded read does not want it."""
         self.end_offset = UNKNOWN
-        """Where a reader of this isolation level came to the end when it was last told."""
+        """The end offset at this consumer's isolation level, from the last response."""
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.read_replica = NO_NODE
@@ -125,7 +126,7 @@ class PartitionState:
         self.failures = 0
         self.retry_at_ms = 0
         self.error: errors.PenstockError | None = None
-        """For the application, which is told once; then the question is asked again."""
+        """Raised once in the application; then the lookup is tried again."""
 
     @property
     def has_position(self) -> bool:
@@ -133,7 +134,7 @@ class PartitionState:
 
     @property
     def is_held(self) -> bool:
-        """Nothing of it is to be given now."""
+        """Whether its messages are not to be returned now."""
         return self.is_paused or self.is_parked
 
     def is_fetchable(self, now_ms: int) -> bool:
@@ -146,36 +147,36 @@ class PartitionState:
         )
 
     def move(self, offset: int, epoch: int) -> None:
-        """The application has been given everything before `offset`."""
+        """The application has received everything before `offset`."""
         self.offset = offset
         self.epoch = epoch
 
     def go_to(self, offset: int, epoch: int) -> None:
-        """Begin anew at `offset`; what was fetched or asked before does not count any more."""
-        self._begin_anew(Need.NOTHING)
+        """Start again at `offset`; earlier fetches and lookups no longer count."""
+        self._restart(Need.NOTHING)
         self.offset = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
         self.base_offset, self.base_epoch = offset, epoch
         self.leader = None
 
     def fetch_again(self) -> None:
-        """Forget what was fetched and not given. A check by a new leader that is under way is asked for again."""
+        """Drop buffered records that were not returned. A validation in progress is repeated."""
         if self.has_position:
             self.generation += 1
             self.fetch_offset, self.fetch_epoch = self.offset, self.epoch
             if self.fetch_epoch < 0:
-                self.need = Need.NOTHING  # nothing to check
+                self.need = Need.NOTHING  # nothing to validate
 
     def find(self, need: Need, reset: Reset | None = None) -> None:
-        self._begin_anew(need)
+        self._restart(need)
         self.reset = reset
 
     def retry(self, backoff: Backoff, now_ms: int) -> None:
-        """Leave it alone for a while."""
+        """Try again after the backoff."""
         self.failures += 1
         self.retry_at_ms = now_ms + round(backoff.wait_ms(self.failures))
 
-    def _begin_anew(self, need: Need) -> None:
+    def _restart(self, need: Need) -> None:
         self.generation += 1
         self.need = need
         self.reset = None
@@ -185,7 +186,7 @@ class PartitionState:
 
 
 class Positions:
-    """All partitions of a consumer, in the order in which they were assigned."""
+    """All partitions of a consumer, in the order of their assignment."""
 
     def __init__(self, policy: ResetPolicy, *, has_group: bool, backoff: Backoff) -> None:
         self._policy = policy
@@ -209,21 +210,23 @@ class Positions:
         try:
             return self._states[partition]
         except KeyError:
-            raise errors.IllegalState("it is not assigned to this consumer", about=partition) from None
+            raise errors.IllegalState(
+                "the partition is not assigned to this consumer", about=partition
+            ) from None
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(self._states)
 
-    # What the consumer reads
+    # Assignment
 
     def assign(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Read exactly these from now on; those that were read before go on where they are. Returns the new ones."""
+        """Assign exactly these; those that were assigned before keep their positions. Returns the new ones."""
         wanted = dict.fromkeys(partitions)
         added = tuple(partition for partition in wanted if partition not in self._states)
         for partition, state in self._states.items():
             if partition not in wanted:
-                state.generation += 1  # what is here of it, or under way, is nobody's
+                state.generation += 1  # its buffered data and requests in flight no longer count
         self._states = {
             partition: self._states.get(partition) or self._new(partition) for partition in wanted
         }
@@ -234,7 +237,7 @@ class Positions:
         self._look_up(state, self._first_need)
         return state
 
-    def seek(self, partition: TopicPartition, offset: int, epoch: int = NO_EPOCH) -> None:
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = NO_LEADER_EPOCH) -> None:
         self.of(partition).go_to(offset, epoch)
 
     def reset(self, partitions: Iterable[TopicPartition], reset: Reset) -> None:
@@ -247,14 +250,14 @@ class Positions:
                 state.base_offset, state.base_epoch = offset.offset, offset.leader_epoch
 
     def rewind(self) -> None:
-        """Go back to what was committed, where something was given since."""
+        """Go back to the committed offsets of partitions that were consumed since."""
         for state in self._states.values():
             if state.has_position and state.offset != state.base_offset:
                 state.go_to(state.base_offset, state.base_epoch)
 
-    # What has to be found out
+    # Lookups
 
-    def wanting(self, need: Need, now_ms: int) -> list[PartitionState]:
+    def needing(self, need: Need, now_ms: int) -> list[PartitionState]:
         return [
             state
             for state in self._states.values()
@@ -262,12 +265,12 @@ class Positions:
         ]
 
     def wake_at_ms(self, now_ms: int) -> int | None:
-        """When the next one that was left alone may be tried again."""
+        """When the next backoff ends."""
         times = [state.retry_at_ms for state in self._states.values() if state.retry_at_ms > now_ms]
         return min(times, default=None)
 
     def take_error(self) -> errors.PenstockError | None:
-        """What the application has to be told; afterwards it is tried again."""
+        """An error to raise in the application; afterwards the lookup is tried again."""
         for state in self._states.values():
             if state.error is not None:
                 error, state.error = state.error, None
@@ -279,7 +282,7 @@ class Positions:
     def take_committed(
         self, asked: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Offset]
     ) -> None:
-        """`asked` tells the generation of each partition whose committed offset was asked for."""
+        """`asked` has the generation of each partition whose committed offset was looked up."""
         for partition, generation in asked.items():
             state = self._current(partition, generation)
             if state is None:
@@ -297,7 +300,7 @@ class Positions:
     def take_validation(
         self, partition: TopicPartition, generation: int, *, end_offset: int, epoch: int
     ) -> None:
-        """Where the epoch of what was read ended, by the new leader's log; -1 where it does not know."""
+        """The end of the epoch that was read, in the new leader's log; -1 if it does not know."""
         state = self._current(partition, generation)
         if state is None or state.need is not Need.VALIDATION:
             return
@@ -308,26 +311,30 @@ class Positions:
             state.need = Need.NOTHING
             state.fetch_again()
         elif self._policy.reset() is None:
-            words = f"the log was cut at {end_offset}, before offset {state.offset}, up to which it was read"
-            state.error = errors.LogTruncated(words, about=partition)
+            message = (
+                f"the log was truncated to offset {end_offset}, but it was read up to offset {state.offset}"
+            )
+            state.error = errors.LogTruncated(message, about=partition)
         elif end_offset < 0 or epoch < 0:
             self._look_up(state, Need.RESET)
         else:
             base = (state.base_offset, state.base_epoch)
             state.go_to(end_offset, epoch)
-            if base[0] < end_offset:  # what was not committed before the cut may still have to be given again
+            if (
+                base[0] < end_offset
+            ):  # uncommitted records before the truncation may have to be returned again
                 state.base_offset, state.base_epoch = base
 
     def take_out_of_range(self, partition: TopicPartition, generation: int, now_ms: int) -> None:
-        """The leader has no record at the place from which it was asked for some."""
+        """The leader has no record at the fetch position."""
         state = self._current(partition, generation)
         if state is None:
             return
         if state.offset != state.fetch_offset:
-            state.retry(self._backoff, now_ms)  # what was fetched before is given first
+            state.retry(self._backoff, now_ms)  # buffered records are returned first
         elif self._policy.reset() is None:
-            words = f"offset {state.fetch_offset} is not in the log (any more)"
-            state.error = errors.of(ErrorCode.OFFSET_OUT_OF_RANGE, words, about=partition)
+            message = f"offset {state.fetch_offset} is not in the log"
+            state.error = errors.of(ErrorCode.OFFSET_OUT_OF_RANGE, message, about=partition)
         else:
             self._look_up(state, Need.RESET)
 
@@ -342,7 +349,7 @@ class Positions:
             state.retry(self._backoff, now_ms)
 
     def follow_leaders(self, cluster: Cluster, *, can_validate: bool = True) -> None:
-        """A new leader has to confirm what an old one's epoch wrote."""
+        """The new leader must validate the position."""
         for state in self._states.values():
             leader = cluster.leader_of(state.partition)
             if leader is None or leader == state.leader or state.need not in (Need.NOTHING, Need.VALIDATION):
@@ -350,7 +357,7 @@ class Positions:
             state.leader = leader
             state.read_replica = NO_NODE
             if can_validate and state.fetch_epoch >= 0 and leader.epoch >= 0:
-                # What was fetched stays: the answer may say that it is good.
+                # Buffered records stay: the validation may succeed.
                 state.need = Need.VALIDATION
                 state.failures = state.retry_at_ms = 0
 
@@ -359,7 +366,7 @@ class Positions:
         return state if state is not None and state.generation == generation else None
 
     def _look_up(self, state: PartitionState, need: Need) -> None:
-        """Have it found; where that is by a policy which there is not, the application has to be told."""
+        """Reset by the policy; without one it is an error for the application."""
         reset = self._policy.reset() if need is Need.RESET else None
         state.find(need, reset)
         if need is Need.RESET and reset is None:

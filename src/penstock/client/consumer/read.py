@@ -1,11 +1,11 @@
-"""Reading a bounded part of topics: up to the end, to given offsets or to a time, into Arrow, pandas or a list.
+"""A bounded read of topics: up to the end, to given offsets or to a time, into Arrow, pandas or a list.
 
-`ReadPlan` decides, without I/O, what belongs to the read and makes columns of what was fetched; the faces bring what
-was fetched. With columns no Python runs for a record: bytes of an answer become Arrow's buffers in the kernel, and the
-columns `topic` and `partition` are made once for all answers of a partition.
+`ReadPlan` decides, without I/O, what belongs to the read, and makes columns of fetched data. For columns no Python runs
+per record: the kernel copies a response's bytes into Arrow buffers, and the columns `topic` and `partition` are made
+once for all responses of a partition.
 
-Invariant: what was read counts as given, exactly: after a read that ended at a limit, or in the midst, the consumer
-goes on with the first message that was not handed out.
+Invariant: exactly the returned rows count as consumed: after a read that ended early, the consumer continues with the
+first message that was not returned.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 Until = Literal["end"] | Mapping[TopicPartition, int] | int | datetime.datetime
-"""The end as it is now, offsets (exclusive) of some partitions, or a time: only what is older is read."""
+"""The present end of the log, offsets (exclusive) by partition, or a time: only older messages are read."""
 
 ROWS_MAX = 1 << 20  # of one batch of columns
-# What is fetched of a partition at a time, where nothing is said: bench "consume into Arrow".
+# How much is fetched of a partition at a time by default: bench "consume into Arrow".
 PARTITION_BYTES = 4 * 1024 * 1024
 
 
 class Bounds(NamedTuple):
-    """`until` as it was understood."""
+    """The parsed `until` argument."""
 
     offsets: dict[TopicPartition, int] | None = None
     timestamp: int | None = None
@@ -50,16 +50,16 @@ def bounds_of(until: object) -> Bounds:
         offsets = {}
         for partition, offset in until.items():
             if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-                raise errors.BadArgument(f"{offset!r} is no offset", about=partition)
+                raise errors.BadArgument(f"{offset!r} is not an offset", about=partition)
             offsets[partition_of(partition)] = offset
         return Bounds(offsets=offsets)
     elif isinstance(until, int | datetime.datetime):
         return Bounds(timestamp=timestamp_of(until))
-    raise errors.BadArgument(f"{until!r} is no bound: say 'end', offsets by partition, or a time")
+    raise errors.BadArgument(f"until must be 'end', offsets by partition, or a time, not {until!r}")
 
 
 class Columns(NamedTuple):
-    """Which columns a read has beside those that every read has."""
+    """The optional columns of a read."""
 
     headers: bool = True
     timestamp_types: bool = False
@@ -73,7 +73,7 @@ USUAL = Columns()
 
 
 class ReadPlan:
-    """One read: which partitions up to which offset, and how many rows are left."""
+    """One read: its partitions with their end offsets, and how many rows are left."""
 
     def __init__(
         self,
@@ -90,16 +90,17 @@ class ReadPlan:
         self._topics = sorted({partition.topic for partition in ends})
         self._dictionary: Any = None
         self._places: dict[TopicPartition, tuple[Any, Any]] = {}
-        """Columns `topic` and `partition`, which are the same for all rows: each batch has a slice of the longest."""
+        """The columns `topic` and `partition`, which are the same for all rows: each batch has a slice of the
+        longest."""
         self.rewind: tuple[TopicPartition, int] | None = None
-        """Where to seek to, because more was decoded than the limit allows."""
+        """Where to seek, because more was decoded than the limit allows."""
         self._unread = dict.fromkeys(ends)
-        """Partitions that were not seen to be at their end yet. Only the first is looked at for each portion that was
-        read: looking at all of them would be quadratic in the number of partitions."""
+        """Partitions that have not reached their end yet. Each portion checks only the first: checking all would be
+        quadratic in the number of partitions."""
         self._apply()
 
     def _apply(self) -> None:
-        """Have only that fetched and given which belongs to the read."""
+        """Let only the partitions and offsets of the read be fetched and returned."""
         for state in self._positions:
             end = self._ends.get(state.partition)
             state.stop_offset = end
@@ -112,7 +113,7 @@ class ReadPlan:
 
     @property
     def is_done(self) -> bool:
-        """All was given. Partitions that were taken away meanwhile are not waited for."""
+        """Whether everything was returned. Revoked partitions do not count."""
         if self._left == 0:
             return True
         while self._unread:
@@ -136,7 +137,7 @@ class ReadPlan:
         return is_at_end
 
     def columns(self, fetched: Fetched) -> pyarrow.RecordBatch | None:
-        """What this source has of the read, as one batch; None where that is nothing (an empty one is never made)."""
+        """The rows of this source as one batch; None if there are none."""
         partition = fetched.state.partition
         end = self._ends.get(partition, 0)
         builder = column_builder(self._columns.header_format)
@@ -154,18 +155,18 @@ class ReadPlan:
         return self._with_place(batch, partition)
 
     def messages(self, fetched: Fetched) -> list[Message]:
-        """The same as messages."""
+        """The rows of this source as messages."""
         end = self._ends.get(fetched.state.partition, 0)
         taken: list[Message] = []
         count_max = ROWS_MAX if self._left is None else self._left
-        # As many as there can be below the end at most; compaction may have left fewer.
+        # At most as many as there are offsets below the end; compaction may have left fewer.
         while len(taken) < count_max and fetched.records.next_offset < end:
             room = min(count_max - len(taken), end - fetched.records.next_offset)
             more = fetched.records.take(room)
             taken += more
             if len(more) < room:
                 break
-        while taken and taken[-1].offset >= end:  # offsets with gaps led over the end
+        while taken and taken[-1].offset >= end:  # gaps in the offsets led past the end
             message = taken.pop()
             self.rewind = fetched.state.partition, message.offset
         if self._left is not None:
@@ -210,10 +211,10 @@ def table_of(batches: list[pyarrow.RecordBatch], schema: pyarrow.Schema) -> pyar
 
 
 def frame_of(table: pyarrow.Table) -> Any:
-    """A DataFrame of pandas."""
+    """A pandas DataFrame."""
     need("pandas", extra="pandas")
     return table.to_pandas()
 
 
 Make = Callable[[ReadPlan, Fetched], Any]
-"""What to make of a source: `ReadPlan.columns` or `ReadPlan.messages`."""
+"""`ReadPlan.columns` or `ReadPlan.messages`."""

@@ -1,6 +1,6 @@
-"""What `Consumer.read` gives: a part of topics that is read when it is used, once, in the form that it is asked for.
+"""The result of `Consumer.read`: it reads when it is used, once, in the form that is asked for.
 
-Nothing is decided here. A face gives the function that runs the read, which makes columns or messages of each source.
+`sync` and `aio` pass the function that runs the read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _ReadOnce(Generic[Parts]):
     def _begin(self, make: Make) -> Parts:
         run, self._run = self._run, None
         if run is None:
-            raise errors.IllegalState("it was read already; call read() again to go on behind it")
+            raise errors.IllegalState("this result was used already; call read() again to continue")
         return run(make)
 
     def _table(self, batches: list[pyarrow.RecordBatch]) -> pyarrow.Table:
@@ -35,36 +35,40 @@ class _ReadOnce(Generic[Parts]):
 
 
 class Reading(_ReadOnce[Iterator[Any]]):
-    """A part of topics that can be read once: as batches of Arrow one after another, or whole in one of three forms."""
+    """The result of `Consumer.read`. Use it once: iterate over Arrow batches, or convert the whole."""
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
         return self._begin(ReadPlan.columns)
 
     def to_arrow(self) -> pyarrow.Table:
-        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        """A pyarrow Table with topic, partition, offset, timestamp, key, value and headers; keys and values are
+        bytes."""
         return self._table(list(self))
 
     def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with the columns of `to_arrow`."""
         return frame_of(self.to_arrow())
 
     def to_messages(self) -> list[Message]:
-        """Objects, with keys and values as the deserializers make them."""
+        """A list of messages, with keys and values from the deserializers."""
         return [message for messages in self._begin(ReadPlan.messages) for message in messages]
 
 
 class AsyncReading(_ReadOnce[AsyncIterator[Any]]):
-    """The same for asyncio."""
+    """The result of `Consumer.read` for asyncio."""
 
     def __aiter__(self) -> AsyncIterator[pyarrow.RecordBatch]:
         return self._begin(ReadPlan.columns)
 
     async def to_arrow(self) -> pyarrow.Table:
-        """Columns topic, partition, offset, timestamp, key, value and headers; keys and values as bytes."""
+        """A pyarrow Table with topic, partition, offset, timestamp, key, value and headers; keys and values are
+        bytes."""
         return self._table([batch async for batch in self])
 
     async def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with the columns of `to_arrow`."""
         return frame_of(await self.to_arrow())
 
     async def to_messages(self) -> list[Message]:
-        """Objects, with keys and values as the deserializers make them."""
+        """A list of messages, with keys and values from the deserializers."""
         return [message async for messages in self._begin(ReadPlan.messages) for message in messages]

@@ -1,4 +1,4 @@
-"""Tasks whose unexpected end somebody hears of: a task that died in silence would leave a reader waiting for ever."""
+"""Tasks whose failure is reported: a task that died silently would leave a reader waiting forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def supervised(
     work: Coroutine[Any, Any, None], name: str, on_failure: Callable[[BaseException], None]
 ) -> asyncio.Task[None]:
-    """Start it; `on_failure` is told what it raises, which the cancellation is not."""
+    """Start a task; `on_failure` is called with its exception, unless it was cancelled."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -1,13 +1,13 @@
-"""Every exception that a client raises, in one tree; public as `penstock.errors`.
+"""All exceptions of the client, in one tree; public as `penstock.errors`.
 
     PenstockError
-      ClientError            found here: BadConfiguration, TimedOut, Disconnected, SerializationFailed ...   client.py
-      BrokerError            answered by a broker, one class for each error code                            data.py,
-        AuthorizationError, Fenced, StaleMetadata, CoordinatorUnavailable    families                       groups.py,
-      AuthenticationError    a family of both sides                                                         ...
+      ClientError            raised by the client: BadConfiguration, TimedOut, Disconnected, SerializationFailed ...
+      BrokerError            returned by a broker, one class for each error code
+        AuthorizationError, Fenced, StaleMetadata, CoordinatorUnavailable    families of codes
+      AuthenticationError    raised by the client or returned by a broker
 
-Catch the class of one code (`UnknownTopicOrPartition`), a family (`AuthorizationError`), a branch (`BrokerError`), or
-ask any of them whether it is `retriable`. `of(code)` makes the exception for what stood in a response.
+Catch one code (`UnknownTopicOrPartition`), a family (`AuthorizationError`) or a branch (`BrokerError`). Every exception
+has `retriable`: whether the same call may succeed later. `of(code)` makes the exception for an error code.
 """
 
 # ruff: noqa: F403, F405  each module names what it gives in its `__all__`, and all of it is meant to be seen here
@@ -36,13 +36,13 @@ __all__ += several.__all__
 __all__ += transactions.__all__
 
 
-def of(code: int, words: str | None = None, *, about: object = None) -> BrokerError:
-    """The exception for an error code of a response; `words` are the broker's own, where it sent any.
+def of(code: int, message: str | None = None, *, about: object = None) -> BrokerError:
+    """The exception for the error code of a response. `message` is the broker's own message, if it sent one.
 
-    A code that only a newer broker knows is an `UnknownServerError` which names the number.
+    A code that this client does not know becomes an `UnknownServerError` that names the number.
     """
     known = ErrorCode.of(code)
-    assert known is not ErrorCode.NONE, "no error is not an error"
-    if known != code and not words:
-        words = f"the broker answered with error {int(code)}, which this client does not know"
-    return base.BY_CODE[known](words or None, about=about)
+    assert known is not ErrorCode.NONE, "NONE is not an error"
+    if known != code and not message:
+        message = f"the broker returned error code {int(code)}, which this client does not know"
+    return base.BY_CODE[known](message or None, about=about)

@@ -1,8 +1,7 @@
-"""What a client finds out by itself.
+"""Errors raised by the client itself.
 
-The standard library's exceptions are among the bases where a caller would look for them: a timeout is a `TimeoutError`,
-a lost connection a `ConnectionError`, a setting that cannot be taken a `ValueError`, a call at the wrong time a
-`RuntimeError`.
+Each also has the base class of the standard library that a caller would expect: a timeout is a `TimeoutError`, a lost
+connection a `ConnectionError`, an invalid setting a `ValueError`, a call at the wrong time a `RuntimeError`.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ __all__ = [
 
 
 class BadConfiguration(ClientError, ValueError):
-    """A setting cannot be taken, or two contradict each other."""
+    """A setting is invalid, or two settings contradict each other."""
 
 
 class BadArgument(ClientError, ValueError):
-    """An argument has the wrong type, or a value that this call cannot take."""
+    """An argument has the wrong type or an invalid value."""
 
 
 class BadArgumentType(BadArgument, TypeError):
@@ -55,29 +54,29 @@ class BadArgumentType(BadArgument, TypeError):
 
 
 class IllegalState(ClientError, RuntimeError):
-    """The call has no place at this point."""
+    """This call is not allowed in the client's present state."""
 
 
 class ClientClosed(IllegalState):
-    """The client was closed, and takes no more calls."""
+    """The client is closed."""
 
-    advice = "make a new one"
+    advice = "create a new client"
 
 
 class ConcurrentUse(IllegalState):
     """Two threads or tasks use a consumer at the same time."""
 
-    advice = "give each of them a consumer of its own, or take turns"
+    advice = "use one consumer per thread or task, or a lock"
 
 
 class UsedAfterFork(IllegalState):
-    """The client was made in another process, whose threads and sockets did not come along."""
+    """The client was created before a fork; its threads and connections stayed in the parent process."""
 
-    advice = "make a new one in this process"
+    advice = "create a new client in this process"
 
 
 class TimedOut(ClientError, TimeoutError):
-    """The call took longer than it was given."""
+    """The call did not finish within its timeout."""
 
     retriable = True
 
@@ -89,40 +88,40 @@ class DeliveryTimedOut(TimedOut):
 
 
 class BufferFull(TimedOut):
-    """Unsent records fill `buffer.memory`, and none of it became free within `max.block.ms`."""
+    """Unsent records fill `buffer.memory`, and no memory became free within `max.block.ms`."""
 
-    advice = "send slower, raise buffer.memory or max.block.ms, or see why the broker takes records so slowly"
+    advice = "send more slowly, raise buffer.memory or max.block.ms, or check why the broker is slow"
 
 
 class NoBrokersAvailable(ClientError, ConnectionError):
-    """No bootstrap server answers."""
+    """No bootstrap server can be reached."""
 
     retriable = True
-    advice = "see that a broker runs there (`penstock serve`), and that bootstrap.servers names it"
+    advice = "check that a broker is running there (`penstock serve`) and that bootstrap.servers is right"
 
-    def __init__(self, words: str | None = None, *, attempts: Mapping[str, str] | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str | None = None, *, attempts: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
         self.attempts = dict(attempts or {})
         """Why each address failed."""
 
-    def _own_words(self) -> str:
+    def _default_message(self) -> str:
         if not self.attempts:
-            return super()._own_words()
+            return super()._default_message()
         return "no broker answers: " + "; ".join(
             f"{address}: {why}" for address, why in self.attempts.items()
         )
 
 
 class Disconnected(ClientError, ConnectionError):
-    """The connection to a broker ended before its answer came."""
+    """The connection was closed before the broker's response arrived."""
 
     retriable = True
 
 
 class MalformedAnswer(ClientError):
-    """A broker's answer cannot be read: what answers there may not be a broker, or the bytes were damaged."""
+    """A response could not be decoded: the peer may not be a broker, or the bytes are corrupt."""
 
-    advice = "see that the address and security.protocol fit the broker's listener"
+    advice = "check that the address and security.protocol match the broker's listener"
 
 
 class TlsFailed(AuthenticationError, ClientError):
@@ -134,18 +133,18 @@ class RecordTooLarge(ClientError, ValueError):
 
 
 class SerializationFailed(ClientError, ValueError):
-    """A key or value could not be made into bytes; the cause is the serializer's own exception."""
+    """A key or value could not be serialized. `__cause__` is the serializer's exception."""
 
 
 class DeserializationFailed(ClientError, ValueError):
-    """A key or value could not be read from its bytes; the cause is the deserializer's own exception.
+    """A key or value could not be deserialized. `__cause__` is the deserializer's exception.
 
-    The position has not moved past the message: `seek` past it, or read it with another deserializer.
+    The position stays at the message: `seek` past it, or read it with another deserializer.
     """
 
     def __init__(
         self,
-        words: str | None = None,
+        message: str | None = None,
         *,
         about: object = None,
         topic: str | None = None,
@@ -153,72 +152,74 @@ class DeserializationFailed(ClientError, ValueError):
         offset: int | None = None,
         data: bytes | None = None,
     ) -> None:
-        super().__init__(words, about=about)
+        super().__init__(message, about=about)
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.data = data
-        """The bytes that could not be read."""
+        """The bytes that could not be deserialized."""
 
 
 class CorruptRecords(ClientError):
-    """Records came with a wrong checksum or in no known format."""
+    """Records have a wrong checksum or an unknown format."""
 
 
 class NoOffset(ClientError):
-    """There is no committed offset to begin at, and `auto.offset.reset` is none."""
+    """The group has no committed offset, and `auto.offset.reset` is none."""
 
     advice = "seek to an offset, or set auto.offset.reset to earliest or latest"
 
 
 class LogTruncated(ClientError):
-    """The log was cut behind the consumer's back: records that it has read are no longer there."""
+    """The log was truncated: records that this consumer has read no longer exist."""
 
-    advice = "seek to an offset from which to go on"
+    advice = "seek to the offset to continue from"
 
 
 class CommitFailed(ClientError):
-    """The group has moved on without this member, so its offsets were not committed.
+    """The group has rebalanced without this member, so its offsets were not committed.
 
-    Whoever has the partitions now will read from the last commit again.
+    The new owners of the partitions read from the last committed offsets.
     """
 
-    advice = "poll more often than max.poll.interval.ms, or fetch fewer records at a time by max.poll.records"
+    advice = "poll more often than max.poll.interval.ms, or lower max.poll.records"
 
 
 class TransactionAborted(ClientError):
-    """The record belonged to a transaction that was aborted before the record was sent."""
+    """The transaction was aborted before this record was sent."""
 
 
 class TwoPhaseCommitUnavailable(ClientError):
-    """The broker does not leave the end of transactions to others, so that those left open are aborted in time."""
+    """The broker does not support or allow two-phase commit, so it aborts open transactions after their timeout."""
 
     advice = (
-        "set transaction.two.phase.commit.enable=true on the brokers and grant the right TwoPhaseCommit, or prepare"
-        " transactions without it and with a transaction.timeout.ms that is long enough"
+        "set transaction.two.phase.commit.enable=true on the brokers and allow the operation TwoPhaseCommit, or prepare"
+        " transactions without it and set a transaction.timeout.ms that is long enough"
     )
 
 
 class TransactionNotCommitted(ClientError):
-    """The prepared transaction was aborted before: none of its records will be seen by readers of committed ones."""
+    """The prepared transaction was already aborted: read_committed consumers will not see its records."""
 
-    advice = "write its records again, in a new transaction"
+    advice = "send its records again in a new transaction"
 
 
 class TransactionNotAborted(ClientError):
-    """The prepared transaction was committed before, which cannot be taken back."""
+    """The prepared transaction was already committed and cannot be aborted."""
 
 
 class TransactionOutcomeUnknown(ClientError):
-    """Another producer has the transactional id, and whether the prepared transaction was committed cannot be told."""
+    """Another producer has taken over the transactional id, and the outcome of the prepared transaction is unknown."""
 
     advice = "look for its records with isolation.level=read_committed"
 
 
 class RegistryError(ClientError):
-    """The schema registry refused, or could not be reached."""
+    """The schema registry returned an error or could not be reached."""
 
-    def __init__(self, words: str | None = None, *, about: object = None, status: int | None = None) -> None:
-        super().__init__(words, about=about)
+    def __init__(
+        self, message: str | None = None, *, about: object = None, status: int | None = None
+    ) -> None:
+        super().__init__(message, about=about)
         self.status = status
-        """The HTTP status, where there was an answer."""
+        """The HTTP status; None if there was no response."""

@@ -1,4 +1,4 @@
-"""What a broker answers about requests as such, the controller, the quorum and the cluster."""
+"""Errors of brokers about requests, the controller, the quorum and the cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class UnknownServerError(BrokerError, code=ErrorCode.UNKNOWN_SERVER_ERROR):
-    advice = "the broker's log tells more"
+    advice = "see the broker's log"
 
 
 class RequestTimedOut(BrokerError, code=ErrorCode.REQUEST_TIMED_OUT): ...
@@ -58,14 +58,14 @@ class NetworkFailed(StaleMetadata, code=ErrorCode.NETWORK_EXCEPTION): ...
 
 
 class UnsupportedVersion(BrokerError, code=ErrorCode.UNSUPPORTED_VERSION):
-    advice = "the broker is too old for this, too new, or of a kind that cannot do it"
+    advice = "the broker is too old or too new for this, or does not support it"
 
 
 class InvalidRequest(BrokerError, code=ErrorCode.INVALID_REQUEST): ...
 
 
 class InvalidConfig(BrokerError, code=ErrorCode.INVALID_CONFIG):
-    advice = "`penstock settings` tells what is allowed"
+    advice = "see `penstock settings` for the allowed values"
 
 
 class OperationNotAttempted(BrokerError, code=ErrorCode.OPERATION_NOT_ATTEMPTED): ...
@@ -76,7 +76,7 @@ class ListenerNotFound(StaleMetadata, code=ErrorCode.LISTENER_NOT_FOUND):
 
 
 class ThrottlingQuotaExceeded(BrokerError, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-    advice = "ask less often, or raise the quota (`penstock quotas set`)"
+    advice = "send fewer requests, or raise the quota (`penstock quotas set`)"
 
 
 class ResourceNotFound(BrokerError, code=ErrorCode.RESOURCE_NOT_FOUND): ...
@@ -95,7 +95,7 @@ class StaleBrokerEpoch(BrokerError, code=ErrorCode.STALE_BROKER_EPOCH): ...
 
 
 class InconsistentClusterId(BrokerError, code=ErrorCode.INCONSISTENT_CLUSTER_ID):
-    advice = "see that bootstrap.servers names one cluster only"
+    advice = "check that bootstrap.servers names only one cluster"
 
 
 class RebootstrapRequired(BrokerError, code=ErrorCode.REBOOTSTRAP_REQUIRED): ...
@@ -118,7 +118,7 @@ class TelemetryTooLarge(BrokerError, code=ErrorCode.TELEMETRY_TOO_LARGE): ...
 
 
 class FeatureUpdateFailed(BrokerError, code=ErrorCode.FEATURE_UPDATE_FAILED):
-    advice = "`penstock features describe` tells which levels the nodes support"
+    advice = "see `penstock features describe` for the supported levels"
 
 
 class InvalidUpdateVersion(BrokerError, code=ErrorCode.INVALID_UPDATE_VERSION): ...
@@ -150,7 +150,7 @@ class DuplicateVoter(BrokerError, code=ErrorCode.DUPLICATE_VOTER): ...
 
 
 class VoterNotFound(BrokerError, code=ErrorCode.VOTER_NOT_FOUND):
-    advice = "`penstock quorum replicas` tells who votes"
+    advice = "see `penstock quorum replicas` for the voters"
 
 
 class SnapshotNotFound(BrokerError, code=ErrorCode.SNAPSHOT_NOT_FOUND): ...

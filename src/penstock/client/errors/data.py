@@ -1,4 +1,4 @@
-"""What a broker answers about topics, partitions and records."""
+"""Errors of brokers about topics, partitions and records."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ __all__ = [
 
 
 class OffsetOutOfRange(BrokerError, code=ErrorCode.OFFSET_OUT_OF_RANGE):
-    advice = "seek to an offset that is there, or set auto.offset.reset to earliest or latest"
+    advice = "seek to an existing offset, or set auto.offset.reset to earliest or latest"
 
 
 class CorruptMessage(BrokerError, code=ErrorCode.CORRUPT_MESSAGE): ...
 
 
 class UnknownTopicOrPartition(StaleMetadata, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-    advice = "create the topic (`penstock topics create`), or see that its name is spelled right"
+    advice = "create the topic (`penstock topics create`), or check the spelling of its name"
 
 
 class UnknownTopicId(StaleMetadata, code=ErrorCode.UNKNOWN_TOPIC_ID): ...
@@ -94,22 +94,22 @@ class RecordListTooLarge(BrokerError, code=ErrorCode.RECORD_LIST_TOO_LARGE):
 
 
 class NotEnoughReplicas(BrokerError, code=ErrorCode.NOT_ENOUGH_REPLICAS):
-    advice = "bring the topic's brokers back, or lower its min.insync.replicas"
+    advice = "restart the topic's brokers, or lower its min.insync.replicas"
 
 
 class NotEnoughReplicasAfterAppend(BrokerError, code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
-    advice = "bring the topic's brokers back, or lower its min.insync.replicas"
+    advice = "restart the topic's brokers, or lower its min.insync.replicas"
 
 
 class InvalidRequiredAcks(BrokerError, code=ErrorCode.INVALID_REQUIRED_ACKS): ...
 
 
 class InvalidTimestamp(BrokerError, code=ErrorCode.INVALID_TIMESTAMP):
-    advice = "see the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    advice = "check the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms"
 
 
 class InvalidRecord(BrokerError, code=ErrorCode.INVALID_RECORD):
-    advice = "a compacted topic takes no record without a key"
+    advice = "records of a compacted topic need a key"
 
 
 class UnsupportedForMessageFormat(BrokerError, code=ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT): ...
@@ -120,11 +120,11 @@ class UnsupportedCompressionType(BrokerError, code=ErrorCode.UNSUPPORTED_COMPRES
 
 
 class StorageFailed(StaleMetadata, code=ErrorCode.KAFKA_STORAGE_ERROR):
-    advice = "look at the broker's log and disks"
+    advice = "check the broker's log and disks"
 
 
 class LogDirNotFound(BrokerError, code=ErrorCode.LOG_DIR_NOT_FOUND):
-    advice = "`penstock log-dirs list` tells the directories of each broker"
+    advice = "see `penstock log-dirs list` for the directories of each broker"
 
 
 class FetchSessionIdNotFound(BrokerError, code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND): ...
@@ -140,7 +140,7 @@ class OffsetMovedToTieredStorage(BrokerError, code=ErrorCode.OFFSET_MOVED_TO_TIE
 
 
 class InvalidTopic(BrokerError, code=ErrorCode.INVALID_TOPIC_EXCEPTION):
-    advice = "a name has up to 249 letters, digits, dots, dashes and underscores"
+    advice = "use up to 249 letters, digits, dots, dashes and underscores"
 
 
 class TopicAlreadyExists(BrokerError, code=ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -152,11 +152,11 @@ class TopicDeletionDisabled(BrokerError, code=ErrorCode.TOPIC_DELETION_DISABLED)
 
 
 class InvalidPartitions(BrokerError, code=ErrorCode.INVALID_PARTITIONS):
-    advice = "a topic has at least one partition, and never fewer than it had"
+    advice = "a topic needs at least one partition, and partitions cannot be removed"
 
 
 class InvalidReplicationFactor(BrokerError, code=ErrorCode.INVALID_REPLICATION_FACTOR):
-    advice = "`penstock cluster describe` tells how many brokers there are"
+    advice = "see `penstock cluster describe` for the number of brokers"
 
 
 class InvalidReplicaAssignment(BrokerError, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT): ...
@@ -174,7 +174,7 @@ class PreferredLeaderNotAvailable(BrokerError, code=ErrorCode.PREFERRED_LEADER_N
 
 
 class EligibleLeadersNotAvailable(BrokerError, code=ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE):
-    advice = "bring a broker back that has the partition's records"
+    advice = "restart a broker that has a replica of the partition"
 
 
 class ElectionNotNeeded(BrokerError, code=ErrorCode.ELECTION_NOT_NEEDED): ...

@@ -1,4 +1,4 @@
-"""What a broker answers to members of groups, and about groups."""
+"""Errors of brokers about groups and their members."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class IllegalGeneration(BrokerError, code=ErrorCode.ILLEGAL_GENERATION): ...
 
 
 class InconsistentGroupProtocol(BrokerError, code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
-    advice = "give all members of the group a partition.assignment.strategy in common, and one group.protocol"
+    advice = "all members need a common partition.assignment.strategy and the same group.protocol"
 
 
 class InvalidGroupId(BrokerError, code=ErrorCode.INVALID_GROUP_ID):
@@ -92,11 +92,11 @@ class StaleMemberEpoch(BrokerError, code=ErrorCode.STALE_MEMBER_EPOCH): ...
 
 
 class UnsupportedAssignor(BrokerError, code=ErrorCode.UNSUPPORTED_ASSIGNOR):
-    advice = "choose a group.remote.assignor that the brokers have: uniform or range"
+    advice = "choose a group.remote.assignor that the brokers support: uniform or range"
 
 
 class InvalidRegularExpression(BrokerError, code=ErrorCode.INVALID_REGULAR_EXPRESSION):
-    advice = "brokers read the RE2 dialect"
+    advice = "use RE2 syntax"
 
 
 class OffsetMetadataTooLarge(BrokerError, code=ErrorCode.OFFSET_METADATA_TOO_LARGE):
@@ -114,7 +114,7 @@ class NonEmptyGroup(BrokerError, code=ErrorCode.NON_EMPTY_GROUP):
 
 
 class GroupIdNotFound(BrokerError, code=ErrorCode.GROUP_ID_NOT_FOUND):
-    advice = "`penstock groups list` tells which there are"
+    advice = "see `penstock groups list`"
 
 
 class GroupSubscribedToTopic(BrokerError, code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC):

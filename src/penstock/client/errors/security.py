@@ -1,4 +1,4 @@
-"""What a broker answers about who a client is and what it may do."""
+"""Errors of brokers about authentication and authorization."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ class DelegationTokenAuthorizationFailed(
 
 
 class SaslAuthenticationFailed(AuthenticationError, BrokerError, code=ErrorCode.SASL_AUTHENTICATION_FAILED):
-    advice = "see sasl.mechanism and sasl.jaas.config"
+    advice = "check sasl.mechanism and sasl.jaas.config"
 
 
 class UnsupportedSaslMechanism(AuthenticationError, BrokerError, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
-    advice = "set sasl.mechanism to one that the broker's sasl.enabled.mechanisms names"
+    advice = "set sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
 
 
 class IllegalSaslState(AuthenticationError, BrokerError, code=ErrorCode.ILLEGAL_SASL_STATE):
-    advice = "see that security.protocol fits the broker's listener"
+    advice = "check that security.protocol matches the broker's listener"
 
 
 class SecurityDisabled(BrokerError, code=ErrorCode.SECURITY_DISABLED):
-    advice = "the broker needs an authorizer (authorizer.class.name) for this"
+    advice = "set authorizer.class.name on the brokers"
 
 
 class DelegationTokenAuthDisabled(BrokerError, code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED):
-    advice = "the brokers need a delegation.token.secret.key for this"
+    advice = "set delegation.token.secret.key on the brokers"
 
 
 class DelegationTokenNotFound(BrokerError, code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND): ...

@@ -1,4 +1,4 @@
-"""What a broker answers to idempotent and transactional producers."""
+"""Errors of brokers for idempotent and transactional producers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UnknownProducerId(BrokerError, code=ErrorCode.UNKNOWN_PRODUCER_ID): ...
 class InvalidProducerEpoch(Fenced, code=ErrorCode.INVALID_PRODUCER_EPOCH):
     advice = (
         "abort the transaction: it took longer than transaction.timeout.ms, or a newer instance has this "
-        "transactional.id, which the abort then tells"
+        "transactional.id (then the abort raises ProducerFenced)"
     )
 
 
@@ -58,7 +58,7 @@ class ConcurrentTransactions(BrokerError, code=ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 class TransactionalIdNotFound(BrokerError, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
-    advice = "`penstock transactions list` tells which there are"
+    advice = "see `penstock transactions list`"
 
 
 class TransactionAbortable(BrokerError, code=ErrorCode.TRANSACTION_ABORTABLE): ...

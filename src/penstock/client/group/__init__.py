@@ -1,6 +1,6 @@
-"""Group membership: what makes a consumer a member of a group, in both protocols.
+"""Group membership of a consumer, in both protocols.
 
-`classic` and `consumer_protocol` decide (sans-IO), `holdings` knows what the application has and shall have,
-`offsets` commits and looks up, and `member.GroupMember` drives one of the two machines over a `ClusterClient`. Nothing
-here fetches.
+`classic` and `consumer_protocol` decide (sans-IO), `reconciliation` tracks owned and target partitions, `offsets`
+commits and looks up, and `member.GroupMember` drives one of the two protocols over a `ClusterClient`. Nothing here
+fetches.
 """

@@ -1,10 +1,11 @@
-"""Membership by the consumer protocol (KIP-848): one request, ConsumerGroupHeartbeat, says and answers everything.
+"""Membership in the consumer protocol (KIP-848), with one request: ConsumerGroupHeartbeat.
 
-The coordinator assigns. A member joins in epoch 0 with an id of its own making, and every answer may tell it a new
-epoch and what it shall have. It lets go of what is not in there, says so with its next heartbeat, which does not wait
-for the interval, takes what was added, and says that too. A heartbeat in which something is missing (None) means "as
-before": so after any failure, when nobody knows what the coordinator has heard, the next one says everything.
-It must never report a partition that the application does not hold, nor leave out one that it does.
+The coordinator assigns. A member joins with epoch 0 and an id that it made itself. Each response may bring a new epoch
+and a target assignment. The member revokes what is not in it and reports that with its next heartbeat, which does not
+wait for the interval; then it takes the added partitions and reports them too. A field that is None means "unchanged":
+so after any failure, when it is unknown what the coordinator has received, the next heartbeat has all fields.
+
+It must never report a partition that the application does not own, nor leave out one that it does.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from typing import Any
 from penstock.client import errors
 from penstock.client.cluster import TopicPartition
 from penstock.client.group.membership import (
-    COORDINATOR_GONE,
-    STALLED,
+    COORDINATOR_MOVED,
+    POLL_OVERDUE,
     Action,
-    LearnTopics,
     Membership,
     MembershipSettings,
+    MemberStatus,
+    RefreshMetadata,
     Send,
-    Standing,
 )
-from penstock.client.group.nouns import Assigned, Event
+from penstock.client.group.types import Assigned, Event
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -39,15 +40,15 @@ logger = logging.getLogger(__name__)
 
 JOINS = 0
 LEAVES = -1
-LEAVES_FOR_A_WHILE = -2  # static members: their partitions wait for them
-NOT_A_MEMBER = -1  # as commits and lookups say it
+LEAVES_FOR_A_WHILE = -2  # static members: their partitions stay assigned
+NOT_A_MEMBER = -1  # in commits and lookups
 
-HEARTBEAT_INTERVAL_MS = 5_000  # until the broker says its own
+HEARTBEAT_INTERVAL_MS = 5_000  # until the broker sends its own
 
 FENCED = (
     ErrorCode.FENCED_MEMBER_EPOCH,
     ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.GROUP_ID_NOT_FOUND,  # the coordinator lost what it knew, as by a power cut
+    ErrorCode.GROUP_ID_NOT_FOUND,  # the coordinator lost its state, as after a power failure
 )
 
 
@@ -58,8 +59,8 @@ class ConsumerProtocolSettings(MembershipSettings):
 
 
 @dataclass(slots=True)
-class _Said:
-    """What the coordinator has been told, as far as that is known."""
+class _Reported:
+    """The fields that the coordinator has received, as far as that is known."""
 
     is_joined: bool = False
     topics: tuple[str, ...] | None = None
@@ -74,53 +75,57 @@ class ConsumerMembership(Membership):
         super().__init__(settings, now_ms=now_ms)
         self.member_id = settings.member_id
         self.matches_patterns_here = False
-        """The brokers are too old to do it."""
+        """The brokers are too old to match patterns."""
         self._epoch = JOINS
-        self._said = _Said()
+        self._reported = _Reported()
         self._heartbeat_at_ms = now_ms
         self._interval_ms = HEARTBEAT_INTERVAL_MS
         self._leaving: tuple[str, int] | None = None
         self._assigned: dict[Uuid, tuple[int, ...]] | None = None
-        """What the coordinator wants this member to have; None before it said."""
+        """The target assignment of the coordinator; None before the first response."""
         self._names: dict[Uuid, str] = {}
-        """Of all topics that this member ever had, so that they stay known when the picture changes."""
+        """Of all topics that this member ever had, so that they stay known when the metadata changes."""
         self._learn_at_ms: int | None = None
         self._has_learned = False
         self._has_said_pattern = False
-        """So it must be taken back in so many words."""
+        """Whether the pattern must be removed explicitly."""
 
-    # What the application does
+    # Called by the application
 
     @property
     def generation(self) -> int:
         return self._epoch if self._epoch > 0 else NOT_A_MEMBER
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> MemberStatus:
         if self._epoch > 0:
-            return Standing.MEMBER
-        return Standing.OUT if self.holdings.owes or not self.subscription else Standing.REBALANCING
+            return MemberStatus.MEMBER
+        return (
+            MemberStatus.NOT_MEMBER
+            if self.reconciliation.is_reconciling or not self.subscription
+            else MemberStatus.REBALANCING
+        )
 
     @property
     def topics_wanted(self) -> frozenset[str] | None:
         if self.subscription.pattern is not None:
             return None
-        return self.subscription.topics | {partition.topic for partition in self.holdings.target}
+        return self.subscription.topics | {partition.topic for partition in self.reconciliation.target}
 
     def leave(self, reason: str, now_ms: int, *, for_good: bool = False) -> None:
-        self._in_flight = None  # whatever is under way means nothing any more
-        if self._epoch > 0 or self._said.is_joined:
+        self._in_flight = None  # the response to a request in flight no longer counts
+        if self._epoch > 0 or self._reported.is_joined:
             stays = self.settings.instance_id is not None and not for_good
             self._leaving = reason, LEAVES_FOR_A_WHILE if stays else LEAVES
             self._ready_at_ms = min(self._ready_at_ms, now_ms)
         else:
-            self._begin_anew(reason, now_ms)
+            self._restart(reason, now_ms)
 
     @property
     def has_left(self) -> bool:
         return self._leaving is None
 
-    def put_out(self, error: ErrorCode, now_ms: int) -> None:
+    def commit_fenced(self, error: ErrorCode, now_ms: int) -> None:
         if self._epoch <= 0:
             return
         if error is ErrorCode.FENCED_INSTANCE_ID:
@@ -128,8 +133,8 @@ class ConsumerMembership(Membership):
         elif error in FENCED:
             self._fenced(error, "a commit", now_ms)
 
-    def hurry(self, now_ms: int) -> None:
-        """The epoch is an old one: ask for the new one now."""
+    def heartbeat_now(self, now_ms: int) -> None:
+        """The member epoch is stale: ask for the new one now."""
         self._heartbeat_at_ms = min(self._heartbeat_at_ms, now_ms)
 
     def match_patterns_here(self, instead_of: Send, now_ms: int) -> None:
@@ -148,37 +153,41 @@ class ConsumerMembership(Membership):
         if not isinstance(event, Assigned):
             self._reconcile(now_ms)
 
-    def _stall(self, now_ms: int) -> None:
+    def _poll_overdue(self, now_ms: int) -> None:
         if self._epoch > 0:
             stays = self.settings.instance_id is not None
-            self._leaving = STALLED, LEAVES_FOR_A_WHILE if stays else LEAVES
-        self._begin_anew(STALLED, now_ms)
+            self._leaving = POLL_OVERDUE, LEAVES_FOR_A_WHILE if stays else LEAVES
+        self._restart(POLL_OVERDUE, now_ms)
 
-    def _come_back(self, now_ms: int) -> None:
+    def _poll_resumed(self, now_ms: int) -> None:
         self._heartbeat_at_ms = now_ms
 
     def _counts_polls(self) -> bool:
         return bool(self.subscription) and self._leaving is None
 
-    # What to do next
+    # The next action
 
     def _next_action(self, now_ms: int) -> Action | None:
         if self._leaving is not None:
-            return self._send_goodbye(self._leaving[1])
-        if self._is_stalled or not self.subscription:
+            return self._send_leave(self._leaving[1])
+        if self._is_poll_overdue or not self.subscription:
             return None
         if self._learn_at_ms is not None and now_ms >= self._learn_at_ms:
-            return LearnTopics()
-        if self._epoch == JOINS and self.holdings.owes:
-            return None  # the application lets go of what it lost, and then comes anew
+            return RefreshMetadata()
+        if self._epoch == JOINS and self.reconciliation.is_reconciling:
+            return None  # the application gives up its lost partitions before the member joins again
         if now_ms < self._heartbeat_at_ms:
             return None
         if self._matches_here and not self._has_learned:
-            return LearnTopics()
+            return RefreshMetadata()
         return self._send_heartbeat(now_ms)
 
     def _next_at_ms(self) -> int | None:
-        if self._is_stalled or not self.subscription or (self._epoch == JOINS and self.holdings.owes):
+        if (
+            self._is_poll_overdue
+            or not self.subscription
+            or (self._epoch == JOINS and self.reconciliation.is_reconciling)
+        ):
             return None
         return min(self._heartbeat_at_ms, self._learn_at_ms or self._heartbeat_at_ms)
 
@@ -188,40 +197,40 @@ class ConsumerMembership(Membership):
         return pattern is not None and (self.matches_patterns_here or not isinstance(pattern, str))
 
     def _send_heartbeat(self, now_ms: int) -> Send:
-        settings, said = self.settings, self._said
+        settings, reported = self.settings, self._reported
         request = ConsumerGroupHeartbeatRequest(
             group_id=settings.group_id,
             member_id=self.member_id,
             member_epoch=self._epoch,
             instance_id=settings.instance_id,
         )
-        if not said.is_joined:
+        if not reported.is_joined:
             request.rack_id = settings.rack
             request.rebalance_timeout_ms = settings.poll_interval_ms
             request.server_assignor = settings.remote_assignor
-            said.is_joined = True
-        self._say_subscription(request)
-        owned = frozenset[TopicPartition]() if self._epoch == JOINS else self.holdings.held
-        if said.owned != owned:
+            reported.is_joined = True
+        self._subscription_fields(request)
+        owned = frozenset[TopicPartition]() if self._epoch == JOINS else self.reconciliation.owned
+        if reported.owned != owned:
             request.topic_partitions = self._by_id(owned)
-            said.owned = owned
+            reported.owned = owned
         self._heartbeat_at_ms = now_ms + self._interval_ms
         return Send(request, settings.request_timeout_ms)
 
-    def _say_subscription(self, request: ConsumerGroupHeartbeatRequest) -> None:
+    def _subscription_fields(self, request: ConsumerGroupHeartbeatRequest) -> None:
         topics: tuple[str, ...] = ()
         pattern: str | None = None
         if isinstance(self.subscription.pattern, str) and not self._matches_here:
             pattern = self.subscription.pattern
         else:
             topics = tuple(sorted(self._matched_topics()))
-        said = self._said
-        if said.topics != topics:
+        reported = self._reported
+        if reported.topics != topics:
             request.subscribed_topic_names = list(topics)
-        if said.pattern != pattern or (said.topics is None and self._has_said_pattern):
-            request.subscribed_topic_regex = pattern or ""  # an empty one takes the last one back
+        if reported.pattern != pattern or (reported.topics is None and self._has_said_pattern):
+            request.subscribed_topic_regex = pattern or ""  # an empty pattern removes the last one
             self._has_said_pattern |= pattern is not None
-        said.topics, said.pattern = topics, pattern
+        reported.topics, reported.pattern = topics, pattern
 
     def _matched_topics(self) -> frozenset[str]:
         return self.subscription.matched(self.cluster, with_internal=self.settings.with_internal_topics)
@@ -233,7 +242,7 @@ class ConsumerMembership(Membership):
             found.setdefault(ids[topic], []).append(index)
         return [TopicPartitions(topic_id=topic_id, partitions=each) for topic_id, each in found.items()]
 
-    def _send_goodbye(self, epoch: int) -> Send:
+    def _send_leave(self, epoch: int) -> Send:
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.settings.group_id,
             member_id=self.member_id,
@@ -242,11 +251,11 @@ class ConsumerMembership(Membership):
         )
         return Send(request, self.settings.request_timeout_ms)
 
-    # What came of it
+    # Responses
 
     def _answered(self, request: Any, response: Any, now_ms: int) -> None:
         if request.member_epoch < 0:
-            self._gone(now_ms)
+            self._left(now_ms)
             return
         match response.error_code:
             case ErrorCode.NONE:
@@ -254,15 +263,15 @@ class ConsumerMembership(Membership):
             case error if error in FENCED:
                 self._fenced(error, "a heartbeat", now_ms)
             case error:
-                self._said = _Said()
+                self._reported = _Reported()
                 self._heartbeat_at_ms = now_ms
                 self._retry_or_fail(error, response.error_message, now_ms)
 
     def _unanswered(self, request: Any, now_ms: int) -> None:
         if request.member_epoch < 0:
-            self._gone(now_ms)  # the session ends by itself
+            self._left(now_ms)  # the session times out by itself
             return
-        self._said = _Said()
+        self._reported = _Reported()
         self._heartbeat_at_ms = now_ms
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
@@ -283,11 +292,11 @@ class ConsumerMembership(Membership):
                 },
             )
             self._reconcile(now_ms, is_news=before != self._assigned)
-        if self._said.owned != self.holdings.held:
-            self._heartbeat_at_ms = now_ms  # something was let go of or taken while this was under way
+        if self._reported.owned != self.reconciliation.owned:
+            self._heartbeat_at_ms = now_ms  # partitions were revoked or assigned while this was in flight
 
     def _reconcile(self, now_ms: int, *, is_news: bool = False) -> None:
-        """Have the application hold what the coordinator wants, as far as the topics' names are known."""
+        """Set the target to the coordinator's, as far as the names of the topics are known."""
         if self._assigned is None:
             return
         self._names |= {
@@ -305,52 +314,52 @@ class ConsumerMembership(Membership):
             self._learn_at_ms = now_ms if is_news else self._learn_at_ms or now_ms
         else:
             self._learn_at_ms = None
-        if is_news or target != self.holdings.target:
-            self.holdings.want(target)
+        if is_news or target != self.reconciliation.target:
+            self.reconciliation.set_target(target)
 
-    def learned(self, cluster: Any, now_ms: int) -> None:
+    def metadata_refreshed(self, cluster: Any, now_ms: int) -> None:
         self._has_learned = True
         if self._learn_at_ms is not None:
             self._learn_at_ms = (
                 now_ms + self.settings.backoff_max_ms
-            )  # where a topic is still unknown after this
-        super().learned(cluster, now_ms)
+            )  # if a topic is still unknown after this
+        super().metadata_refreshed(cluster, now_ms)
 
     def _cluster_changed(self, now_ms: int) -> None:
         self._reconcile(now_ms)
-        if self._matches_here and self._said.topics != tuple(sorted(self._matched_topics())):
+        if self._matches_here and self._reported.topics != tuple(sorted(self._matched_topics())):
             self._heartbeat_at_ms = min(self._heartbeat_at_ms, now_ms)
 
-    def _retry_or_fail(self, error: ErrorCode, words: str | None, now_ms: int) -> None:
-        if error in COORDINATOR_GONE:
+    def _retry_or_fail(self, error: ErrorCode, message: str | None, now_ms: int) -> None:
+        if error in COORDINATOR_MOVED:
             self.coordinator_is_lost = True
             self._back_off(now_ms)
         elif error.is_retriable:
             self._back_off(now_ms)
         else:
-            self._fail(errors.of(error, words, about=f"group {self.settings.group_id}"))
+            self._fail(errors.of(error, message, about=f"group {self.settings.group_id}"))
 
     def _fenced(self, error: ErrorCode, what: str, now_ms: int) -> None:
-        reason = f"{what} was answered with {error.name}: the group went on without this member"
+        reason = f"{what} failed with {error.name}: the group has removed this member"
         logger.warning("group %s: %s", self.settings.group_id, reason)
-        self._begin_anew(reason, now_ms)
+        self._restart(reason, now_ms)
 
-    def _gone(self, now_ms: int) -> None:
+    def _left(self, now_ms: int) -> None:
         reason, _ = self._leaving or ("it left", LEAVES)
         self._leaving = None
-        self._begin_anew(reason, now_ms)
+        self._restart(reason, now_ms)
 
-    def _begin_anew(self, reason: str, now_ms: int) -> None:
-        """What it holds is lost; its next heartbeat, once the application knows, joins."""
+    def _restart(self, reason: str, now_ms: int) -> None:
+        """Its partitions are lost. Once the application knows, the next heartbeat joins."""
         self._epoch = JOINS
-        self._said = _Said()
+        self._reported = _Reported()
         self._assigned = None
         self._learn_at_ms = None
         self._heartbeat_at_ms = now_ms
-        self.holdings.lose(reason)
+        self.reconciliation.lose(reason)
 
     def _fail(self, error: BaseException) -> None:
         super()._fail(error)
         self._epoch = JOINS
-        self._said = _Said()
+        self._reported = _Reported()
         self._assigned = None

@@ -1,14 +1,14 @@
-"""A consumer's membership in its group, whichever protocol it speaks: the driver of both machines.
+"""A consumer's membership in its group: drives either protocol.
 
-One task does what the membership says next: finds the coordinator, sends, learns of topics, waits. So heartbeats go out
-by themselves. What concerns the application waits until it asks (`next_event`), inside its own poll, and goes on when
-it has acknowledged. Nothing here decides, and nothing here fetches.
+One task runs the membership's next action: finds the coordinator, sends, refreshes metadata, waits. So heartbeats need
+no help from the application. Events wait until the application asks for them in its own poll (`next_event`), and the
+protocol continues when they are acknowledged. Nothing here decides, and nothing here fetches.
 
     member.subscribe(["orders"])
     while ...:
         member.note_poll()
         while (event := member.next_event()) is not None:
-            ...                      # Revoked: commit; Assigned: begin to fetch; Lost: forget
+            ...                      # Revoked: commit; Assigned: start to fetch; Lost: drop
             member.acknowledge(event)
     await member.leave("the consumer is closed")
 """
@@ -29,9 +29,9 @@ from penstock.client.cluster_client import ClusterClient, CoordinatorKind
 from penstock.client.group.assignors import assignors_of
 from penstock.client.group.classic import ClassicMembership, ClassicSettings, leave_by_one
 from penstock.client.group.consumer_protocol import ConsumerMembership, ConsumerProtocolSettings
-from penstock.client.group.membership import Action, LearnTopics, Membership, Send, Standing
-from penstock.client.group.nouns import Event, GroupMetadata, Lost, Offset, Revoked, Subscription
+from penstock.client.group.membership import Action, Membership, MemberStatus, RefreshMetadata, Send
 from penstock.client.group.offsets import GroupOffsets
+from penstock.client.group.types import Event, GroupMetadata, Lost, Offset, Revoked, Subscription
 from penstock.client.settings import ClientSettings
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -45,9 +45,7 @@ REGEX_VERSION = 1  # of ConsumerGroupHeartbeat: brokers match patterns
 LEAVE_MANY_VERSION = 3  # of LeaveGroup
 LEAVE_TIMEOUT_MS = 5_000
 MISSING_TOPIC_PATIENCE_MS = 5_000  # a topic may just have been created
-SEARCH_TIMEOUT_MS = (
-    1_000  # to find the coordinator for a goodbye: where there is no broker, nobody hears it anyhow
-)
+SEARCH_TIMEOUT_MS = 1_000  # to find the coordinator for leaving: without a broker, no request helps
 
 
 class GroupMember:
@@ -55,7 +53,7 @@ class GroupMember:
         settings = client.settings
         self.group_id: str = settings.get("group.id")
         self.on_event: Callable[[], None] = lambda: None
-        """Called on the loop when `next_event` may have something, so that a waiting poll wakes."""
+        """Called on the loop when `next_event` may have something, to wake a waiting poll."""
         self._client = client
         self._membership = _membership(settings, rng or random.Random(), client)
         self._offsets = GroupOffsets(
@@ -68,7 +66,7 @@ class GroupMember:
         self._task: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._is_idle = asyncio.Event()
         client.on_update(self._cluster_changed)
 
@@ -77,12 +75,12 @@ class GroupMember:
     def subscribe(
         self, topics: Collection[str] = (), *, pattern: re.Pattern[str] | str | None = None
     ) -> None:
-        """Become a member, or one with another subscription. A text is a pattern of RE2 for brokers to match."""
+        """Join the group, or change the subscription. Text is an RE2 pattern for brokers to match."""
         if isinstance(pattern, str) and isinstance(self._membership, ClassicMembership):
             try:
                 re.compile(pattern)
             except re.error as exc:
-                raise errors.BadArgument(f"{pattern!r} is no regular expression: {exc}") from None
+                raise errors.BadArgument(f"{pattern!r} is not a regular expression: {exc}") from None
         self._membership.reset_failure()
         self._membership.subscribe(Subscription(frozenset(topics), pattern), self._client.now_ms())
         self._client.want(self._membership.topics_wanted)
@@ -99,22 +97,23 @@ class GroupMember:
         return self._membership.metadata
 
     @property
-    def held(self) -> frozenset[TopicPartition]:
-        """What the application was given and has not let go of."""
-        return self._membership.holdings.held
+    def owned(self) -> frozenset[TopicPartition]:
+        """The partitions that the application has and has not given up."""
+        return self._membership.reconciliation.owned
 
     def note_poll(self, now_ms: int | None = None) -> None:
-        """The application polls: without that for `max.poll.interval.ms`, the member leaves its group."""
+        """The application has polled. Without this for `max.poll.interval.ms`, the member leaves its group."""
         self._membership.note_poll(self._client.now_ms() if now_ms is None else now_ms)
         self._wake()
 
     def next_event(self) -> Event | None:
-        """What the application has to do next; the same until it is acknowledged. Raises what ended the membership."""
+        """The next event for the application, the same until it is acknowledged. Raises the error that ended the
+        membership."""
         event = self._membership.next_event()
         if event is None and self._membership.failure is not None:
             failure = self._membership.failure
             if isinstance(failure, errors.AuthorizationError):
-                self._membership.reset_failure()  # rights may be granted: the next poll tries again
+                self._membership.reset_failure()  # an ACL may be added: the next poll tries again
             raise failure
         return event
 
@@ -122,14 +121,14 @@ class GroupMember:
         self._membership.acknowledge(event, self._client.now_ms())
         self._wake()
 
-    def let_go(self) -> Revoked | Lost | None:
-        """Have everything let go of, as before leaving: the event to handle and acknowledge, if there is something."""
-        self._membership.holdings.withdraw()
+    def revoke_all(self) -> Revoked | Lost | None:
+        """Revoke all partitions, as before leaving; returns the event to handle and acknowledge, if there is one."""
+        self._membership.reconciliation.revoke()
         event = self._membership.next_event()
         return event if isinstance(event, Revoked | Lost) else None
 
     async def leave(self, reason: str, *, timeout_ms: int = LEAVE_TIMEOUT_MS, for_good: bool = False) -> None:
-        """Leave the group. A static member keeps its place for a while, unless it leaves `for_good`."""
+        """Leave the group. A static member keeps its assignment until its session ends, unless `for_good`."""
         membership, client = self._membership, self._client
         was_joining = isinstance(membership, ClassicMembership) and self._asking is not None
         await self._stop()
@@ -138,8 +137,8 @@ class GroupMember:
         if not membership.has_left:
             with contextlib.suppress(errors.PenstockError, TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
-                    await self._say_goodbye(past_others=was_joining)
-            membership.give_up_goodbye(client.now_ms())
+                    await self._send_leave_request(past_others=was_joining)
+            membership.abandon_leave(client.now_ms())
         membership.reset_failure()
         membership.subscribe(Subscription(), client.now_ms())
 
@@ -148,7 +147,7 @@ class GroupMember:
     async def commit(
         self, offsets: Mapping[TopicPartition, Offset], *, deadline_ms: int | None = None
     ) -> None:
-        """Tell the group how far it has read. `CommitFailed` where the group has gone on without this member."""
+        """Commit offsets. `CommitFailed` if the group has removed this member."""
         deadline_ms = self._client.deadline() if deadline_ms is None else deadline_ms
 
         async def identity() -> GroupMetadata:
@@ -159,7 +158,7 @@ class GroupMember:
     async def committed(
         self, partitions: Collection[TopicPartition], *, deadline_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
-        """How far the group has read; partitions for which nothing is committed are left out."""
+        """The group's committed offsets; partitions without one are left out."""
         deadline_ms = self._client.deadline() if deadline_ms is None else deadline_ms
         return await self._offsets.committed(partitions, self._identity_of_lookup, deadline_ms=deadline_ms)
 
@@ -167,38 +166,41 @@ class GroupMember:
         membership = self._membership
         if not membership.subscription:
             return GroupMetadata(self.group_id)
-        while membership.standing is Standing.REBALANCING and offsets.keys() <= membership.holdings.held:
+        while (
+            membership.status is MemberStatus.REBALANCING
+            and offsets.keys() <= membership.reconciliation.owned
+        ):
             self._is_idle.clear()
             await self._is_idle.wait()
-        match membership.standing:
-            case Standing.MEMBER:
+        match membership.status:
+            case MemberStatus.MEMBER:
                 return membership.metadata
-            case Standing.REBALANCING:
-                words = "the group rebalances, and these partitions are not this member's for now"
-                raise errors.RebalanceInProgress(words, about=f"group {self.group_id}")
-            case Standing.OUT:
-                words = "this member is not in its group (any more)"
-                raise errors.CommitFailed(words, about=f"group {self.group_id}")
+            case MemberStatus.REBALANCING:
+                message = "the group is rebalancing, and this member does not own these partitions now"
+                raise errors.RebalanceInProgress(message, about=f"group {self.group_id}")
+            case MemberStatus.NOT_MEMBER:
+                message = "this member is not in its group"
+                raise errors.CommitFailed(message, about=f"group {self.group_id}")
 
     async def _identity_of_lookup(self) -> GroupMetadata:
-        """Classic members look up as anybody would; the newer protocol wants to know who asks."""
+        """Classic members look up without a member id; the consumer protocol needs it."""
         membership = self._membership
-        if isinstance(membership, ConsumerMembership) and membership.standing is Standing.MEMBER:
+        if isinstance(membership, ConsumerMembership) and membership.status is MemberStatus.MEMBER:
             return membership.metadata
         return GroupMetadata(self.group_id)
 
     def _refused(self, error: ErrorCode) -> None:
         now_ms = self._client.now_ms()
         if error == ErrorCode.STALE_MEMBER_EPOCH and isinstance(self._membership, ConsumerMembership):
-            self._membership.hurry(now_ms)
+            self._membership.heartbeat_now(now_ms)
         else:
-            self._membership.put_out(error, now_ms)
+            self._membership.commit_fenced(error, now_ms)
         self._wake()
 
     # The task
 
     def _wake(self) -> None:
-        self._bell.set()
+        self._wakeup.set()
         if (self._task is None or self._task.done()) and self._membership.subscription:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="penstock-group-member")
 
@@ -210,17 +212,17 @@ class GroupMember:
     async def _run(self) -> None:
         try:
             await self._live()
-        except Exception as error:  # the application has to learn of it, and nothing can go on
+        except Exception as error:  # the application must get the error, and nothing can go on
             self._membership.failure = error
-            self._tell()
+            self._notify()
 
     async def _live(self) -> None:
         client, membership = self._client, self._membership
         while True:
-            self._bell.clear()
+            self._wakeup.clear()
             now_ms = client.now_ms()
             action = membership.next_action(now_ms)
-            self._tell()
+            self._notify()
             if action is None:
                 await self._sleep(membership.wake_at_ms(now_ms))
             else:
@@ -231,26 +233,26 @@ class GroupMember:
                     self._asking = None
             client.want(membership.topics_wanted)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._is_idle.set()
-        if self._membership.failure is not None or self._membership.holdings.has_event:
+        if self._membership.failure is not None or self._membership.reconciliation.has_event:
             self.on_event()
 
     async def _sleep(self, until_ms: int | None) -> None:
         if until_ms is None:
-            await self._bell.wait()
+            await self._wakeup.wait()
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until_ms / 1000):
-                await self._bell.wait()
+                await self._wakeup.wait()
 
     async def _do(self, action: Action) -> None:
-        if isinstance(action, LearnTopics):
-            await self._learn()
+        if isinstance(action, RefreshMetadata):
+            await self._refresh_metadata()
         else:
             await self._send(action)
 
-    async def _learn(self) -> None:
+    async def _refresh_metadata(self) -> None:
         client, membership = self._client, self._membership
         client.want(membership.topics_wanted)
         try:
@@ -261,7 +263,7 @@ class GroupMember:
             if not error.retriable:
                 raise
             return
-        membership.learned(cluster, client.now_ms())
+        membership.metadata_refreshed(cluster, client.now_ms())
 
     async def _send(self, action: Send) -> None:
         client, membership = self._client, self._membership
@@ -282,7 +284,7 @@ class GroupMember:
             membership.answered(action, response, client.now_ms())
 
     async def _ask(self, node_id: int, action: Send) -> Any:
-        """Send it as this coordinator can read it."""
+        """Send the request in a form that this coordinator understands."""
         client, request = self._client, action.request
         await client.connect(node_id)
         match request:
@@ -293,15 +295,15 @@ class GroupMember:
                     raise _NoPatterns
         return await client.ask(node_id, request, timeout_ms=action.timeout_ms)
 
-    async def _say_goodbye(self, *, past_others: bool) -> None:
-        """One attempt: a session that nobody ends ends by itself.
+    async def _send_leave_request(self, *, past_others: bool) -> None:
+        """One attempt: the session times out by itself otherwise.
 
-        A broker reads a connection's next request when it has answered the last one, and a join may wait for minutes:
-        so where one is under way, this goes by another connection.
+        A broker reads a connection's next request after it has answered the last one, and a JoinGroup may wait for
+        minutes: if one is in flight, this uses another connection.
         """
         client, membership = self._client, self._membership
         action = membership.next_action(client.now_ms())
-        assert isinstance(action, Send), "a member that has not left has something to say"
+        assert isinstance(action, Send), "a member that has not left has a request to send"
         node_id = await client.coordinator(
             CoordinatorKind.GROUP, self.group_id, deadline_ms=client.deadline(SEARCH_TIMEOUT_MS)
         )
@@ -311,7 +313,7 @@ class GroupMember:
         try:
             response = await self._ask(node_id, action)
         except errors.PenstockError as error:
-            logger.info("group %s: the goodbye was not answered: %s", self.group_id, error)
+            logger.info("group %s: leaving the group failed: %s", self.group_id, error)
             membership.failed(action, error, client.now_ms())
         else:
             membership.answered(action, response, client.now_ms())
@@ -324,7 +326,8 @@ class GroupMember:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _look_for(self, topics: Collection[str]) -> None:
-        """Warn of topics that do not exist; the group waits for them. With `allow.auto.create.topics` ask for them."""
+        """Warn of topics that do not exist; the group waits for them. With `allow.auto.create.topics` they are
+        created."""
 
         async def look() -> None:
             try:
@@ -333,7 +336,7 @@ class GroupMember:
                 )
             except errors.UnknownTopicOrPartition as error:
                 logger.warning("group %s waits for a topic that does not exist: %s", self.group_id, error)
-            except errors.PenstockError as error:  # the membership meets it too, and decides
+            except errors.PenstockError as error:  # the membership gets the same error and decides
                 logger.info("group %s: topics could not be looked up: %s", self.group_id, error)
 
         if self._looking is not None:

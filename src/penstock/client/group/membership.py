@@ -1,9 +1,8 @@
-"""What both protocols of group membership have in common: requests one at a time, patience, and the poll interval.
+"""The part that both group protocols share: one request at a time, retries, and the poll interval.
 
-A membership is sans-IO. Its driver asks `next_action(now_ms)` what to do, does it, and tells what came of it
-(`answered`, `failed`, `learned`); where there is nothing to do, `wake_at_ms` tells when to ask again. Everything that
-concerns the application waits in `holdings` until it takes it. A membership never sends two requests at once, and after
-`failure` is set it sends nothing more.
+A membership is sans-IO. Its driver calls `next_action(now_ms)`, does the action, and reports the outcome (`answered`,
+`failed`, `metadata_refreshed`). If there is no action, `wake_at_ms` says when to call again. Events for the application
+wait in `reconciliation`. A membership never has two requests in flight, and sends nothing after `failure` is set.
 """
 
 from __future__ import annotations
@@ -14,35 +13,35 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster
 from penstock.client.errors import PenstockError
-from penstock.client.group.holdings import Holdings
-from penstock.client.group.nouns import Event, GroupMetadata, Subscription
+from penstock.client.group.reconciliation import Reconciliation
+from penstock.client.group.types import Event, GroupMetadata, Subscription
 from penstock.protocol.errors import ErrorCode
+from penstock.runtime.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
-COORDINATOR_GONE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-"""Another broker may be the coordinator by now."""
+COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+"""Another broker may be the coordinator now."""
 
-STALLED = "poll() was not called for longer than max.poll.interval.ms"
+POLL_OVERDUE = "poll() was not called for longer than max.poll.interval.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Ask the group's coordinator."""
+    """Send a request to the group coordinator."""
 
     request: Any
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class LearnTopics:
-    """Refresh the picture of the cluster, with all of `Membership.topics_wanted` in it, then call `learned`."""
+class RefreshMetadata:
+    """Refresh the metadata of all `Membership.topics_wanted`, then call `metadata_refreshed`."""
 
 
-Action = Send | LearnTopics
+Action = Send | RefreshMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,38 +54,38 @@ class MembershipSettings:
     backoff_ms: int = 100
     backoff_max_ms: int = 1_000
     with_internal_topics: bool = False
-    """A pattern matches internal topics, too."""
+    """A pattern also matches internal topics."""
 
 
-class Standing(Enum):
-    """Whether the group would take this member's commits."""
+class MemberStatus(Enum):
+    """Whether the group would accept this member's commits."""
 
     MEMBER = auto()
     REBALANCING = auto()
-    """Not now, but soon, without any doing of the application."""
-    OUT = auto()
+    """Not now, but soon; the application has nothing to do."""
+    NOT_MEMBER = auto()
 
 
 class Membership(ABC):
     def __init__(self, settings: MembershipSettings, *, now_ms: int) -> None:
         self.settings = settings
-        self.holdings = Holdings()
+        self.reconciliation = Reconciliation()
         self.subscription = Subscription()
         self.cluster = Cluster()
         self.failure: BaseException | None = None
-        """Set once, and for good: what the application has to be told instead of the next event."""
+        """Set once: the error that the application gets instead of the next event."""
         self.member_id = ""
         self.coordinator_is_lost = False
-        """The driver has to look for the coordinator anew; it sets this back."""
+        """The driver must look up the coordinator again, and then resets this."""
         self._in_flight: Send | None = None
         self._known_as: GroupMetadata | None = None
         self._polled_at_ms = now_ms
-        self._is_stalled = False
+        self._is_poll_overdue = False
         self._ready_at_ms = now_ms
         self._failures = 0
         self._backoff = Backoff(settings.backoff_ms, settings.backoff_max_ms)
 
-    # What the application does
+    # Called by the application
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         if subscription != self.subscription:
@@ -97,33 +96,33 @@ class Membership(ABC):
             self._subscription_changed(now_ms)
 
     def note_poll(self, now_ms: int) -> None:
-        """The application is alive and asks for more."""
+        """The application has called poll()."""
         self._polled_at_ms = now_ms
-        if self._is_stalled:
-            self._is_stalled = False
-            self._come_back(now_ms)
+        if self._is_poll_overdue:
+            self._is_poll_overdue = False
+            self._poll_resumed(now_ms)
 
     def next_event(self) -> Event | None:
-        return self.holdings.next_event()
+        return self.reconciliation.next_event()
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        if self.holdings.acknowledge(event):
+        if self.reconciliation.acknowledge(event):
             self._acknowledged(event, now_ms)
 
     def reset_failure(self) -> None:
-        """The application was told; a new subscription begins anew."""
+        """The application has received the error; the next subscription starts again."""
         if self.failure is not None:
             self.failure = None
             self._in_flight = None
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who it is, or was last, to the group. A member that was put out goes on under its old name until it joins
-        again: were it nobody, a transaction could commit offsets that belong to others by now."""
+        """The member id and generation, present or last known. A fenced member keeps them until it joins again: without
+        a member id, a transaction could commit offsets of partitions that other members own by now."""
         return self._known_as or GroupMetadata(self.settings.group_id)
 
     def _become_known(self) -> None:
-        """The group counts this member in its present generation."""
+        """The group has accepted this member in the present generation."""
         settings = self.settings
         self._known_as = GroupMetadata(
             settings.group_id, self.generation, self.member_id, settings.instance_id
@@ -132,37 +131,38 @@ class Membership(ABC):
     @property
     @abstractmethod
     def generation(self) -> int:
-        """Or epoch."""
+        """The generation, or the member epoch."""
 
     @property
     @abstractmethod
-    def standing(self) -> Standing: ...
+    def status(self) -> MemberStatus: ...
 
     @abstractmethod
     def leave(self, reason: str, now_ms: int, *, for_good: bool = False) -> None:
-        """Say goodbye with the next request; a static member keeps its place for a while, unless it is `for_good`."""
+        """Leave the group with the next request. A static member keeps its assignment until its session ends, unless
+        `for_good`."""
 
     @property
     @abstractmethod
     def has_left(self) -> bool:
-        """There is no goodbye that still has to be said."""
+        """Whether no leave request is outstanding."""
 
-    def give_up_goodbye(self, now_ms: int) -> None:
-        """It was not said, or not answered in time: the session ends by itself."""
+    def abandon_leave(self, now_ms: int) -> None:
+        """The leave request was not sent or not answered in time: the session times out by itself."""
         if not self.has_left:
             self._in_flight = None
-            self._gone(now_ms)
+            self._left(now_ms)
 
     @property
     @abstractmethod
     def topics_wanted(self) -> frozenset[str] | None:
-        """What the picture of the cluster has to show; None for all topics."""
+        """The topics whose metadata is needed; None for all topics."""
 
     @abstractmethod
-    def put_out(self, error: ErrorCode, now_ms: int) -> None:
-        """A commit was refused because the group does not know this member, or not in this generation."""
+    def commit_fenced(self, error: ErrorCode, now_ms: int) -> None:
+        """A commit was refused because the group does not know this member or its generation."""
 
-    # What the driver does
+    # Called by the driver
 
     def next_action(self, now_ms: int) -> Action | None:
         if self._in_flight is not None or self.failure is not None or now_ms < self._ready_at_ms:
@@ -174,13 +174,13 @@ class Membership(ABC):
         return action
 
     def wake_at_ms(self, now_ms: int) -> int | None:
-        """When to ask `next_action` again, if nothing else happens before; None: not by itself."""
+        """When to call `next_action` again if nothing happens before; None: only after an event."""
         if self._in_flight is not None or self.failure is not None:
             return None
         if now_ms < self._ready_at_ms:
             return self._ready_at_ms
         times = [self._next_at_ms()]
-        if not self._is_stalled and self._counts_polls():
+        if not self._is_poll_overdue and self._counts_polls():
             times.append(self._polled_at_ms + self.settings.poll_interval_ms + 1)
         return min((time for time in times if time is not None), default=None)
 
@@ -190,7 +190,7 @@ class Membership(ABC):
             self._answered(action.request, response, now_ms)
 
     def failed(self, action: Send, error: PenstockError, now_ms: int) -> None:
-        """There is no answer and there will be none. An error that is not retriable is for the application."""
+        """The request failed without a response. An error that is not retriable is raised in the application."""
         if action is not self._in_flight:
             return
         self._in_flight = None
@@ -205,15 +205,15 @@ class Membership(ABC):
         self.cluster = cluster
         self._cluster_changed(now_ms)
 
-    def learned(self, cluster: Cluster, now_ms: int) -> None:
-        """The picture was refreshed because `LearnTopics` asked for it."""
+    def metadata_refreshed(self, cluster: Cluster, now_ms: int) -> None:
+        """The metadata that `RefreshMetadata` asked for."""
         self.cluster_changed(cluster, now_ms)
 
     # For both protocols
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
-        self.holdings.lose(str(error))
+        self.reconciliation.lose(str(error))
 
     def _back_off(self, now_ms: int) -> None:
         self._failures += 1
@@ -224,22 +224,22 @@ class Membership(ABC):
 
     def _watch_poll(self, now_ms: int) -> None:
         if (
-            not self._is_stalled
+            not self._is_poll_overdue
             and self._counts_polls()
             and now_ms - self._polled_at_ms > self.settings.poll_interval_ms
         ):
-            self._is_stalled = True
+            self._is_poll_overdue = True
             logger.warning(
-                "group %s: %s (%d ms), so member %s leaves it; others get its partitions until poll() is called again."
-                " Process records in smaller steps (max.poll.records), or raise max.poll.interval.ms",
+                "group %s: %s (%d ms), so member %s leaves it until poll() is called again."
+                " Lower max.poll.records, or raise max.poll.interval.ms",
                 self.settings.group_id,
-                STALLED,
+                POLL_OVERDUE,
                 self.settings.poll_interval_ms,
                 self.member_id or "(new)",
             )
-            self._stall(now_ms)
+            self._poll_overdue(now_ms)
 
-    # What each of them decides
+    # Implemented by each protocol
 
     @abstractmethod
     def _next_action(self, now_ms: int) -> Action | None: ...
@@ -249,7 +249,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _counts_polls(self) -> bool:
-        """It is in the group, or wants to be."""
+        """Whether it is in the group or joining."""
 
     @abstractmethod
     def _answered(self, request: Any, response: Any, now_ms: int) -> None: ...
@@ -267,12 +267,12 @@ class Membership(ABC):
     def _acknowledged(self, event: Event, now_ms: int) -> None: ...
 
     @abstractmethod
-    def _gone(self, now_ms: int) -> None:
-        """It is no member any more."""
+    def _left(self, now_ms: int) -> None:
+        """It is no longer a member."""
 
     @abstractmethod
-    def _stall(self, now_ms: int) -> None:
-        """The application does not poll: leave, and take no part until it comes back."""
+    def _poll_overdue(self, now_ms: int) -> None:
+        """The poll interval has passed: leave the group until the application polls again."""
 
     @abstractmethod
-    def _come_back(self, now_ms: int) -> None: ...
+    def _poll_resumed(self, now_ms: int) -> None: ...

@@ -1,11 +1,11 @@
-"""How far a group has read: commits and looks up offsets, for members and for readers that are members of nothing.
+"""Commits and looks up offsets of a group, for members and for consumers without a subscription.
 
-What the broker refuses for now is tried again until the deadline, and only what it refused; a member that was put out
-gets `CommitFailed`, because offsets of another's partitions must not be touched. Who asks is told anew for each
-attempt: a member may be in the next generation by then.
+Partitions that fail with a retriable error are tried again until the deadline. A member that was removed from the group
+gets `CommitFailed`, because it must not change offsets of partitions that others own. The member id and generation are
+read again for each attempt: a member may be in the next generation by then.
 
-OffsetCommit and OffsetFetch name topics by id from v10 on, and both are filled in here: where an id is not known, v9 is
-spoken. A group's members of the newer protocol say who they are when they look up offsets, too (v9).
+From v10 on OffsetCommit and OffsetFetch name topics by id; if an id is unknown, v9 is used. Members of the consumer
+protocol also send their member id when they look up offsets (v9).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
-from penstock.client.cluster import Cluster, TopicPartition
+from penstock.client.cluster import Cluster, TopicPartition, by_topic
 from penstock.client.cluster_client import ClusterClient, CoordinatorKind
-from penstock.client.group.nouns import NO_GENERATION, GroupMetadata, Offset
+from penstock.client.group.types import NO_GENERATION, GroupMetadata, Offset
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
@@ -33,6 +32,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.types import ZERO_UUID, Uuid
+from penstock.runtime.backoff import Backoff
 
 IDS_VERSION = 10
 NAMES_VERSION = 9
@@ -43,7 +43,7 @@ PUT_OUT = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # there are no members at all
+        ErrorCode.GROUP_ID_NOT_FOUND,  # the group has no members
     }
 )
 MOVED = frozenset(
@@ -53,10 +53,10 @@ PASSING = frozenset(
     {
         *MOVED,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # a broker may learn of a topic later than we did
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # a broker may learn of a topic later than the client
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,  # a transaction is about to change it
-        ErrorCode.STALE_MEMBER_EPOCH,  # the next heartbeat tells the new one
+        ErrorCode.STALE_MEMBER_EPOCH,  # the next heartbeat brings the new one
     }
 )
 UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -66,7 +66,7 @@ Answers = dict[TopicPartition, ErrorCode]
 
 
 class GroupOffsets:
-    """The offsets of one group. `on_refused` is told when the group does not know the member any more."""
+    """The offsets of one group. `on_refused` is called when the group no longer knows the member."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class GroupOffsets:
         self, offsets: Mapping[TopicPartition, Offset], identity: Identity, *, deadline_ms: int
     ) -> None:
         left = dict(offsets)
-        gone: Answers = {}
+        deleted: Answers = {}
 
         async def attempt() -> None:
             if not left:
@@ -94,21 +94,21 @@ class GroupOffsets:
             request = commit_request(left, who, self._client.cluster)
             response = await self._ask(request, ApiKey.OFFSET_COMMIT, left)
             answers = read_commit(response, left, self._client.cluster)
-            gone.update(self._take_gone(answers))
+            deleted.update(self._take_deleted(answers))
             for partition, error in answers.items():
                 if error == ErrorCode.NONE:
                     del left[partition]
-            for partition in gone:
+            for partition in deleted:
                 left.pop(partition, None)
             self._judge(answers)
 
         await self._repeat(attempt, deadline_ms, f"offsets of group {self._group_id} to be committed")
-        self._judge(gone, is_final=True)
+        self._judge(deleted, is_final=True)
 
     async def committed(
         self, partitions: Collection[TopicPartition], identity: Identity, *, deadline_ms: int
     ) -> dict[TopicPartition, Offset]:
-        """Those that there are: a partition for which nothing is committed is left out."""
+        """The committed offsets; partitions without one are left out."""
         found: dict[TopicPartition, Offset] = {}
 
         async def attempt() -> None:
@@ -119,11 +119,11 @@ class GroupOffsets:
             )
             response = await self._ask(request, ApiKey.OFFSET_FETCH, partitions)
             answers = read_fetch(response, partitions, self._client.cluster, into=found)
-            self._take_gone(answers)  # nothing is committed for them
-            # Whoever was put out looks up as anybody may, with the next attempt; what it is told it will not need.
-            put_out = {each: error for each, error in answers.items() if error in PUT_OUT}
-            if put_out:
-                partition, error = min(put_out.items())
+            self._take_deleted(answers)  # nothing is committed for them
+            # A removed member looks up without a member id with the next attempt; it will not use the result.
+            commit_fenced = {each: error for each, error in answers.items() if error in PUT_OUT}
+            if commit_fenced:
+                partition, error = min(commit_fenced.items())
                 self._on_refused(error)
                 raise _Passing(error, partition)
             self._judge(answers)
@@ -132,10 +132,10 @@ class GroupOffsets:
             await self._repeat(attempt, deadline_ms, f"offsets of group {self._group_id}")
         return found
 
-    # Asking
+    # Requests
 
     async def _version(self, key: ApiKey, partitions: Iterable[TopicPartition]) -> int:
-        """The newest that both sides know, and in which all topics can be named."""
+        """The newest version that both sides know and in which all topics can be named."""
         client = self._client
         node_id = await client.coordinator(CoordinatorKind.GROUP, self._group_id)
         await client.connect(node_id)
@@ -155,22 +155,22 @@ class GroupOffsets:
             client.forget_coordinator(CoordinatorKind.GROUP, self._group_id)
             raise
 
-    def _take_gone(self, answers: Answers) -> Answers:
-        """Take out partitions of topics that, as far as we can tell, are gone: waiting does not bring them back."""
+    def _take_deleted(self, answers: Answers) -> Answers:
+        """Take out partitions of deleted topics: waiting does not help."""
         topics = self._client.cluster.topics
-        gone = {
+        deleted = {
             partition: error
             for partition, error in answers.items()
             if error in UNKNOWN_TOPIC
             and (topic := topics.get(partition.topic)) is not None
             and topic.error in UNKNOWN_TOPIC
         }
-        for partition in gone:
+        for partition in deleted:
             del answers[partition]
-        return gone
+        return deleted
 
     def _judge(self, answers: Answers, *, is_final: bool = False) -> None:
-        """Raise for what was refused, the worst first; `is_final`: also what might pass."""
+        """Raise the worst error; `is_final`: retriable ones too."""
         refused = {partition: error for partition, error in answers.items() if error != ErrorCode.NONE}
         if not refused:
             return
@@ -178,7 +178,8 @@ class GroupOffsets:
         if error in PUT_OUT:
             self._on_refused(error)
             raise errors.CommitFailed(
-                f"the group has moved on without this member ({error.name})", about=f"group {self._group_id}"
+                f"the group has rebalanced without this member ({error.name})",
+                about=f"group {self._group_id}",
             )
         if error == ErrorCode.FENCED_INSTANCE_ID:
             self._on_refused(error)
@@ -225,7 +226,7 @@ class _Passing(Exception):
         self.partition = partition
 
 
-# Requests and answers
+# Encoding and decoding
 
 
 def commit_request(
@@ -254,7 +255,7 @@ def commit_request(
 
 
 def read_commit(response: Any, partitions: Iterable[TopicPartition], cluster: Cluster) -> Answers:
-    """What became of each partition; one that the answer leaves out counts as refused."""
+    """The error code of each partition; one that is missing in the response counts as failed."""
     names = {_id(topic, cluster): topic for topic, _ in partitions}
     answers: Answers = dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
     for topic in response.topics:
@@ -272,9 +273,7 @@ def fetch_request(
     version: int,
     is_stable: bool,
 ) -> OffsetFetchRequest:
-    indexes: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        indexes.setdefault(topic, []).append(index)
+    indexes = by_topic(sorted(partitions))
     if version < GROUPS_VERSION:
         named = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in indexes.items()]
         return OffsetFetchRequest(group_id=who.group_id, topics=named, require_stable=is_stable)
@@ -297,7 +296,7 @@ def read_fetch(
     *,
     into: dict[TopicPartition, Offset],
 ) -> Answers:
-    """What became of each partition; offsets that there are go `into` a table."""
+    """The error code of each partition; the offsets go `into` a dict."""
     answered = response.groups[0] if response.groups else response
     answers: Answers = dict.fromkeys(partitions, answered.error_code)
     names = {_id(topic, cluster): topic for topic, _ in partitions}

@@ -1,23 +1,22 @@
-"""Producers: what an application sends, in batches, to the leaders of partitions, once each and in order.
+"""Producers: send records in batches to partition leaders, once each and in order.
 
-    sync.py, aio.py        what a program holds
-    core.py                what both are faces of
-    preparing.py           a record as bytes with a place, where the compiled way does not do
-    rows.py                a table's rows on their way into batches, and the receipt of all of them
-    arrow_rows.py          columns of Arrow as the kernel reads them
-    sender.py              the driver: requests out, answers in, timers
-    batch_outcomes.py      a batch completed, retried, split or failed, and everything that depends on it
+    sync.py, aio.py        the public classes
+    core.py                their common core
+    preparing.py           serializes and checks a record if the compiled path cannot
+    rows.py                sends the rows of a table, and the receipt of all rows
+    arrow_rows.py          Arrow columns in the form that the kernel reads
+    sender.py              the driver: requests, responses, timers
+    batch_outcomes.py      completes, retries, splits or fails a batch
     transactor.py          the driver of transactions
     transaction_consumer.py
-                           the consumer whose offsets a transaction commits, and when it is rewound
+                           the consumer whose offsets a transaction commits
     produce_requests.py    builds Produce requests and reads responses
-    accumulator.py         which batches wait, which are due, which have run out of time
-    idempotence.py         numbers that let a broker tell a repetition from a new batch
-    transactions.py        what may be done when, and what an error means for a transaction
-    prepared.py            a transaction whose end somebody else decides
-    partitioners.py        where a record goes
-    interceptors.py        what an application wants to see of every record
+    accumulator.py         which batches wait, are due, or have expired
+    idempotence.py         producer ids, epochs and sequence numbers
+    transactions.py        the state machine of a transaction
+    partitioners.py        chooses the partition of a record
+    interceptors.py        callbacks for every record
 
-Records are made bytes and batches in `penstock.records.producing`, in the thread that sends; all else runs on the
-client's loop. Cores know no clock, no socket and no thread.
+Records become bytes and batches in `penstock.records.producing`, in the thread that sends; everything else runs on the
+client's loop. Cores use no clock, no socket and no thread.
 """

@@ -1,12 +1,12 @@
-"""Which batches wait for which partition, which are due now, and which have run out of time. No I/O.
+"""The batches of each partition: which wait, which are due, and which have expired. No I/O.
 
-The intake fills `PartitionQueue`s from any thread; what is here runs on the client's loop alone. Each partition with
-something to look after has a `Line`: batches to be sent again, before those of its queue, and those under way.
-`survey` tells which lines have a batch due for which node, and when to look again; `take` gives the batch.
+The intake fills `PartitionQueue`s from any thread; the code here runs only on the client's loop. Each partition with
+work has a `Line`: batches to retry, which come before those of its queue, and batches in flight. `check_ready` returns
+the lines with a due batch by node, and when to check again; `take` returns the batch.
 
-Invariants: of one partition batches are taken in the order of `send`, a repetition before everything newer; where order
-counts (idempotence, or one request in flight) a batch under way holds back what would overtake it; every batch that was
-taken comes back by `finished`, `retry` or `split`.
+Invariants: batches of one partition are taken in the order of `send`, retries before newer ones; if order matters
+(idempotence, or one request in flight) a batch in flight holds back any that would overtake it; every taken batch comes
+back by `finished`, `retry` or `split`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.records.producing import Intake, PartitionQueue, ProducerBatch
 
 
 class Line:
-    """One partition that has something to send, or under way."""
+    """One partition with batches to send or in flight."""
 
     __slots__ = (
         "attempted_ms",
@@ -40,7 +40,7 @@ class Line:
         self.partition: int = queue.partition
         self.numbering = numbering
         self.waiting: deque[ProducerBatch] = deque()
-        """To be sent again, in order."""
+        """To be retried, in order."""
         self.under_way: list[ProducerBatch] = []
         self.not_before_ms = 0.0
         self.attempted_ms = 0.0
@@ -58,16 +58,16 @@ class Line:
 
 
 @dataclass(slots=True)
-class Survey:
+class ReadyCheck:
     by_node: dict[int, list[Line]] = field(default_factory=dict)
-    """Lines with a batch that is due, by the node that leads them."""
+    """Lines with a due batch, by the node of their leader."""
     leaderless: list[Line] = field(default_factory=list)
     next_ms: float = math.inf
-    """When something will be due, or will have run out of time, though nothing else happens."""
+    """When a batch will be due or expire if nothing else happens."""
 
 
 class Flush:
-    """Someone waits for all batches that were there when it was asked for."""
+    """A caller waits for all batches that existed when it called."""
 
     def __init__(self, batches: set[ProducerBatch], done: Callable[[], None]) -> None:
         self.batches = batches
@@ -96,9 +96,9 @@ class Accumulator:
         self._lines: dict[PartitionQueue, Line] = {}
         self._flushes: list[Flush] = []
         self.is_urgent = False
-        """Send what there is and wait for nothing more: someone waits for room, or the producer is closing."""
+        """Send everything without lingering: a caller waits for buffer space, or the producer is closing."""
         self.first_expiry_ms = 0.0
-        """No batch runs out of time before; as of the last survey. A batch that came later runs out later, too."""
+        """No batch expires before this; as of the last check_ready. Later batches expire later."""
 
     @property
     def lines(self) -> list[Line]:
@@ -119,21 +119,21 @@ class Accumulator:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a known partition has a batch that is not under way; of others somebody tells."""
+        """Whether a known partition has a batch that is not in flight."""
         for line in self._lines.values():  # noqa: SIM110 - called for each answer: bench "one record, wait for it"
             if line.next_batch() is not None:
                 return True
         return False
 
-    def survey(
+    def check_ready(
         self,
         now_ms: float,
         node_of: Callable[[str, int], int | None],
         may_send: Callable[[Line], bool] | None = None,
-    ) -> Survey:
-        """What is due now, and for whom. Lines with nothing left are forgotten."""
+    ) -> ReadyCheck:
+        """What is due now, by node. Lines without batches are dropped."""
         self._take_news()
-        found = Survey()
+        found = ReadyCheck()
         oldest_ms = math.inf
         hurries = self.is_urgent or bool(self._flushes)
         for queue, line in list(self._lines.items()):
@@ -160,14 +160,14 @@ class Accumulator:
         return found
 
     def has_due(self, line: Line, now_ms: float) -> bool:
-        """Whether the line has a further batch for its node, after one was taken."""
+        """Whether the line has another batch for its node after one was taken."""
         batch = line.next_batch()
         if batch is None or self._due_ms(line, batch, self.is_urgent or bool(self._flushes)) > now_ms:
             return False
         return self._may_send(line, batch)
 
     def take(self, line: Line, now_ms: float) -> ProducerBatch | None:
-        """The next batch, numbered, and under way from now on."""
+        """The next batch, numbered; it is in flight from now on."""
         batch = line.waiting.popleft() if line.waiting else line.queue.take()
         if batch is None:
             return None
@@ -179,7 +179,7 @@ class Accumulator:
         return batch
 
     def finished(self, line: Line, batch: ProducerBatch) -> None:
-        """It was completed or failed, and its bytes are free. Tell the batch first, and this after."""
+        """The batch was completed or failed, and its bytes are free. Update the batch first."""
         if batch in line.under_way:
             line.under_way.remove(batch)
         self._intake.give_back(batch)
@@ -189,13 +189,13 @@ class Accumulator:
                 flush.done()
 
     def retry(self, line: Line, batch: ProducerBatch, not_before_ms: float) -> None:
-        """Have it sent again, at its place."""
+        """Retry it, at its place."""
         line.under_way.remove(batch)
         _insert(line.waiting, batch)
         line.not_before_ms = max(line.not_before_ms, not_before_ms)
 
     def split(self, line: Line, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Let its parts take its place."""
+        """Replace it by its parts."""
         line.under_way.remove(batch)
         if self._idempotence is not None and line.numbering is not None:
             self._idempotence.split(line.numbering, batch, parts)
@@ -213,8 +213,8 @@ class Accumulator:
                 flush.batches.update(parts)
 
     def settle_numbers(self) -> None:
-        """Restart sequence numbers that no longer fit, where no batch is under way."""
-        assert self._idempotence is not None, "others have no numbers"
+        """Restart sequence numbers that no longer fit, if no batch is in flight."""
+        assert self._idempotence is not None, "only idempotent producers number their batches"
         for line in self.lines:
             numbering = line.numbering
             if numbering is None or line.under_way:
@@ -223,12 +223,12 @@ class Accumulator:
                 self._idempotence.settle(numbering)
 
     def take_expired(self, now_ms: float) -> list[tuple[Line, ProducerBatch]]:
-        """Batches whose time is over, in order, each partition's first; they wait no longer, but may be under way."""
+        """Expired batches in order, each partition's first; they no longer wait, but may be in flight."""
         self._take_news()
         oldest_ms = now_ms - self._delivery_timeout_ms
         expired: list[tuple[Line, ProducerBatch]] = []
         for line in self._lines.values():
-            # Those under way are the older ones.
+            # Batches in flight are the older ones.
             for batch in list(line.under_way):
                 if batch.created_ms <= oldest_ms:
                     line.under_way.remove(batch)
@@ -237,14 +237,14 @@ class Accumulator:
         return expired
 
     def take_all_unsent(self) -> list[tuple[Line, ProducerBatch]]:
-        """Everything that is not under way: a transaction is aborted, or the producer closed in haste."""
+        """Everything that is not in flight: the transaction is aborted, or the producer is closed without waiting."""
         self._take_news()
         return [
             taken for line in self._lines.values() for taken in self._take_unsent(line, lambda batch: True)
         ]
 
     def flush(self, done: Callable[[], None]) -> None:
-        """Call `done` once everything that is here now has an outcome; until then nothing lingers."""
+        """Call `done` when every present batch has an outcome; until then nothing lingers."""
         self._take_news()
         batches = {batch for line in self._lines.values() for batch in [*line.under_way, *line.unsent()]}
         if batches:
@@ -255,7 +255,7 @@ class Accumulator:
             done()
 
     def queued_counts(self, queues: list[PartitionQueue]) -> list[int]:
-        """How many batches wait for each, for a partitioner that prefers short lines."""
+        """The number of waiting batches in each queue, for a partitioner that prefers short ones."""
         counts = []
         for queue in queues:
             line = self._lines.get(queue)
@@ -300,7 +300,7 @@ class Accumulator:
 
 
 def _insert(waiting: deque[ProducerBatch], batch: ProducerBatch) -> None:
-    """Put a batch where its number wants it; one without a number at the front."""
+    """Insert a batch by its sequence number; one without a number at the front."""
     if batch.base_sequence < 0:
         waiting.appendleft(batch)
         return
@@ -314,5 +314,5 @@ def _insert(waiting: deque[ProducerBatch], batch: ProducerBatch) -> None:
 
 
 def _precedes(batch: ProducerBatch, other: ProducerBatch) -> bool:
-    """Numbers go round after 2**31."""
+    """Sequence numbers wrap at 2**31."""
     return 0 < (other.base_sequence - batch.base_sequence) % 2**31 < 2**30

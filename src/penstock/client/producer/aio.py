@@ -1,8 +1,8 @@
-"""The producer for asyncio: the same core on the caller's own loop.
+"""The asyncio producer. It runs on the application's event loop.
 
-`await producer.send(...)` takes the record in and gives a receipt; `await receipt` tells where it was written. Sending
-waits only for what a program has to wait for: a topic that is not known yet, room in the buffer, and now and then a
-turn of the loop, without which a task that does nothing but send would keep batches from going out.
+`await producer.send(...)` adds the record to a batch and returns a receipt; `await receipt` waits until it is written.
+`send` waits only for the metadata of a new topic, for buffer space, and now and then for one loop iteration: a task
+that only sends would otherwise keep batches from being sent.
 
 Invariant: after `close` there is no task, no timer and no socket.
 """
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from penstock.client import errors
 from penstock.client.cluster import PartitionInfo
 from penstock.client.deadlines import milliseconds
-from penstock.client.group.nouns import GroupMetadata
+from penstock.client.group.types import GroupMetadata
 from penstock.client.options import ProducerOptions
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.client.producer.core import ProducerCore
 from penstock.client.producer.interceptors import OutgoingRecord
 from penstock.client.producer.offsets import Consumed, offsets_and_group
-from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.rows import RowSending, RowsReceipt
 from penstock.client.producer.transaction_consumer import (
     RewindableConsumer,
@@ -44,11 +44,11 @@ CLOSE_TIMEOUT_S = 60.0
 
 
 class _MustWait(Exception):
-    """The short way does not lead there; its arguments are the record's fields."""
+    """The compiled path cannot take the record; the arguments are its fields."""
 
 
 class _Host:
-    """What the intake needs, on the loop itself."""
+    """The callbacks of the intake, on the loop."""
 
     def __init__(self, settings: ProducerSettings, network: Network | None, clock: Clock | None) -> None:
         self.core = ProducerCore(settings, self, network=network, clock=clock)
@@ -77,7 +77,7 @@ class _Host:
         raise _MustWait(*arguments)
 
     def wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
-        raise errors.IllegalState("a receipt of an async producer is awaited: `await receipt`")
+        raise errors.IllegalState("the receipt of an async producer must be awaited: `await receipt`")
 
 
 class Producer:
@@ -87,7 +87,7 @@ class Producer:
             receipt = await producer.send("orders", {"id": 1}, key="alice")
             delivery = await receipt
 
-    The first argument is where the cluster is found, or a mapping of all settings. Settings have Kafka's names, with
+    The first argument is `bootstrap.servers`, or a mapping of all settings. Settings have Kafka's names: with
     underscores as keywords, with dots in `settings`. `network` and `clock` are for simulations.
     """
 
@@ -117,7 +117,7 @@ class Producer:
         return f"<Producer at {self.settings.cluster_name}{', closed' if self._is_closed else ''}>"
 
     def metrics(self) -> dict[str, int]:
-        """Counts of what was done so far, and the state of the buffer, by Kafka's names."""
+        """Counters, and the state of the buffer, by Kafka's names."""
         return self._core.metrics()
 
     async def send(
@@ -130,10 +130,10 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Receipt:
-        """Take a record in, and give its receipt, which can be awaited.
+        """Add a record to a batch. Await the receipt to wait until the record is written.
 
-        Keys and values are made bytes by the producer's serializers; without one they are bytes or text. Records of one
-        key go to one partition, unless `partition` names it.
+        The producer's serializers convert key and value to bytes; without one they must be bytes or str. Records with
+        the same key go to the same partition, unless `partition` is given.
         """
         try:
             receipt = self._intake.send(
@@ -152,26 +152,27 @@ class Producer:
         deadline_ms = core.client.deadline(core.max_block_ms)
         record = core.intercept(record)
         while (prepared := core.prepare(record)) is None:
-            await core.make_known(record.topic, deadline_ms=deadline_ms)
+            await core.load_topic(record.topic, deadline_ms=deadline_ms)
         while (receipt := core.append(prepared)) is None:
             await core.wait_for_room(prepared.size_bytes_max, deadline_ms=deadline_ms)
             core.check_send()
         return receipt
 
     async def send_arrow(self, table: AnyTable, *, topic: str | None = None) -> RowsReceipt:
-        """Send the rows of a Table or RecordBatch of pyarrow, with no Python for a row; one receipt for all of them,
-        which can be awaited.
+        """Send the rows of a pyarrow Table or RecordBatch, without Python per row. Returns one receipt for all rows.
 
-        Columns: `value`, and where there are `key`, `headers`, `topic`, `partition`, `timestamp`. Bytes and text are
-        sent as they are, without serializers; `topic` goes before the column. Waits while the buffer is full, for
-        `max.block.ms` each time. A row that cannot be sent is named, and then none is. Tables of pandas, polars and
-        others that give their columns away as Arrow's are taken too.
+            receipt = await producer.send_arrow(table, topic="orders")
+
+        Columns: `value`, and optionally `key`, `headers`, `topic`, `partition`, `timestamp`. Bytes and text are sent
+        without serializers; the argument `topic` overrides the column. Waits up to `max.block.ms` each time the buffer
+        is full. If a row is invalid, the error names it and no row is sent. Tables of pandas, polars and other
+        libraries with the Arrow interface are accepted too.
         """
         core = self._core
         core.check_send()
         sending = RowSending(core, table, topic, stops_when_filled=True)
         for name in sending.unknown_topics():
-            await core.make_known(name, deadline_ms=self._deadline())
+            await core.load_topic(name, deadline_ms=self._deadline())
         while (wanted := sending.advance()) is not None:
             if wanted:
                 await core.wait_for_room(wanted, deadline_ms=self._deadline())
@@ -180,47 +181,48 @@ class Producer:
         return sending.receipt
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent so far is written or has failed; raises the first failure whose receipt nobody
-        asked. `timeout` is in seconds; TimedOut when it passes."""
+        """Wait until every record sent so far is written or has failed. Raises the first failure whose receipt was not
+        awaited; `TimedOut` after `timeout` seconds."""
         self._core.check_open()
         deadline_ms = None if timeout is None else self._core.client.deadline(milliseconds(timeout))
         await self._core.flush(deadline_ms=deadline_ms)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic and who leads them."""
+        """The partitions of a topic, with their leaders."""
         return await self._core.partitions_for(topic, deadline_ms=self._deadline())
 
     async def begin(self) -> None:
-        """Begin a transaction. The first one takes the `transactional.id` over from whoever had it."""
+        """Begin a transaction. The first one takes over the `transactional.id` and fences its earlier producer."""
         await self._core.begin(deadline_ms=self._deadline())
 
     async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
-        """Take the `transactional.id` over from whoever had it, as the first `begin` does by itself.
+        """Take over the `transactional.id`, as the first `begin` does by itself.
 
-        What was left open is aborted; with `keep_prepared` (KIP-939) it stays, is returned, and can only be ended. May
-        be called again after `prepare_transaction`, when somebody else has ended that one.
+        An open transaction of the earlier producer is aborted. With `keep_prepared` (KIP-939) a prepared one stays open
+        and is returned; it can only be ended. It may be called again after `prepare_transaction`, when another process
+        has ended that transaction.
         """
         return await self._core.init_transactions(keep_prepared=keep_prepared, deadline_ms=self._deadline())
 
     async def prepare_transaction(self) -> PreparedTransaction:
-        """Have everything written, and leave the transaction open.
+        """Write and flush everything, and leave the transaction open (KIP-939).
 
-        From now on it can only be ended: by `commit`, `abort` or `complete_transaction` here, or by
-        `Admin.complete_transaction` anywhere, also after this producer is closed.
+        After this it can only be ended: by `commit`, `abort` or `complete_transaction` here, or by
+        `Admin.complete_transaction` in any process, also after this producer is closed.
         """
         return await self._core.prepare_transaction(deadline_ms=self._deadline())
 
     async def complete_transaction(self, prepared: PreparedTransaction) -> bool:
-        """Commit the prepared transaction if it is this one, else abort it (KIP-939). True where it was committed."""
+        """Commit the prepared transaction if it is this one, else abort it (KIP-939). True if it was committed."""
         return await self._core.complete_transaction(prepared, deadline_ms=self._deadline())
 
     async def commit(self) -> None:
-        """Commit the transaction: its records become visible to readers of committed ones, and its offsets count."""
+        """Commit the transaction: read_committed consumers see its records, and its offsets are committed."""
         await self._core.commit(deadline_ms=self._deadline())
         self._transaction_consumer.committed()
 
     async def abort(self) -> None:
-        """Abort the transaction: none of its records will be seen by readers of committed ones."""
+        """Abort the transaction: read_committed consumers never see its records."""
         await self._abort()
         self._transaction_consumer.aborted()
 
@@ -230,7 +232,7 @@ class Producer:
     async def send_offsets(
         self, consumer_or_offsets: Consumed, group: GroupMetadata | str | None = None
     ) -> None:
-        """Have the offsets of a consumer, or of a mapping and a group, committed with the transaction."""
+        """Commit offsets with the transaction: those of a consumer, or a mapping for a group."""
         offsets, metadata = offsets_and_group(consumer_or_offsets, group)
         await self._core.send_offsets(offsets, metadata, deadline_ms=self._deadline())
 
@@ -238,8 +240,12 @@ class Producer:
     async def transaction(self, *, consumer: RewindableConsumer | None = None) -> AsyncIterator[Transaction]:
         """A transaction that is committed at the end of the block, and aborted if the block raises.
 
-        With a `consumer`, the offsets of what it has been given are committed with the transaction. After an abort the
-        consumer is rewound, so that it gives the same messages again. It needs `enable_auto_commit=False`.
+            async with producer.transaction(consumer=consumer):
+                for message in await consumer.poll():
+                    await producer.send("results", handle(message))
+
+        With a `consumer`, the offsets of its returned messages are committed with the transaction. After an abort the
+        consumer is rewound, so that it returns the same messages again. It needs `enable_auto_commit=False`.
 
         If the commit times out, is cancelled or interrupted, the transaction may have been committed: call `commit()`
         to learn the outcome. Until then the consumer is not rewound.
@@ -261,8 +267,8 @@ class Producer:
             raise
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send what there is, for `timeout` seconds (a minute) at most, and end. Raises the first failure nobody
-        asked for."""
+        """Send all records and close, within `timeout` seconds (60 by default). Raises the first failure whose receipt
+        was not awaited."""
         timeout_ms = milliseconds(CLOSE_TIMEOUT_S if timeout is None else timeout)
         if not self._is_closed:
             self._is_closed = True
@@ -281,7 +287,7 @@ class Producer:
         if error is None:
             await self.close()
         else:
-            with contextlib.suppress(errors.PenstockError):  # what went wrong inside is what counts
+            with contextlib.suppress(errors.PenstockError):  # the exception of the block is more important
                 await self.close()
 
     def _deadline(self) -> int:
@@ -289,7 +295,7 @@ class Producer:
 
 
 class Transaction:
-    """What can be done in a transaction besides sending."""
+    """The calls inside a transaction, in addition to `Producer.send`."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer

@@ -1,9 +1,8 @@
-"""A table of Arrow's as rows that can be appended: which column means what, in which types, and what is wrong with it.
+"""Checks an Arrow table and converts its columns to rows that can be appended.
 
-Columns are those of Spark's Kafka sink and of `Consumer.read`: `value`, and, where there are, `key`, `headers`,
-`topic`, `partition` and `timestamp`. Nothing is copied where a column has a type that the kernel reads; other spellings
-of the same (dictionaries, other integers, other units of time) are cast by Arrow, which is imported with the first
-table.
+The columns are those of Spark's Kafka sink and of `Consumer.read`: `value`, and optionally `key`, `headers`, `topic`,
+`partition` and `timestamp`. A column of a type that the kernel reads is not copied; other types of the same data
+(dictionaries, other integers, other time units) are cast by Arrow, which is imported with the first table.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 SENT = ("topic", "key", "value", "headers", "partition", "timestamp")
 READ_ONLY = frozenset({"offset", "timestampType", "timestamp_type"})
-"""Of tables that were read from a log: they have no place in a record that is sent."""
+"""Columns of tables that were read from a log; they are ignored."""
 
 
 class TopicRows(NamedTuple):
-    """Rows, and the names that their topic numbers stand for."""
+    """Rows, and the topic names behind their topic numbers."""
 
     rows: Rows
     topics: list[str]
 
 
 def batches_of(table: Any) -> list[pyarrow.RecordBatch]:
-    """A table or a batch of records, of pyarrow or of whatever gives Arrow's columns away, as batches."""
+    """The batches of a pyarrow table or record batch, or of any object with the Arrow interface."""
     try:
         import pyarrow as pa
     except ImportError as missing:
@@ -42,26 +41,26 @@ def batches_of(table: Any) -> list[pyarrow.RecordBatch]:
     if not isinstance(table, pa.Table):
         if not hasattr(table, "__arrow_c_stream__"):
             raise errors.BadArgument(
-                f"what is sent is a Table or RecordBatch of pyarrow, or gives its columns as Arrow's;"
-                f" {type(table).__name__} does not"
+                f"table must be a Table or RecordBatch of pyarrow, or an object with the Arrow interface;"
+                f" {type(table).__name__} is not"
             )
         table = pa.table(table)
     return list(table.to_batches())
 
 
 def rows_of(batch: pyarrow.RecordBatch, topic: str | None) -> TopicRows:
-    """The rows of one batch. `topic` goes before the column of that name."""
+    """The rows of one batch. The argument `topic` overrides the column."""
     names = batch.schema.names
     unknown = [name for name in names if name not in SENT and name not in READ_ONLY]
     if unknown:
         raise errors.BadArgument(
-            f"a record has no {unknown[0]}; the columns that are sent are {', '.join(SENT)}",
+            f"unknown column {unknown[0]}; the columns of records are {', '.join(SENT)}",
         )
     if "value" not in names:
-        raise errors.BadArgument("there is no column value; a table of tombstones has one of type null")
+        raise errors.BadArgument("the column value is missing; for tombstones, give one of type null")
     for name in SENT:
         if names.count(name) > 1:
-            raise errors.BadArgument(f"there are two columns {name}")
+            raise errors.BadArgument(f"the column {name} exists twice")
 
     def column(name: str, read: Callable[[Any], Any]) -> Any:
         if name not in names:
@@ -70,12 +69,12 @@ def rows_of(batch: pyarrow.RecordBatch, topic: str | None) -> TopicRows:
             return read(batch.column(name))
         except _WrongType as wrong:
             kind = batch.schema.field(name).type
-            raise errors.BadArgument(f"the column {name} is {wrong}, not {kind}") from wrong.__cause__
+            raise errors.BadArgument(f"the column {name} must be {wrong}, not {kind}") from wrong.__cause__
 
     topics, topic_rows = [] if topic is None else [topic], None
     if topic is None:
         if "topic" not in names:
-            raise errors.BadArgument("which topic? There is neither a column topic nor an argument")
+            raise errors.BadArgument("no topic: give the argument topic, or a column topic")
         topics, topic_rows = column("topic", _topics)
     timestamps = column("timestamp", _timestamps)
     rows = Rows(
@@ -92,7 +91,7 @@ def rows_of(batch: pyarrow.RecordBatch, topic: str | None) -> TopicRows:
 
 
 class _WrongType(Exception):
-    """Says what the column should be."""
+    """The message says which type the column should have."""
 
 
 def _bytes(column: Any) -> BytesRows | None:
@@ -138,11 +137,11 @@ def _headers(column: Any) -> HeaderRows | None:
     fields = values.type
     if not pa.types.is_struct(fields) or [field.name for field in fields] != ["key", "value"]:
         raise _WrongType("a list of structs of key and value")
-    # Where a struct is null, so is its key then.
+    # If a struct is null, its key is null too.
     names, contents = values.flatten()
     if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
         raise _WrongType("a list of structs whose key is text")
-    names.validate(full=True)  # what is written as text must be UTF-8
+    names.validate(full=True)  # text must be UTF-8
     name_rows, content_rows = _bytes(names), _bytes(contents)
     assert name_rows is not None
     if content_rows is None:
@@ -177,11 +176,11 @@ def _partitions(column: Any) -> NumberRows | None:
     try:
         return _numbers(column.cast(pa.int32()))
     except pa.ArrowInvalid as wrong:
-        raise _WrongType("numbers of partitions") from wrong
+        raise _WrongType("partition numbers") from wrong
 
 
 def _timestamps(column: Any) -> tuple[NumberRows, int] | None:
-    """With how many of them make a millisecond."""
+    """With the number of units per millisecond."""
     import pyarrow as pa
 
     kind = column.type
@@ -206,7 +205,7 @@ def _validity(buffer: Any, column: Any) -> Any:
 
 
 def _or_empty(buffer: Any) -> Any:
-    """A column without a single byte may have no buffer for them."""
+    """A column without any bytes may have no buffer."""
     return b"" if buffer is None else buffer
 
 

@@ -1,7 +1,7 @@
-"""What becomes of a batch that was taken out of the accumulator: completed, retried, split or failed. No I/O.
+"""Completes, retries, splits or fails a batch that was taken out of the accumulator. No I/O.
 
 Each outcome is reported to everything that depends on it: sequence numbers, the transaction, the receipts, the last
-errors and the metrics. The sender decides which outcome it is, by the answers that it gets.
+errors and the metrics. The sender decides the outcome from the responses.
 
 Invariant: every batch that ends leaves the accumulator by `finished`, once.
 """
@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.last_errors import LastErrors, with_reason
@@ -21,6 +20,7 @@ from penstock.client.producer.sender_state import SendCounts
 from penstock.client.producer.transactions import State, Transactions
 from penstock.protocol.errors import ErrorCode
 from penstock.records.producing import ProducerBatch
+from penstock.runtime.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -47,17 +47,17 @@ class BatchOutcomes:
         self._transactions = transactions
         self._on_failure = on_failure
         self.on_refused_epoch: Callable[[], None] | None = None
-        """A partition refuses the epoch of this transactional producer, which may be fenced."""
+        """A partition rejects the epoch of this transactional producer, which may be fenced."""
         self.suspects: list[tuple[Line, ProducerBatch, errors.PenstockError]] = []
-        """Batches that were refused because of their epoch. They fail when `epoch_checked` is called."""
+        """Batches that were rejected because of their epoch. They fail when `epoch_checked` is called."""
 
-    def is_dead(self) -> bool:
+    def is_fatal(self) -> bool:
         """Whether the transactional producer cannot continue, as after it was fenced."""
-        return self._transactions is not None and self._transactions.state is State.DEAD
+        return self._transactions is not None and self._transactions.state is State.FATAL_ERROR
 
     def can_retry(self, line: Line, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """After the broker answered with this error."""
-        if batch.attempts > self._retries or self.is_dead():
+        """After a response with this error."""
+        if batch.attempts > self._retries or self.is_fatal():
             return False
         if self._idempotence is None or line.numbering is None:
             return code.is_retriable
@@ -65,7 +65,7 @@ class BatchOutcomes:
 
     def can_retry_unanswered(self, batch: ProducerBatch, error: errors.PenstockError) -> bool:
         """After a request that may or may not have arrived."""
-        return error.retriable and batch.attempts <= self._retries and not self.is_dead()
+        return error.retriable and batch.attempts <= self._retries and not self.is_fatal()
 
     def complete(self, line: Line, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         if self._idempotence is not None and line.numbering is not None:
@@ -77,7 +77,7 @@ class BatchOutcomes:
         self._accumulator.finished(line, batch)
 
     def retry(self, line: Line, batch: ProducerBatch, error: Exception, now_ms: float) -> None:
-        logger.info("sending a batch to %s-%d again: %s", line.topic, line.partition, error)
+        logger.info("retrying a batch to %s-%d: %s", line.topic, line.partition, error)
         self._last_errors.failed(line.topic, line.partition, error)
         wait_ms = math.ceil(self._backoff.wait_ms(batch.attempts))  # the clock has whole milliseconds
         self._accumulator.retry(line, batch, now_ms + wait_ms)
@@ -96,7 +96,7 @@ class BatchOutcomes:
         error: errors.PenstockError,
         record_errors: dict[int, Exception] | None = None,
     ) -> None:
-        """The broker refused the batch."""
+        """The broker rejected the batch."""
         if self._idempotence is not None and line.numbering is not None:
             self._idempotence.failed(line.numbering, batch)
         if self.on_refused_epoch is not None and error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
@@ -106,12 +106,12 @@ class BatchOutcomes:
             self._finish_failed(line, batch, error, record_errors)
 
     def epoch_checked(self) -> None:
-        """The coordinator has said whether this producer is fenced, or did not answer."""
+        """The coordinator has said whether this producer is fenced, or did not respond."""
         suspects, self.suspects = self.suspects, []
         for line, batch, error in suspects:
             if not batch.is_done:  # it may have expired
                 failure = self._transactions.failure() if self._transactions is not None else None
-                self._finish_failed(line, batch, failure if self.is_dead() and failure else error, None)
+                self._finish_failed(line, batch, failure if self.is_fatal() and failure else error, None)
 
     def give_up(self, line: Line, batch: ProducerBatch, error: Exception) -> None:
         """The batch is not sent again, and may have been written."""
@@ -126,8 +126,8 @@ class BatchOutcomes:
     def expire(self, line: Line, batch: ProducerBatch, now_ms: float) -> None:
         """`delivery.timeout.ms` has passed."""
         waited_ms = now_ms - batch.created_ms
-        words = f"no acknowledgement within {waited_ms:.0f} ms, after {batch.attempts} attempts"
-        late = errors.DeliveryTimedOut(words, about=f"{line.topic}-{line.partition}")
+        message = f"no acknowledgement within {waited_ms:.0f} ms, after {batch.attempts} attempts"
+        late = errors.DeliveryTimedOut(message, about=f"{line.topic}-{line.partition}")
         self.give_up(line, batch, with_reason(late, self._last_errors.of(line.topic, line.partition)))
 
     def _finish_failed(

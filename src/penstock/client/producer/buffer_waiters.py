@@ -25,7 +25,7 @@ class BufferWaiters:
     def add(self, size_bytes: int) -> asyncio.Future[None] | None:
         """A future that is done when so many bytes are free; None if they are free now."""
         wanted = max(size_bytes, self._buffer_bytes // FREE_SHARE)
-        if self._intake.room_bytes >= wanted:
+        if self._intake.available_bytes >= wanted:
             return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((wanted, waiter))
@@ -38,7 +38,7 @@ class BufferWaiters:
 
     def advance(self) -> None:
         """Bytes have become free, or the first waiter has left."""
-        while self._waiting and self._intake.room_bytes >= self._waiting[0][0]:
+        while self._waiting and self._intake.available_bytes >= self._waiting[0][0]:
             _, waiter = self._waiting.pop(0)
             if not waiter.done():
                 waiter.set_result(None)

@@ -1,8 +1,8 @@
-"""A producer without a face: what the sync and the async one have in common.
+"""The common core of the sync and the async producer.
 
-Two sides meet here. `prepare` and `append` run in whatever thread sends, and touch only the intake and pictures that
-never change. Everything that is a coroutine, and the sender, runs on the client's loop. A constructor opens nothing:
-`start` is called on the loop by the first call that needs it.
+`prepare` and `append` run in the thread that sends, and use only the intake and immutable metadata. All coroutines, and
+the sender, run on the client's loop. A constructor opens nothing: the first call that needs it calls `start` on the
+loop.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, PartitionInfo, TopicPartition
 from penstock.client.cluster_client import ClusterClient
-from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.group.types import GroupMetadata, Offset
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.buffer_waiters import BufferWaiters
 from penstock.client.producer.idempotence import Idempotence
 from penstock.client.producer.interceptors import OutgoingRecord, interceptors_of
 from penstock.client.producer.last_errors import with_reason
 from penstock.client.producer.partitioners import Sticky
-from penstock.client.producer.prepared import PreparedTransaction
 from penstock.client.producer.preparing import Prepared, Preparer
 from penstock.client.producer.sender import Sender
 from penstock.client.producer.sender_state import SendRules
@@ -36,13 +35,14 @@ from penstock.client.serializers import serialization_failed, serializer_of
 from penstock.client.settings import ProducerSettings
 from penstock.records.batch import Compression
 from penstock.records.producing import Intake, PartitionQueue, ProducerBatch, Receipt, TopicQueues
+from penstock.runtime.backoff import Backoff
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # for a topic that is being created; an unknown topic is reported after this, not after a minute
 )
-UNENDED = (State.OPEN, State.SETTLING, State.MUST_ABORT)
+UNENDED = (State.OPEN, State.FLUSHING, State.ABORTABLE_ERROR)
 
 _LIVING: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
 
@@ -107,7 +107,7 @@ class ProducerCore:
             idempotence=idempotence,
             transactions=self.transactions,
             on_failure=self._note_failure,
-            on_room=self._tell_of_room,
+            on_room=self._buffer_freed,
         )
         self._transactor: Transactor | None = None
         if self.transactions is not None:
@@ -139,7 +139,7 @@ class ProducerCore:
     # -- in the thread that sends
 
     def update_gate(self) -> None:
-        """Let sends go the short way only where nothing has to be looked at but the record."""
+        """Allow the compiled path of `send` only if nothing but the record has to be checked."""
         self.intake.is_open = self.refusal is None and (
             self.transactions is None or self.transactions.state is State.OPEN
         )
@@ -161,20 +161,20 @@ class ProducerCore:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether nobody has to see each record of a table."""
+        """Whether the kernel may take the rows of a table: no interceptor or partitioner needs each record."""
         return not self.interceptors and self._preparer.partitioner is None
 
     def prepare(self, record: OutgoingRecord, *, is_serialized: bool = False) -> Prepared | None:
-        """The record as bytes with its place; None where its topic is not known yet."""
+        """The record as bytes with its partition; None if its topic is unknown yet."""
         if not isinstance(record.topic, str):
             raise errors.BadArgument(
-                f"a topic is text, and {record.topic!r} is {type(record.topic).__name__}"
+                f"topic must be a string, not {record.topic!r} of type {type(record.topic).__name__}"
             )
         topic = self.intake.topics.get(record.topic)
         return None if topic is None else self._preparer.prepare(record, topic, is_serialized=is_serialized)
 
     def append(self, prepared: Prepared) -> Receipt | None:
-        """The record's receipt; None where there is no room."""
+        """The record's receipt; None if the buffer is full."""
         receipt = self.intake.append(
             prepared.topic,
             prepared.partition,
@@ -188,7 +188,7 @@ class ProducerCore:
         return receipt
 
     def choose(self, topic: TopicQueues) -> PartitionQueue:
-        """Where records without a key go from now on."""
+        """The next sticky partition, for records without a key."""
         known = self.client.cluster.topics.get(topic.name)
         infos = () if known is None else known.partitions
         available = [
@@ -207,14 +207,13 @@ class ProducerCore:
     # -- on the loop
 
     def check_loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop. Connections and timers are the first one's: on another, nothing that is waited for would
-        ever come."""
+        """The running loop. Connections and timers belong to the first one: on another loop a wait would never end."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
             raise errors.IllegalState(
-                "a producer belongs to the event loop that first used it; make one in each, as each asyncio.run() is"
+                "a producer belongs to the event loop that first used it; create one in each asyncio.run()"
             )
         return loop
 
@@ -226,12 +225,12 @@ class ProducerCore:
             self.sender.start()
             self.on_started()
 
-    async def make_known(self, name: str, *, deadline_ms: int) -> None:
-        """Learn of a topic, which the broker may create."""
+    async def load_topic(self, name: str, *, deadline_ms: int) -> None:
+        """Load the metadata of a topic, which the broker may create."""
         self.check_open()
         self.start()
         if not name:
-            raise errors.BadArgument("the name of a topic is not empty")
+            raise errors.BadArgument("the topic name must not be empty")
         cluster = await self._cluster_with(name, deadline_ms)
         self.intake.topics.setdefault(
             name,
@@ -250,7 +249,7 @@ class ProducerCore:
         counts = dataclasses.asdict(self.sender.counts)
         return {name.replace("_", "-"): count for name, count in counts.items()} | {
             "requests-in-flight": self.sender.in_flight,
-            "buffer-available-bytes": self.intake.room_bytes,
+            "buffer-available-bytes": self.intake.available_bytes,
             "buffer-total-bytes": self.buffer_bytes,
         }
 
@@ -266,7 +265,7 @@ class ProducerCore:
         )
 
     async def wait_for_room(self, size_bytes: int, *, deadline_ms: int) -> None:
-        """Return when there is room for so many bytes; BufferFull at the deadline."""
+        """Return when this many bytes are free; BufferFull at the deadline."""
         self.check_open()
         self.start()
         waiter = self._buffer_waiters.add(size_bytes)
@@ -285,11 +284,11 @@ class ProducerCore:
             self.accumulator.is_urgent = bool(self._buffer_waiters)
 
     async def flush(self, *, deadline_ms: int | None) -> None:
-        """Return when everything sent so far has an outcome; raises the first failure nobody asked for."""
+        """Return when every record sent so far has an outcome; raises the first failure whose receipt was not used."""
         await self._flush(deadline_ms)
         self.raise_failure()
         if self.transactions is not None:
-            self.transactions.check_alive()
+            self.transactions.check_usable()
 
     async def _flush(self, deadline_ms: int | None) -> None:
         self.start()
@@ -306,36 +305,36 @@ class ProducerCore:
             async with asyncio.timeout_at(limit):
                 await done
         except TimeoutError:
-            words = f"{self.accumulator.record_count} record(s) were not acknowledged in time"
-            late = with_reason(errors.TimedOut(words), self.sender.last_error())
+            message = f"{self.accumulator.record_count} record(s) were not acknowledged in time"
+            late = with_reason(errors.TimedOut(message), self.sender.last_error())
             raise late from late.__cause__
 
     async def drain(self, *, deadline_ms: int) -> None:
-        """Before `close`, where tasks of this client may have been cancelled: have every record sent that can be."""
-        if not self.is_started or self.accumulator.is_empty or self._is_dead():
+        """Before `close`, if tasks of this client may have been cancelled: send every record that can be sent."""
+        if not self.is_started or self.accumulator.is_empty or self._is_fatal():
             return
         if self.transactions is not None and self.transactions.state in UNENDED:
             return  # an open transaction is aborted
-        self.client.want(list(self.intake.topics))  # this starts the updates of metadata again
+        self.client.want(list(self.intake.topics))  # this restarts metadata updates
         with contextlib.suppress(errors.TimedOut):
             await self._flush(deadline_ms)
 
     def raise_failure(self) -> None:
-        """The first failure whose receipts nobody asked, once."""
+        """The first failure whose receipt was not used, once."""
         failures, self._failures = self._failures, []
         for batch in failures:
             if batch.has_unasked_failure and batch.error is not None:
                 raise batch.error.with_traceback(None)
 
     async def close(self, *, deadline_ms: int) -> None:
-        """Send what there is as far as time allows, then end; raises the first failure nobody asked for."""
+        """Send all records within the deadline, then close; raises the first failure whose receipt was not used."""
         self.refusal = errors.ClientClosed()
         self.update_gate()
         try:
             if self.transactions is not None and self.transactions.state in UNENDED:
-                with contextlib.suppress(errors.PenstockError):  # the coordinator will, in its own time
+                with contextlib.suppress(errors.PenstockError):  # the coordinator aborts it after its timeout
                     await self._end(is_commit=False, deadline_ms=deadline_ms)
-            if self.is_started and not self.accumulator.is_empty and not self._is_dead():
+            if self.is_started and not self.accumulator.is_empty and not self._is_fatal():
                 with contextlib.suppress(errors.TimedOut):
                     await self._flush(deadline_ms)
         finally:
@@ -353,53 +352,48 @@ class ProducerCore:
     def transactor(self) -> Transactor:
         if self._transactor is None:
             raise errors.IllegalState(
-                "transactions need a transactional.id, a name that this producer keeps when it is started again"
+                "transactions need a transactional.id, which must stay the same when the program restarts"
             )
         return self._transactor
 
     async def begin(self, *, deadline_ms: int) -> None:
-        """Open a transaction; the first one takes the transactional id over."""
+        """Begin a transaction; the first one takes over the transactional id."""
         self.check_open()
         transactor = self.transactor
         assert self.transactions is not None
         self.start()
-        if self.transactions.state is State.NOT_READY:
-            await transactor.take_over(keep_prepared=False, deadline_ms=deadline_ms)
+        if self.transactions.state is State.UNINITIALIZED:
+            await transactor.initialize(keep_prepared=False, deadline_ms=deadline_ms)
         self.transactions.begin()
 
     async def init_transactions(self, *, keep_prepared: bool, deadline_ms: int) -> PreparedTransaction | None:
-        """Take the transactional id over, and give the transaction that was found prepared and is kept."""
+        """Take over the transactional id; returns the prepared transaction that was found and kept."""
         self.check_open()
         transactor = self.transactor
         assert self.transactions is not None
         self.transactions.check_initialize()
         self.start()
-        await transactor.take_over(keep_prepared=keep_prepared, deadline_ms=deadline_ms)
+        await transactor.initialize(keep_prepared=keep_prepared, deadline_ms=deadline_ms)
         return None if transactor.open_identity is None else transactor.prepared()
 
     async def prepare_transaction(self, *, deadline_ms: int) -> PreparedTransaction:
-        """Have everything written, and the transaction left open for somebody else to end."""
+        """Flush everything, and leave the transaction open for another process to end."""
         self.check_open()
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
-        transactions.settle()
-        try:
-            await self._settle_batches(deadline_ms)
+        with transactions.flushing():
+            await self._await_batches(deadline_ms)
             transactions.prepared()
-        finally:
-            transactions.unsettle()
         return transactor.prepared()
 
     async def complete_transaction(self, prepared: PreparedTransaction, *, deadline_ms: int) -> bool:
-        """Commit what was prepared if it is this transaction, or abort it; True for committed (KIP-939)."""
+        """Commit the prepared transaction if it is this one, else abort it; True if committed (KIP-939)."""
         self.check_open()
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
-        transactions.check_alive()
+        transactions.check_usable()
         if transactions.state is not State.PREPARED:
-            raise errors.IllegalState(
-                f"there is no prepared transaction: the producer {transactions.state.value}"
-            )
+            raise errors.IllegalState(f"no transaction is prepared: the producer {transactions.state.value}")
         own = transactor.prepared()
         is_commit = (prepared.producer_id, prepared.producer_epoch) == (own.producer_id, own.producer_epoch)
         await self._end(is_commit=is_commit, deadline_ms=deadline_ms)
@@ -423,24 +417,21 @@ class ProducerCore:
         transactor, transactions = self.transactor, self.transactions
         assert transactions is not None
         if is_commit:
-            transactions.settle()
-            try:
-                await self._settle_batches(deadline_ms)
+            with transactions.flushing():
+                await self._await_batches(deadline_ms)
                 transactions.begin_commit()
-            finally:
-                transactions.unsettle()
         else:
             transactions.begin_abort()
             self.sender.fail_unsent(errors.TransactionAborted())
-            await self._settle_batches(deadline_ms)
+            await self._await_batches(deadline_ms)
             transactions.begin_abort()
         try:
             await transactor.end(is_commit=is_commit, deadline_ms=deadline_ms)
         finally:
             self.sender.pump()
 
-    async def _settle_batches(self, deadline_ms: int) -> None:
-        """Wait until every batch has an outcome; a failure is the transaction's, which tells of it."""
+    async def _await_batches(self, deadline_ms: int) -> None:
+        """Wait until every batch has an outcome. The transaction reports failures."""
         await self._flush(deadline_ms)
         self._failures.clear()
 
@@ -454,13 +445,13 @@ class ProducerCore:
 
     # -- helpers
 
-    def _is_dead(self) -> bool:
-        return self.transactions is not None and self.transactions.state is State.DEAD
+    def _is_fatal(self) -> bool:
+        return self.transactions is not None and self.transactions.state is State.FATAL_ERROR
 
     def _note_failure(self, batch: ProducerBatch) -> None:
         self._failures.append(batch)
 
-    def _tell_of_room(self) -> None:
+    def _buffer_freed(self) -> None:
         self._buffer_waiters.advance()
         self.accumulator.is_urgent = bool(self._buffer_waiters)
 
@@ -468,7 +459,7 @@ class ProducerCore:
         self.client.want([*self.intake.topics, *names])
 
     def _take_cluster(self) -> None:
-        """Topics may have grown, and those that nothing was sent to for long are left out of the picture."""
+        """Topics may have more partitions now, and topics that were unused for long leave the metadata."""
         idle_since_ms = self.client.now_ms() - self._idle_ms_max
         busy = {line.topic for line in self.accumulator.lines}
         for name, used_ms in list(self.sender.used_ms.items()):

@@ -1,13 +1,13 @@
-"""Numbers that let a broker tell a repeated batch from a new one, and a gap from an order. No I/O.
+"""Sequence numbers, by which a broker detects duplicate and missing batches. No I/O.
 
-A producer has an id and an epoch; each of its batches to a partition has the number of its first record. A broker takes
-a batch only where its number follows the last one, and answers a number that it has seen with what it answered then.
-So a batch keeps its number through all retries, and no more than five are sent from the oldest unanswered one on,
-because brokers remember five. When a batch is given up though it may have been written, or was refused for good, the
-numbers behind it no longer fit: the epoch is raised and the partition counts from zero again.
+A producer has an id and an epoch; each batch has the sequence number of its first record in its partition. A broker
+accepts a batch only if its number follows the last one, and answers a number that it has seen as it did then. So a
+batch keeps its number through all retries, and at most five are sent from the oldest unanswered one on, because brokers
+remember five. When a batch expires that may have been written, or is rejected for good, the numbers after it no longer
+fit: the epoch is bumped and the partition counts from zero again.
 
-Invariant: batches of one partition are numbered in the order of `send`, without gaps, within one identity; a partition
-changes its identity only while none of its batches is under way.
+Invariant: the batches of one partition are numbered in the order of `send`, without gaps, within one id and epoch; a
+partition changes to a new one only while none of its batches is in flight.
 """
 
 from __future__ import annotations
@@ -16,59 +16,56 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, PRODUCER_EPOCH_MAX
 from penstock.records.producing import ProducerBatch
 
-NO_ID = -1
-NO_EPOCH = -1
-NO_SEQUENCE = -1
-EPOCH_MAX = 2**15 - 1
-SEQUENCES = 2**31  # after the last comes 0
+SEQUENCES = 2**31  # then they wrap to 0
 REMEMBERED_BATCHES = 5  # by brokers, for each producer and partition
 
 
-class Identity(NamedTuple):
-    producer_id: int = NO_ID
-    epoch: int = NO_EPOCH
+class ProducerIdAndEpoch(NamedTuple):
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
 
     @property
     def is_known(self) -> bool:
-        return self.producer_id != NO_ID
+        return self.producer_id != NO_PRODUCER_ID
 
 
-NOBODY = Identity()
+NO_PRODUCER_YET = ProducerIdAndEpoch()
 
 
 @dataclass(slots=True)
 class Numbering:
-    """The numbers of one partition."""
+    """The sequence numbers of one partition."""
 
-    identity: Identity = NOBODY
+    identity: ProducerIdAndEpoch = NO_PRODUCER_YET
     next_sequence: int = 0
     last_acked_sequence: int = NO_SEQUENCE
     last_acked_offset: int = -1
     numbered: list[ProducerBatch] = field(default_factory=list)
-    """Batches that have a number and no outcome, in order: under way, or waiting to be sent again."""
+    """Batches with a number and without an outcome, in order: in flight, or to be retried."""
     window: list[ProducerBatch] = field(default_factory=list)
     """All batches since the oldest of those, answered or not: what a broker must still remember."""
     is_introduced: bool = False
-    """The log knows this producer id. To one that does not any number is the first, so that a second batch could be
-    taken though the first was lost: one goes alone until it is answered."""
+    """Whether the log knows this producer id. If not, it accepts any first number, so a second batch could be written
+    though the first was lost: one batch goes alone until it is answered."""
     is_unresolved: bool = False
-    """A batch was given up that may have been written: no new one is sent until that is settled."""
+    """A batch expired that may have been written: no new one is sent until that is resolved."""
     must_restart: bool = False
-    """Numbers no longer fit what the broker has; count anew under a new epoch when nothing is under way."""
+    """The numbers no longer fit the broker's; restart under a new epoch when no batch is in flight."""
 
     @property
     def is_next(self) -> bool:
-        """Whether all numbers that were given out were acknowledged."""
+        """Whether all numbers so far were acknowledged."""
         return self.next_sequence == (self.last_acked_sequence + 1) % SEQUENCES
 
 
 class Idempotence:
-    """The identity of a producer and what follows from it. `is_transactional` decides what an error can be cured by."""
+    """The producer id and epoch, and all sequence numbers. `is_transactional` decides how an error can be resolved."""
 
     def __init__(self, *, is_transactional: bool = False) -> None:
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER_YET
         self.is_transactional = is_transactional
         self._numberings: dict[tuple[str, int], Numbering] = {}
 
@@ -78,16 +75,16 @@ class Idempotence:
             found = self._numberings[topic, partition] = Numbering()
         return found
 
-    def take_identity(self, identity: Identity) -> None:
-        """What the broker gave. Partitions take it up as they come to rest."""
+    def take_identity(self, identity: ProducerIdAndEpoch) -> None:
+        """The id and epoch from the broker. Partitions take it up when none of their batches is in flight."""
         self.identity = identity
 
     def may_send(self, numbering: Numbering, batch: ProducerBatch) -> bool:
-        """Whether this batch, the first that waits for its partition, may go now."""
+        """Whether this batch, the first of its partition, may be sent now."""
         if not self.identity.is_known or numbering.must_restart:
             return False
         if batch.base_sequence != NO_SEQUENCE:
-            # It is a repetition: one at a time, the oldest first, so that order does not depend on luck.
+            # A retry: one at a time, the oldest first, so that the order is certain.
             return numbering.numbered[0] is batch
         if numbering.is_unresolved or len(numbering.window) >= REMEMBERED_BATCHES:
             return False
@@ -96,7 +93,7 @@ class Idempotence:
         return numbering.identity == self.identity or not numbering.numbered
 
     def number(self, numbering: Numbering, batch: ProducerBatch) -> None:
-        """Give a batch that goes out for the first time its number."""
+        """Number a batch that is sent for the first time."""
         if batch.base_sequence != NO_SEQUENCE:
             return
         if numbering.identity != self.identity:
@@ -120,22 +117,22 @@ class Idempotence:
     def can_retry(
         self, numbering: Numbering, batch: ProducerBatch, code: ErrorCode, *, log_start_offset: int
     ) -> bool:
-        """Whether a batch that was refused may be sent again; notes where only a new epoch makes that possible."""
+        """Whether a rejected batch may be sent again; notes if that needs a new epoch."""
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset < 0:
-                return True  # from a broker that was just made leader and does not know better yet
+                return True  # from a new leader that is not up to date yet
             if not self.is_transactional:
                 numbering.must_restart = True
                 return True
             if numbering.last_acked_offset < log_start_offset:
-                # All that this producer wrote was deleted by retention, and its numbers with it.
+                # Retention has deleted all records of this producer, and its sequence numbers with them.
                 numbering.must_restart = True
                 return True
             return False
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             is_first = batch.base_sequence == (numbering.last_acked_sequence + 1) % SEQUENCES
             if not numbering.is_unresolved and not is_first:
-                return True  # one before it was refused, and will be sent again before this one
+                return True  # an earlier one was rejected, and will be retried before this one
             if self.is_transactional:
                 return False
             numbering.must_restart = True
@@ -143,14 +140,14 @@ class Idempotence:
         return code.is_retriable
 
     def failed(self, numbering: Numbering, batch: ProducerBatch) -> None:
-        """The broker refused the batch for good, so its numbers were never used: what follows does not fit."""
+        """The broker rejected the batch for good, so its numbers were never used: later ones do not fit."""
         if batch.base_sequence == NO_SEQUENCE:
             return
         _forget(numbering, batch)
         numbering.must_restart = True
 
     def given_up(self, numbering: Numbering, batch: ProducerBatch) -> None:
-        """Its time is over, and whether it was written is not known."""
+        """It has expired, and may have been written."""
         if batch.base_sequence == NO_SEQUENCE:
             return
         _forget(numbering, batch)
@@ -170,9 +167,9 @@ class Idempotence:
         _trim(numbering)
 
     def settle(self, numbering: Numbering) -> bool:
-        """Call when nothing of the partition is under way. True where a new identity has to be asked for.
+        """Call it when no batch of the partition is in flight. True if a new producer id must be requested.
 
-        For a transactional producer numbers are begun anew by the end of the transaction, which then has to be aborted.
+        For a transactional producer the end of the transaction, which must be aborted, restarts the numbers.
         """
         if numbering.is_unresolved and not numbering.numbered:
             numbering.is_unresolved = False
@@ -180,25 +177,25 @@ class Idempotence:
         if not numbering.must_restart:
             return False
         if not self.is_transactional:
-            if self.identity.epoch >= EPOCH_MAX:
-                self.identity = NOBODY
+            if self.identity.epoch >= PRODUCER_EPOCH_MAX:
+                self.identity = NO_PRODUCER_YET
                 return True
             if numbering.identity == self.identity:
-                self.identity = Identity(self.identity.producer_id, self.identity.epoch + 1)
+                self.identity = ProducerIdAndEpoch(self.identity.producer_id, self.identity.epoch + 1)
         _restart(numbering, self.identity)
         return False
 
-    def begin_anew(self, identity: Identity) -> None:
-        """A transaction ended under this identity; every partition counts from zero where the epoch is new."""
+    def restart(self, identity: ProducerIdAndEpoch) -> None:
+        """A transaction ended under this id and epoch; if the epoch is new, every partition counts from zero."""
         self.identity = identity
         for numbering in self._numberings.values():
             if numbering.identity != identity or numbering.must_restart or numbering.is_unresolved:
-                assert not numbering.numbered, "a transaction ends when nothing is under way"
+                assert not numbering.numbered, "a transaction ends when no batch is in flight"
                 _restart(numbering, identity)
 
 
-def _restart(numbering: Numbering, identity: Identity) -> None:
-    """Count from zero under a new identity; batches that wait to be sent again are numbered anew, in order."""
+def _restart(numbering: Numbering, identity: ProducerIdAndEpoch) -> None:
+    """Count from zero under a new id and epoch; batches to be retried are numbered again, in order."""
     numbering.is_introduced = (
         numbering.is_introduced and numbering.identity.producer_id == identity.producer_id
     )
@@ -224,7 +221,7 @@ def _forget(numbering: Numbering, batch: ProducerBatch) -> None:
 
 
 def _trim(numbering: Numbering) -> None:
-    """Let go of what lies before the oldest batch without an answer."""
+    """Drop batches before the oldest unanswered one."""
     if not numbering.numbered:
         numbering.window.clear()
     while numbering.window and numbering.window[0] is not numbering.numbered[0]:
@@ -232,5 +229,5 @@ def _trim(numbering: Numbering) -> None:
 
 
 def _is_later(sequence: int, than: int) -> bool:
-    """Numbers go round; half of them are ahead."""
+    """Sequence numbers wrap; half of them are ahead."""
     return than == NO_SEQUENCE or 0 < (sequence - than) % SEQUENCES < SEQUENCES // 2

@@ -1,5 +1,5 @@
-"""What an application wants to see of every record, and may change: before it is serialized, and when it is known what
-became of it. An interceptor that fails is logged and passed over, as in Kafka: it is an onlooker."""
+"""Interceptors see and may change every record before it is serialized, and see its outcome. An interceptor that fails
+is logged and skipped, as in Kafka."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class OutgoingRecord:
 
 
 class Interceptor:
-    """A base for interceptors; any object with some of these methods will do."""
+    """Base class of interceptors; any object with some of these methods will do."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
-        """The record to be sent instead. Called in the thread that sends."""
+        """Returns the record to send. Called in the thread that sends."""
         return record
 
     def on_acknowledgement(self, delivery: Delivery | None, error: Exception | None) -> None:
-        """What became of a record. Called on the client's own thread, which waits for it."""
+        """The outcome of a record. Called on the client's own thread, which it must not block."""
 
     def close(self) -> None: ...
 
@@ -66,7 +66,7 @@ class Interceptors:
                     logger.exception("an interceptor failed when a record was acknowledged")
 
     def watch(self, receipt: Receipt) -> None:
-        """Tell of the outcome without that counting as the application's own question."""
+        """Report the outcome without marking the receipt as used."""
         receipt.watch(self._acknowledged)
 
     def _acknowledged(self, receipt: Receipt) -> None:
@@ -82,12 +82,14 @@ class Interceptors:
 
 
 def interceptors_of(specs: Sequence[object]) -> Interceptors:
-    """From `interceptor.classes`: objects, classes, or where to import them."""
+    """The interceptors of `interceptor.classes`: objects, classes, or import paths."""
     return Interceptors([_made(spec) for spec in specs])
 
 
 def _made(spec: Any) -> Any:
     made = make(spec, what="interceptor")
     if not hasattr(made, "on_send") and not hasattr(made, "on_acknowledgement"):
-        raise BadConfiguration(f"{spec!r} is no interceptor: it has neither on_send nor on_acknowledgement")
+        raise BadConfiguration(
+            f"{spec!r} is not an interceptor: it has neither on_send nor on_acknowledgement"
+        )
     return made

@@ -1,7 +1,7 @@
 """Why records are not written: the last error of each partition and of each node. No I/O.
 
-A producer repeats what failed until its time is up. The error that it raises then must name what stood in the way, or
-it would blame a full buffer or a closed producer for a broken disk.
+A producer retries until a timeout. The error that it raises then must name the cause: a failed disk must not look like
+a full buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ E = TypeVar("E", bound=errors.PenstockError)
 
 
 class LastErrors:
-    """Kept by the sender, on the loop; `of` may be asked from any thread."""
+    """Kept by the sender, on the loop; any thread may call `of`."""
 
     def __init__(self, cluster: Callable[[], Cluster]) -> None:
         self._cluster = cluster
@@ -25,7 +25,7 @@ class LastErrors:
         self._of_nodes: dict[int, errors.PenstockError] = {}
 
     def failed(self, topic: str, partition: int, error: Exception) -> None:
-        """A batch is going to be sent again because of this."""
+        """A batch is retried because of this."""
         if isinstance(error, errors.PenstockError):
             self._of_partitions[TopicPartition(topic, partition)] = error
 
@@ -40,14 +40,14 @@ class LastErrors:
         self._of_nodes.pop(node_id, None)
 
     def of(self, topic: str, partition: int) -> errors.PenstockError | None:
-        """What keeps records of a partition from being written, as far as it is known."""
+        """The known reason why records of a partition are not written."""
         place = TopicPartition(topic, partition)
         if (error := self._of_partitions.get(place)) is not None:
             return error
         info = self._cluster().partition(place)
         if info is not None and info.leader is None:
-            is_told = info.error is not ErrorCode.NONE
-            return errors.of(info.error if is_told else ErrorCode.LEADER_NOT_AVAILABLE, about=place)
+            is_known = info.error is not ErrorCode.NONE
+            return errors.of(info.error if is_known else ErrorCode.LEADER_NOT_AVAILABLE, about=place)
         return None if info is None else self._of_nodes.get(info.leader_id)
 
     def of_any(self, places: Iterable[tuple[str, int]]) -> errors.PenstockError | None:
@@ -56,10 +56,10 @@ class LastErrors:
 
 
 def with_reason(error: E, reason: errors.PenstockError | None) -> E:
-    """The error of a call whose time is up, naming the last error. Raise it `from error.__cause__`."""
+    """A timeout error that names the last error. Raise it `from error.__cause__`."""
     if reason is not None:
-        error.words = f"{error.what_happened}; the last error was: {reason}"
-        error.args = (error.words,)
-        error.advice = ""  # the reason has its own
+        error.detail = f"{error.summary}; the last error was: {reason}"
+        error.args = (error.detail,)
+        error.advice = ""  # the cause has its own advice
         error.__cause__ = reason
     return error

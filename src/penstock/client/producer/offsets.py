@@ -1,4 +1,4 @@
-"""What `send_offsets` takes: a consumer, or offsets and the group whose they are."""
+"""The arguments of `send_offsets`: a consumer, or offsets and their group."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from penstock.client import errors
 from penstock.client.cluster import TopicPartition
-from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.group.types import GroupMetadata, Offset
 
 
 class Reader(Protocol):
-    """A consumer, of either face."""
+    """A sync or async consumer."""
 
     def positions(self) -> dict[TopicPartition, int]: ...
     def group_metadata(self) -> GroupMetadata: ...
@@ -23,17 +23,15 @@ Consumed = Reader | Mapping[TopicPartition, int] | Mapping[TopicPartition, Offse
 def offsets_and_group(
     what: Consumed, group: GroupMetadata | str | None
 ) -> tuple[dict[TopicPartition, Offset], GroupMetadata]:
-    """Where each partition has been read to, and who the reader is to its group."""
+    """The offset of each partition, and the group metadata."""
     if isinstance(what, Mapping):
         if group is None:
-            raise errors.BadArgument("offsets are committed for a group: name it, or give the consumer")
+            raise errors.BadArgument("no group: give the group with the offsets, or give the consumer")
         return {TopicPartition(*partition): _offset(offset) for partition, offset in what.items()}, _metadata(
             group
         )
     if not hasattr(what, "group_metadata") or not hasattr(what, "positions"):
-        raise errors.BadArgument(
-            f"offsets are those of a consumer or a mapping, not of {type(what).__name__}"
-        )
+        raise errors.BadArgument(f"offsets must be a consumer or a mapping, not {type(what).__name__}")
     metadata = what.group_metadata() if group is None else _metadata(group)
     return {partition: _offset(offset) for partition, offset in what.positions().items()}, metadata
 
@@ -47,4 +45,4 @@ def _offset(offset: Any) -> Offset:
         return offset
     if isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
         return Offset(offset)
-    raise errors.BadArgument(f"an offset is a number or an Offset, not {offset!r}")
+    raise errors.BadArgument(f"an offset must be an integer or an Offset, not {offset!r}")

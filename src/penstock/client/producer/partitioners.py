@@ -1,9 +1,9 @@
-"""Where a record goes: by its key, or to one partition until a batch is full, or as the application says. No I/O.
+"""Chooses the partition of a record: by key, sticky for a batch, or by the application's partitioner. No I/O.
 
-Nothing said means what Kafka's producer does: records of one key go to one partition, by the same hash as all
-of Kafka's clients for the JVM; records without a key stay with one partition for a batch, then go on to another, chosen
-at random with preference for short queues (KIP-480, KIP-794). That way is compiled into the intake, which asks `Sticky`
-for a partition once a batch. Everything else is asked for every record.
+The default is that of Kafka's producer: records with a key are hashed as by Kafka's JVM clients; records without one
+stay with a partition for a batch, then move to another, chosen at random with preference for short queues (KIP-480,
+KIP-794). This is compiled into the intake, which asks `Sticky` once per batch. Other partitioners are called for every
+record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = "default, sticky, round-robin"
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """One of your own. A function of `(key, partitions, available)` serves as well, as in kafka-python."""
+    """A partitioner of your own. A function of `(key, partitions, available)` works too, as in kafka-python."""
 
     def partition(
         self,
@@ -33,7 +33,7 @@ class Partitioner(Protocol):
         partitions: Sequence[int],
         available: Sequence[int],
     ) -> int:
-        """One of `partitions`; `available` are those that have a leader at present."""
+        """Returns one of `partitions`; `available` are those that have a leader now."""
         ...
 
 
@@ -45,20 +45,20 @@ class Sticky:
         self._random = rng or random.Random()
 
     def next_partition(self, available: Sequence[bool], queued_counts: Sequence[int]) -> int:
-        """An index. With no partition available any may be the first to be."""
+        """An index. If no partition is available, any of them."""
         candidates = [index for index, is_available in enumerate(available) if is_available]
         if not candidates:
             return self._random.randrange(len(available))
         if not self._is_adaptive or len(available) == 1:
             return self._random.choice(candidates)
-        # The longest queue counts once, an empty one as often as the longest is long and once more.
+        # The longest queue has weight 1; an empty one has the longest queue's length + 1.
         longest = max(queued_counts[index] for index in candidates)
         weights = list(itertools.accumulate(longest + 1 - queued_counts[index] for index in candidates))
         return candidates[bisect_right(weights, self._random.randrange(weights[-1]))]
 
 
 class RoundRobin:
-    """Each record to the next partition that has a leader, key or not."""
+    """Sends each record to the next partition with a leader, whatever its key."""
 
     def __init__(self) -> None:
         self._turns: dict[str, int] = {}
@@ -92,7 +92,7 @@ class _Function:
 
 
 def partitioner_of(spec: object) -> tuple[Partitioner | None, bool]:
-    """What `partitioner.class` means: a partitioner, or None for the compiled way; and whether that ignores keys."""
+    """The partitioner of `partitioner.class`, or None for the compiled one; and whether that ignores keys."""
     if spec is None or spec == "default":
         return None, False
     if spec == "sticky":
@@ -107,18 +107,18 @@ def partitioner_of(spec: object) -> tuple[Partitioner | None, bool]:
     if callable(made):
         return _Function(made), False
     raise BadConfiguration(
-        f"partitioner.class is a name ({NAMES}), a function, or an object with `partition`, and {spec!r} is none"
+        f"partitioner.class must be a name ({NAMES}), a function, or an object with `partition`, not {spec!r}"
     )
 
 
 def check_choice(choice: object, count: int, topic: str) -> int:
-    """What a partitioner answered, where it can be."""
+    """The partition that a partitioner chose, checked."""
     if not isinstance(choice, int) or isinstance(choice, bool) or not 0 <= choice < count:
-        raise BadArgument(f"the partitioner chose {choice!r} of {count} partitions", about=topic)
+        raise BadArgument(f"the partitioner chose partition {choice!r} of {count}", about=topic)
     return choice
 
 
 def _imported(place: str) -> Any:
     if ":" not in place and "." not in place:
-        raise BadConfiguration(f"there is no partitioner called {place}; there are {NAMES}")
+        raise BadConfiguration(f"unknown partitioner {place}; known are {NAMES}")
     return find(place, what="partitioner")

@@ -1,7 +1,7 @@
-"""From a record as it was given to `send` to bytes with a place: the long way, for what the compiled one leaves.
+"""Prepares a record for the accumulator if the compiled path of `send` cannot: serializes it, chooses its partition and
+checks it.
 
-It serializes, chooses the partition and checks everything, and says in words what is wrong. It runs in the thread that
-sends, and looks at the cluster only through pictures that never change.
+It runs in the thread that calls `send`, and reads the cluster's metadata only through immutable snapshots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Prepared:
 
     topic: TopicQueues
     partition: int
-    """-1 for the current one of records without a key."""
+    """-1: the current sticky partition, for records without a key."""
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
@@ -37,7 +37,7 @@ class Prepared:
 
     @property
     def size_bytes_max(self) -> int:
-        """In a batch of its own."""
+        """If it is alone in a batch."""
         return HEADER_BYTES + largest_size(self.key, self.value, self.headers)
 
 
@@ -47,14 +47,16 @@ class Preparer:
         self._record_bytes_max: int = settings.get("max.request.size")
         self._buffer_bytes: int = settings.get("buffer.memory")
         self.partitioner, is_keyless = partitioner_of(settings.get("partitioner.class"))
-        """The application's own, or None for the compiled way."""
+        """The application's partitioner; None for the compiled default."""
         self.ignores_keys: bool = is_keyless or settings.get("partitioner.ignore.keys")
 
     def prepare(self, record: OutgoingRecord, topic: TopicQueues, *, is_serialized: bool = False) -> Prepared:
         if record.timestamp_ms is not None and (
             not isinstance(record.timestamp_ms, int) or record.timestamp_ms not in TIMESTAMPS
         ):
-            raise errors.BadArgument(f"timestamp_ms is a number of milliseconds, not {record.timestamp_ms!r}")
+            raise errors.BadArgument(
+                f"timestamp_ms must be an integer of milliseconds, not {record.timestamp_ms!r}"
+            )
         try:
             headers = [] if record.headers is None else plain_headers(record.headers)
         except TypeError as error:
@@ -74,10 +76,11 @@ class Preparer:
         count = len(topic.queues)
         if partition is not None:
             if not isinstance(partition, int) or isinstance(partition, bool):
-                raise errors.BadArgument(f"a partition is a number, not {partition!r}", about=topic.name)
+                raise errors.BadArgument(f"partition must be an integer, not {partition!r}", about=topic.name)
             if not 0 <= partition < count:
                 raise errors.BadArgument(
-                    f"there is no partition {partition}, only 0 to {count - 1}", about=topic.name
+                    f"partition {partition} does not exist; the topic has partitions 0 to {count - 1}",
+                    about=topic.name,
                 )
             return partition
         if self.partitioner is not None:
@@ -117,9 +120,9 @@ def _bytes(serialize: Any, value: Any, topic: str, *, is_key: bool) -> bytes | N
         if isinstance(data, bytearray | memoryview):
             return bytes(data)
         raise TypeError(
-            'without a serializer it must be bytes or text; serializer="json" takes more'
+            'without a serializer it must be bytes or str; serializer="json" accepts other types'
             if serialize is None
-            else f"its serializer gave {type(data).__name__}, not bytes"
+            else f"its serializer returned {type(data).__name__}, not bytes"
         )
     except Exception as error:
         raise serialization_failed(error, topic, value, is_key=is_key) from error

@@ -1,8 +1,7 @@
-"""Builds Produce requests out of batches, and reads the response of each batch. No I/O.
+"""Builds Produce requests from batches, and reads the response of each batch. No I/O.
 
-A request with one batch in the newest version, and the answer that it was written, have a fixed layout. They are packed
-and unpacked here in one step each, without the objects that the codec makes (bench "one record, wait for it").
-Everything else goes through the codec.
+A request with one batch in the newest version, and its success response, have a fixed layout. They are packed and
+unpacked here in one step, without the codec's objects (bench "one record, wait for it"). All others use the codec.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from penstock.records.producing import ProducerBatch
 from penstock.runtime.network import Part
 
 TOPIC_ID_VERSION = 13
-SINGLE_VERSION = 13  # whose layout `_SINGLE_HEAD` and `_WRITTEN` have
+SINGLE_VERSION = 13  # the version with the layout of `_SINGLE_HEAD` and `_WRITTEN`
 IMPLICIT_VERSION = 12  # from here on a transactional write adds its partition (KIP-890)
 
 Taken = Sequence[tuple[Line, ProducerBatch]]
@@ -37,16 +36,16 @@ Taken = Sequence[tuple[Line, ProducerBatch]]
 
 # No transactional id; acks, timeout; one topic by its id; one partition by its index. The batch follows.
 _SINGLE_HEAD = struct.Struct(">xhiB16sBi")
-_SINGLE_TAIL = b"\x00\x00\x00"  # no tagged fields: of the partition, the topic and the request
+_SINGLE_TAIL = b"\x00\x00\x00"  # no tagged fields in the partition, the topic and the request
 # One topic by its id; one partition: index, error code, base offset, append time, log start offset, no record errors,
 # no message, no tagged fields; no tagged fields of the topic; throttle time, and no tagged fields of the response.
 _WRITTEN = struct.Struct(">B16sBihqqqIiB")
-_ONE = 2  # the length of an array of one, as compact arrays have it
-_NO_FAULTS = 0x01_00_00_00  # the four bytes after the log start offset, where there is nothing to tell
+_ONE = 2  # the compact length of an array of one
+_NO_FAULTS = 0x01_00_00_00  # the four bytes after the log start offset, without errors
 
 
 class Written(NamedTuple):
-    """The answer to a request with one batch: it was written."""
+    """The success response to a request with one batch."""
 
     base_offset: int
     log_append_time_ms: int
@@ -54,8 +53,8 @@ class Written(NamedTuple):
 
 
 class Produce:
-    """One request under way: at most one batch of each partition. It does not hold the request itself, whose views of
-    the batches would keep their buffers from being used again."""
+    """One request in flight: at most one batch of each partition. It does not keep the request, whose views of the
+    batches would keep their buffers from being reused."""
 
     def __init__(self, taken: Taken) -> None:
         self.taken = taken
@@ -71,7 +70,7 @@ class Produce:
         return [head, ONE_BYTE_VARINTS[length] if length < 128 else varint(length), records, _SINGLE_TAIL]
 
     def read_single(self, frame: bytes | memoryview, position: int) -> Written | ProduceResponse:
-        """The answer to it, which begins at `position` of the frame."""
+        """Its response, which begins at `position` of the frame."""
         if len(frame) - position == _WRITTEN.size:
             topics, topic_id, partitions, index, error, offset, time_ms, _, faults, throttle_ms, tags = (
                 _WRITTEN.unpack_from(frame, position)
@@ -100,7 +99,7 @@ class Produce:
                     name=line.topic, topic_id=topic_id, partition_data=[]
                 )
             data.partition_data.append(PartitionProduceData(index=line.partition, records=records))
-            # An answer names topics as the request did, by name or by id.
+            # A response names topics as the request did, by name or by id.
             self._by_place[line.topic, line.partition] = (line, batch)
             self._by_place[data.topic_id, line.partition] = (line, batch)
         self._has_all_ids = all(data.topic_id != ZERO_UUID for data in by_topic.values())
@@ -112,8 +111,8 @@ class Produce:
         )
 
     def version(self, newest: int, *, is_explicit: bool) -> int:
-        """The version to send it in, where the broker's newest is given. Transactions that are not of version 2 keep
-        below the one that adds partitions by itself."""
+        """The version to send, given the broker's newest. Transactions before version 2 stay below the version that
+        adds partitions implicitly."""
         if not self._has_all_ids:
             newest = min(newest, TOPIC_ID_VERSION - 1)
         return min(newest, IMPLICIT_VERSION - 1) if is_explicit else newest
@@ -121,21 +120,21 @@ class Produce:
     def answers(
         self, response: ProduceResponse
     ) -> Iterator[tuple[Line, ProducerBatch, PartitionProduceResponse | None]]:
-        """What is said of each batch; None where nothing is."""
+        """The response of each batch; None if it is missing."""
         unanswered = {id(batch): (line, batch) for line, batch in self.taken}
         for topic in response.responses:
             name: object = topic.name or topic.topic_id
-            for told in topic.partition_responses:
-                found = self._by_place.get((name, told.index))
+            for result in topic.partition_responses:
+                found = self._by_place.get((name, result.index))
                 if found is not None and unanswered.pop(id(found[1]), None) is not None:
-                    yield *found, told
+                    yield *found, result
         for line, batch in unanswered.values():
             yield line, batch, None
 
 
-def leader_hint(line: Line, told: PartitionProduceResponse) -> LeaderChange | None:
-    """Who leads the partition now, where the answer says so (KIP-951)."""
-    leader = told.current_leader
+def leader_hint(line: Line, result: PartitionProduceResponse) -> LeaderChange | None:
+    """The new leader of the partition, if the response names it (KIP-951)."""
+    leader = result.current_leader
     if leader.leader_id < 0 or leader.leader_epoch < 0:
         return None
     return LeaderChange(
@@ -143,14 +142,14 @@ def leader_hint(line: Line, told: PartitionProduceResponse) -> LeaderChange | No
     )
 
 
-def record_errors(told: Any, error: errors.PenstockError, place: str) -> dict[int, Exception] | None:
-    """Exceptions for the records that spoilt a batch; the others share one that says so (KIP-467)."""
-    if not told.record_errors:
+def record_errors(result: Any, error: errors.PenstockError, place: str) -> dict[int, Exception] | None:
+    """Errors of the records that caused the rejection of a batch; the other records share one (KIP-467)."""
+    if not result.record_errors:
         return None
     found: dict[int, Exception] = {}
-    for each in told.record_errors:
-        words = each.batch_index_error_message or told.error_message
-        code = told.error_code if len(told.record_errors) == 1 else ErrorCode.INVALID_RECORD
-        found[each.batch_index] = errors.of(code, words, about=place)
-    error.words = error.words or "other records of the same batch were refused, and this one with them"
+    for each in result.record_errors:
+        message = each.batch_index_error_message or result.error_message
+        code = result.error_code if len(result.record_errors) == 1 else ErrorCode.INVALID_RECORD
+        found[each.batch_index] = errors.of(code, message, about=place)
+    error.detail = error.detail or "other records of the same batch were rejected, and this one with them"
     return found

@@ -1,11 +1,10 @@
-"""One call of `send_arrow`: its rows on their way into batches, and the receipt of all of them.
+"""One call of `send_arrow`: appends the rows to batches, and makes the receipt of all rows.
 
-`RowSending` says what stands in the way (a topic to be learnt, a buffer to get room) and the two faces wait for it,
-each in its own manner. Every row is looked at before the first is taken in, so that what cannot be sent is told with
-nothing sent. Where interceptors want to see every record, or a partitioner of the application's own chooses, rows go
-one by one the way of a record; everywhere else the kernel takes them.
+`RowSending` says what to wait for (metadata of a topic, buffer space); the sync and the async producer do the waiting.
+Every row is checked before the first is appended, so that after an error nothing was sent. If interceptors need every
+record, or the application has its own partitioner, rows are sent one by one; otherwise the kernel takes them.
 
-Serializers have no part in it: keys and values are the bytes that the columns have.
+Serializers are not used: keys and values are the bytes of the columns.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Rows that stand behind one another in a batch."""
+    """Consecutive rows in a batch."""
 
     batch: ProducerBatch
     first: int
@@ -39,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What became of one batch of the table: places, and for each row the number of its place."""
+    """The part of the table in one batch of columns: places, and for each row the number of its place."""
 
     first_row: int
     places: list[Place]
@@ -47,26 +46,26 @@ class Portion(NamedTuple):
 
 
 class RowsReceipt:
-    """What `send_arrow` gives: a promise that tells what becomes of all its rows."""
+    """The receipt of `send_arrow`: the outcome of all its rows."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        """How many rows there are."""
+        """The number of rows."""
         self._portions: list[Portion] = []
         self._asked: set[tuple[int, int, int]] = set()
 
     def done(self) -> bool:
-        """Whether it is known what became of every row."""
+        """Whether every row has an outcome."""
         return all(part.batch.is_done for _, _, part in self._parts())
 
     def result(self, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """How many rows were written to which partition; waits for that, and raises the error of the first row that was
-        not, which it names. `timeout` is in seconds."""
+        """The number of rows written to each partition. Waits for it; raises the error of the first row that failed,
+        with its number. `timeout` is in seconds."""
         self._wait(timeout)
         return self._outcome()
 
     def exception(self, timeout: float | None = None) -> Exception | None:
-        """Why not all rows were written, or None where they were; waits like `result`."""
+        """The error of the first row that failed, or None; waits like `result`."""
         self._wait(timeout)
         return self._failure()
 
@@ -89,17 +88,17 @@ class RowsReceipt:
         until = None if timeout is None else time.monotonic() + seconds(timeout)
         while (batch := self._unfinished()) is not None:
             left_s = None if until is None else max(0.0, until - time.monotonic())
-            assert batch.waiting is not None, "whoever makes a batch that is waited for says how"
+            assert batch.waiting is not None, "a batch that can be waited for has a wait function"
             batch.waiting.wait_for(batch, left_s)
 
     def _unfinished(self) -> ProducerBatch | None:
-        """A batch whose outcome is not known; all count as asked about, so that `flush` does not tell of them too."""
+        """A batch without an outcome. All receipts count as used, so that `flush` does not report them too."""
         unfinished = None
         for _, _, part in self._parts():
             asked = (id(part.batch), part.first, part.row_count)
             if asked not in self._asked:
                 self._asked.add(asked)
-                part.batch.ask(part.row_count)
+                part.batch.mark_awaited(part.row_count)
             if unfinished is None and not part.batch.is_done:
                 unfinished = part.batch
         return unfinished
@@ -115,13 +114,13 @@ class RowsReceipt:
         return counts
 
     def _failure(self) -> Exception | None:
-        """The error of the first row that has one, with the row named."""
+        """The error of the first row that has one, with its number."""
         failed: dict[int, dict[tuple[int, int], tuple[ProducerBatch, int]]] = {}
         for portion, (number, rank), part in self._parts():
             batch = part.batch
             if batch.error is None:
                 continue
-            # A record that is bad itself has all of its batch refused; it is the one to be told of.
+            # If a bad record caused its whole batch to be rejected, that record's error is reported.
             bad = [index for index in batch.odd_records if 0 <= index - part.first < part.row_count]
             index = bad[0] if bad else part.first
             failed.setdefault(portion.first_row, {})[number, rank + index - part.first] = batch, index
@@ -136,8 +135,8 @@ class RowsReceipt:
         return None
 
     def _parts(self) -> Iterator[tuple[Portion, tuple[int, int], Place]]:
-        """Every place as it is now, after batches were split; with the number that it has, and how many rows of that
-        number come before."""
+        """Every place as it is now, after batches were split; with its number, and how many rows of that number come
+        before."""
         for portion in self._portions:
             for number, place in enumerate(portion.places):
                 rank = 0
@@ -151,7 +150,7 @@ class RowSending:
         self, core: ProducerCore, table: Any, topic: str | None, *, stops_when_filled: bool = False
     ) -> None:
         if topic is not None and not isinstance(topic, str):
-            raise errors.BadArgument(f"a topic is text, and {topic!r} is {type(topic).__name__}")
+            raise errors.BadArgument(f"topic must be a string, not {topic!r} of type {type(topic).__name__}")
         self._core = core
         self._is_each_seen = not core.takes_rows
         self._stops_when_filled = stops_when_filled
@@ -163,13 +162,13 @@ class RowSending:
         self.receipt = RowsReceipt(sum(each.rows.row_count for each in batches))
 
     def unknown_topics(self) -> list[str]:
-        """Those that have to be learnt before anything else."""
+        """Topics whose metadata must be loaded first."""
         wanted = dict.fromkeys(name for each in self._batches for name in each.topics)
         return [name for name in wanted if name not in self._core.intake.topics]
 
     def advance(self) -> int | None:
-        """Take in what there is room for. None: all is in; else the bytes of room that the next row waits for, or 0
-        where others only want a turn."""
+        """Append rows while there is space. None: all are appended; else the bytes that the next row needs, or 0 to
+        yield to other tasks."""
         if not self._appenders:
             self._begin()
         if self._is_each_seen:
@@ -209,7 +208,7 @@ class RowSending:
         self.receipt.add(Portion(first_row, places, appender.span_of_row))
 
     def _send_each(self) -> Iterator[int]:
-        """Send row by row, yielding the bytes of room that are wanted while there is none."""
+        """Send row by row, yielding the bytes that are needed while the buffer is full."""
         core = self._core
         first_row = 0
         for each in self._batches:
@@ -241,7 +240,7 @@ def _records(taken: TopicRows) -> Iterator[OutgoingRecord]:
 
 
 def _first_row(portion: Portion, wanted: Container[tuple[int, int]]) -> tuple[int, tuple[int, int]]:
-    """The first row that is one of those: by the number of its place, and how many rows of that come before."""
+    """The first of these rows: by the number of its place, and how many rows of that place come before."""
     ranks = [0] * len(portion.places)
     for row, number in enumerate(portion.place_of_row):
         if (number, ranks[number]) in wanted:
@@ -251,21 +250,21 @@ def _first_row(portion: Portion, wanted: Container[tuple[int, int]]) -> tuple[in
 
 
 def _of_row(error: Exception, row: int, batch: ProducerBatch) -> Exception:
-    told = copy.copy(error)
-    if isinstance(told, errors.PenstockError):
-        told.about = f"row {row}, {batch.topic}-{batch.partition}"
-    return told
+    result = copy.copy(error)
+    if isinstance(result, errors.PenstockError):
+        result.about = f"row {row}, {batch.topic}-{batch.partition}"
+    return result
 
 
 def _refusal(why: Fault, row: int, size: int, record_bytes_max: int) -> errors.PenstockError:
     about = f"row {row}"
     if why is Fault.TOO_LARGE:
-        words = f"a record of {size} bytes with its overhead is larger than max.request.size or buffer.memory allow"
-        return errors.RecordTooLarge(f"{words}, which is {record_bytes_max}", about=about)
-    words = {
+        message = f"a record of {size} bytes with its overhead exceeds max.request.size or buffer.memory"
+        return errors.RecordTooLarge(f"{message}, which is {record_bytes_max}", about=about)
+    message = {
         Fault.NO_TOPIC: "its topic is null",
         Fault.NO_SUCH_PARTITION: "its topic has no such partition",
         Fault.TOO_EARLY: "its timestamp is before 1970",
         Fault.NAMELESS_HEADER: "one of its headers has no name",
     }[why]
-    return errors.BadArgument(words, about=about)
+    return errors.BadArgument(message, about=about)

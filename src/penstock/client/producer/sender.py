@@ -1,11 +1,10 @@
-"""The driver of a producer: takes what is due out of the accumulator, sends it, and acts on the answers.
+"""The driver of a producer: takes due batches out of the accumulator, sends them, and handles the responses.
 
-One request to a node carries at most one batch of each partition, and up to
-`max.in.flight.requests.per.connection` of them are under way. `pump` does all there is to do at a moment and sets one
-timer for the next; it is called when records came, when an answer came, when a connection or new metadata is there.
-Nothing here waits, so nothing can be half done.
+One request to a node has at most one batch of each partition, and up to `max.in.flight.requests.per.connection`
+requests are in flight. `pump` does everything that can be done now and sets one timer for the next step; it is called
+when records, a response, a connection or new metadata arrive. Nothing here waits, so no step is left half done.
 
-It runs on the client's loop alone. Invariant: a batch that was taken ends completed, failed, split, or waiting again.
+It runs only on the client's loop. Invariant: a taken batch ends completed, failed, split, or waiting again.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from functools import partial
 from typing import Any
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import LeaderChange, Node, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.producer.accumulator import Accumulator, Line
 from penstock.client.producer.batch_outcomes import BatchOutcomes
-from penstock.client.producer.idempotence import Idempotence, Identity
+from penstock.client.producer.idempotence import Idempotence, ProducerIdAndEpoch
 from penstock.client.producer.last_errors import LastErrors
 from penstock.client.producer.produce_requests import (
     SINGLE_VERSION,
@@ -40,6 +38,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.types import ZERO_UUID
 from penstock.records.producing import ProducerBatch
+from penstock.runtime.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -87,15 +86,15 @@ class Sender:
         self.used_ms: dict[str, float] = {}
         """When something was last sent to a topic."""
         self.on_leaderless: Callable[[set[str]], None] = lambda topics: None
-        """Nobody is known to lead a partition of these topics."""
+        """Topics that have a partition without a known leader."""
         self.on_want_partitions: Callable[[], None] = lambda: None
-        """Partitions wait to be added to the transaction."""
+        """Whether partitions wait to be added to the transaction."""
 
     def start(self) -> None:
         self._client.on_update(lambda cluster: self.pump())
 
     def pump(self) -> None:
-        """Do what there is to do now, and see to it that the rest is done in time."""
+        """Do everything that can be done now, and set the timer for the rest."""
         if self.is_stopped:
             return
         if self._is_pumping:
@@ -112,22 +111,24 @@ class Sender:
                 if self._transactions is None and not self._idempotence.identity.is_known:
                     self._want_identity()
             may_write = None if self._transactions is None else self._may_write
-            survey = self._accumulator.survey(now_ms, self._client.cluster.leader_node_id, may_write)
-            next_ms = survey.next_ms
-            for node_id, lines in survey.by_node.items():
+            check_ready = self._accumulator.check_ready(
+                now_ms, self._client.cluster.leader_node_id, may_write
+            )
+            next_ms = check_ready.next_ms
+            for node_id, lines in check_ready.by_node.items():
                 next_ms = min(next_ms, self._send_to(node_id, lines, now_ms))
-            if survey.leaderless:
-                self.on_leaderless({line.topic for line in survey.leaderless})
+            if check_ready.leaderless:
+                self.on_leaderless({line.topic for line in check_ready.leaderless})
                 self._client.need_leaders(
-                    [TopicPartition(line.topic, line.partition) for line in survey.leaderless]
+                    [TopicPartition(line.topic, line.partition) for line in check_ready.leaderless]
                 )
                 self._client.mark_stale()
-            if self._transactions is not None and self._transactions.unadded():
+            if self._transactions is not None and self._transactions.partitions_to_add():
                 self.on_want_partitions()
             self._set_timer(next_ms)
         finally:
             self._is_pumping = False
-        if self._is_more:  # something that was done here has changed what is to be done
+        if self._is_more:  # an earlier step created more work
             asyncio.get_running_loop().call_soon(self.pump)
 
     @property
@@ -135,23 +136,23 @@ class Sender:
         return sum(load.in_flight for load in self._loads.values())
 
     def is_behind(self, node_id: int) -> bool:
-        """Whether a node has had something to take for longer than `partitioner.availability.timeout.ms`."""
+        """Whether a node has had batches to take for longer than `partitioner.availability.timeout.ms`."""
         load = self._loads.get(node_id)
         limit_ms = self._rules.availability_timeout_ms
         return load is not None and limit_ms > 0 and load.ready_ms - load.taken_ms > limit_ms
 
     def fail_unsent(self, error: Exception) -> None:
-        """Give up everything that is not under way."""
+        """Fail everything that is not in flight."""
         for line, batch in self._accumulator.take_all_unsent():
             self.outcomes.give_up(line, batch, error)
 
     def epoch_checked(self) -> None:
-        """The coordinator has said whether this producer is fenced, or did not answer."""
+        """The coordinator has said whether this producer is fenced, or did not respond."""
         self.outcomes.epoch_checked()
         self.pump()
 
     async def stop(self) -> None:
-        """Send nothing more; whatever has no outcome yet fails, because the producer is closed."""
+        """Send nothing more; batches without an outcome fail with ClientClosed."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -163,17 +164,17 @@ class Sender:
             self.outcomes.close(line, batch)
 
     def last_error(self) -> errors.PenstockError | None:
-        """What keeps records from being written, as far as it is known."""
+        """The known reason why records are not written."""
         return self.last_errors.of_any(
             (line.topic, line.partition)
             for line in self._accumulator.lines
             if line.under_way or line.next_batch() is not None
         )
 
-    # -- out
+    # -- requests
 
     def _send_to(self, node_id: int, lines: list[Line], now_ms: float) -> float:
-        """Send to one node as much as may be under way; when to look again though nothing happens."""
+        """Send as much as may be in flight to one node; returns when to check again if nothing happens."""
         load = self._loads.get(node_id)
         if load is None:
             load = self._loads[node_id] = NodeLoad()
@@ -190,24 +191,24 @@ class Sender:
             if not taken:
                 break
             self._send(node_id, load, taken, now_ms)
-            if lines and not self._client.is_ready(node_id):  # the connection broke in this very moment
+            if lines and not self._client.is_ready(node_id):  # the connection closed in this moment
                 break
         return math.inf
 
     def _take(self, lines: list[Line], now_ms: float) -> tuple[list[tuple[Line, ProducerBatch]], list[Line]]:
-        """One batch of each line, as many as fit a request; and the lines that have more."""
+        """One batch of each line, as many as fit into a request; and the lines that have more."""
         taken: list[tuple[Line, ProducerBatch]] = []
         rest: list[Line] = []
-        room_bytes = self._rules.request_bytes_max
+        available_bytes = self._rules.request_bytes_max
         for line in lines:
             following = line.next_batch()
-            if following is None or (taken and following.size_bytes > room_bytes):
+            if following is None or (taken and following.size_bytes > available_bytes):
                 rest.append(line)
                 continue
             batch = self._accumulator.take(line, now_ms)
             if batch is None:
                 continue
-            room_bytes -= batch.size_bytes
+            available_bytes -= batch.size_bytes
             taken.append((line, batch))
             if self._accumulator.has_due(line, now_ms):
                 rest.append(line)
@@ -236,7 +237,7 @@ class Sender:
         counts.request_total += 1
 
     def _send_single(self, node_id: int, load: NodeLoad, produce: Produce, sealed: memoryview) -> bool:
-        """Send the only batch without the codec; False where its topic has no id."""
+        """Send the only batch without the codec; False if its topic has no id."""
         topic = self._client.cluster.topics.get(produce.taken[0][0].topic)
         if topic is None or topic.id == ZERO_UUID:
             return False
@@ -273,7 +274,7 @@ class Sender:
         )
         answer.add_done_callback(partial(self._on_future, load, produce))
 
-    # -- in
+    # -- responses
 
     def _on_future(self, load: NodeLoad, produce: Produce, answer: asyncio.Future[Any]) -> None:
         error = errors.Disconnected() if answer.cancelled() else answer.exception()
@@ -286,7 +287,7 @@ class Sender:
     ) -> None:
         if error is None:
             self._answered(load, produce, response, None)
-        else:  # the connection is ending, and has to be gone before anything is sent again
+        else:  # the connection is closing, and must be closed before anything is sent again
             asyncio.get_running_loop().call_soon(self._answered, load, produce, None, error)
 
     def _answered(
@@ -305,55 +306,57 @@ class Sender:
         else:
             self._take_response(load, produce, response)
         self._on_room()
-        if self._accumulator.has_unsent:  # whoever waits for this one record gets the interpreter sooner
+        if (
+            self._accumulator.has_unsent
+        ):  # a caller that waits for this one record gets the interpreter sooner
             self.pump()
 
     def _take_written(self, load: NodeLoad, produce: Produce, written: Written) -> None:
         if written.throttle_time_ms > 0:
             load.throttled_until_ms = self._client.now_ms() + written.throttle_time_ms
         ((line, batch),) = produce.taken
-        if not batch.is_done:  # else its time was over before the answer came
+        if not batch.is_done:  # otherwise it expired before the response
             self.outcomes.complete(line, batch, written.base_offset, written.log_append_time_ms)
 
     def _take_response(self, load: NodeLoad, produce: Produce, response: Any) -> None:
         if response.throttle_time_ms > 0:
             load.throttled_until_ms = self._client.now_ms() + response.throttle_time_ms
         hints: list[LeaderChange] = []
-        for line, batch, told in produce.answers(response):
-            if told is None:
-                error = errors.Disconnected("the broker's answer has no result for this partition")
+        for line, batch, result in produce.answers(response):
+            if result is None:
+                error = errors.Disconnected("the response has no result for this partition")
                 self._no_answer([(line, batch)], error)
                 continue
-            self._take_answer(line, batch, told)
-            hint = leader_hint(line, told)
+            self._take_answer(line, batch, result)
+            hint = leader_hint(line, result)
             if hint is not None:
                 hints.append(hint)
         if hints:
             nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
             self._client.take_leaders(hints, nodes)
 
-    def _take_answer(self, line: Line, batch: ProducerBatch, told: Any) -> None:
+    def _take_answer(self, line: Line, batch: ProducerBatch, result: Any) -> None:
         if batch.is_done:
-            return  # its time was over before the answer came
-        code = told.error_code
+            return  # it expired before the response
+        code = result.error_code
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self.outcomes.complete(line, batch, told.base_offset, told.log_append_time_ms)
+            self.outcomes.complete(line, batch, result.base_offset, result.log_append_time_ms)
             return
         place = f"{line.topic}-{line.partition}"
-        error = errors.of(code, told.error_message, about=place)
+        error = errors.of(code, result.error_message, about=place)
         if isinstance(error, errors.StaleMetadata):
             self._client.mark_stale()
         if code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             logger.info("%s finds a batch of %d bytes too large; splitting it", place, batch.size_bytes)
             self.outcomes.split(line, batch)
             return
-        if self.outcomes.can_retry(line, batch, code, told.log_start_offset):
+        if self.outcomes.can_retry(line, batch, code, result.log_start_offset):
             self._retry(line, batch, error)
         else:
-            self.outcomes.fail(line, batch, error, record_errors(told, error, place))
+            self.outcomes.fail(line, batch, error, record_errors(result, error, place))
 
     def _no_answer(self, taken: Taken, error: errors.PenstockError) -> None:
-        """The request may or may not have been heard."""
+        """The request may or may not have arrived."""
         for line, batch in taken:
             if batch.is_done:
                 continue
@@ -380,8 +383,8 @@ class Sender:
 
     def _may_write(self, line: Line) -> bool:
         transactions = self._transactions
-        assert transactions is not None, "others need not ask"
-        if transactions.state in (State.MUST_ABORT, State.DEAD) or self.outcomes.suspects:
+        assert transactions is not None, "only transactions wait for it"
+        if transactions.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR) or self.outcomes.suspects:
             return False
         return transactions.may_write(line.topic, line.partition)
 
@@ -391,7 +394,7 @@ class Sender:
             self._identifying = self._spawn(self._identify())
 
     async def _identify(self) -> None:
-        """Ask for a producer id; where that is refused for good, so is everything that waits for it."""
+        """Request a producer id. If that is refused for good, all waiting batches fail."""
         assert self._idempotence is not None
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=2**31 - 1, producer_epoch=-1
@@ -406,7 +409,7 @@ class Sender:
             else:
                 self.fail_unsent(error)
         else:
-            identity = Identity(response.producer_id, response.producer_epoch)
+            identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
             self._idempotence.take_identity(identity)
         self._identifying = None
         self.pump()
@@ -423,7 +426,7 @@ class Sender:
             logger.info("node %d cannot be reached: %s", node_id, error)
             self.last_errors.unreachable(node_id, error)
             self._client.mark_stale()
-            # The next attempt waits for the connection's own backoff; this only keeps from asking in a circle.
+            # The connection has its own backoff; this only prevents a busy loop.
             await asyncio.sleep(self._backoff.wait_ms(1) / 1000)
         load.connecting = None
         self.pump()
@@ -435,7 +438,7 @@ class Sender:
         return task
 
     def _set_timer(self, when_ms: float) -> None:
-        """See to it that somebody looks then. A timer that is set for earlier does, and sets the next one."""
+        """Check at this time. An earlier timer is kept, and sets the next one."""
         if self._timer is not None:
             if self._timer_ms <= when_ms:
                 return

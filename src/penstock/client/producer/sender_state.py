@@ -1,4 +1,4 @@
-"""What a sender goes by: the rules of the settings, how busy each node is, and counts of what was done."""
+"""The state of a sender: its settings, the load of each node, and counters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.records.batch import Compression
 
 @dataclass(frozen=True, slots=True)
 class SendRules:
-    """What the settings say about sending."""
+    """The settings of a sender."""
 
     acks: int
     request_timeout_ms: int
@@ -32,14 +32,14 @@ class NodeLoad:
         self.throttled_until_ms = 0.0
         self.connecting: asyncio.Task[None] | None = None
         self.ready_ms = 0.0
-        """When there was last something for it."""
+        """When there was last a batch for it."""
         self.taken_ms = 0.0
-        """When it last took something."""
+        """When it last took a batch."""
 
 
 @dataclass(slots=True)
 class SendCounts:
-    """What has been done so far, by names of Kafka's own metrics."""
+    """Counters by the names of Kafka's metrics."""
 
     record_send_total: int = 0
     record_retry_total: int = 0

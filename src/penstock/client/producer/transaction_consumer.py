@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from penstock.client import errors
 from penstock.client.argument_types import shown
 from penstock.client.cluster import TopicPartition
-from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.group.types import GroupMetadata, Offset
 from penstock.client.producer.offsets import offsets_and_group
 from penstock.client.producer.transactions import State, Transactions
 
@@ -53,7 +53,8 @@ class TransactionConsumer:
 
     @contextmanager
     def beginning(self, consumer: RewindableConsumer | None) -> Iterator[None]:
-        """Around `begin`. If that fails, no transaction will contain the messages that the consumer has just given."""
+        """Around `begin`. If that fails, no transaction will contain the messages that the consumer has just
+        returned."""
         try:
             yield
         except BaseException:
@@ -87,15 +88,15 @@ class TransactionConsumer:
         ):  # the caller may commit again, or abort
             self._is_uncertain = True
             return False
-        if self._is_committing and self._transactions.state is State.READY:  # Ctrl-C came after the answer
+        if self._is_committing and self._transactions.state is State.READY:  # Ctrl-C came after the response
             self.committed()
             return False
         return True
 
     @contextmanager
     def aborting(self) -> Iterator[None]:
-        """Around the abort after an error. The error is what the caller needs to see, so a failed abort is not raised:
-        its coordinator aborts the transaction after `transaction.timeout.ms`."""
+        """Around the abort after an error. The caller needs to see that error, so a failed abort is not raised: the
+        coordinator aborts the transaction after `transaction.timeout.ms`."""
         try:
             with suppress(errors.PenstockError):
                 yield
@@ -110,7 +111,7 @@ class TransactionConsumer:
         self._note_committed()
         consumer, self._consumer = self._consumer, None
         is_uncertain, self._is_uncertain = self._is_uncertain, False
-        if consumer is not None and is_uncertain:  # it may have given more messages since
+        if consumer is not None and is_uncertain:  # it may have returned more messages since
             _rewind(consumer)
 
     def aborted(self) -> None:
@@ -132,11 +133,9 @@ def check_consumer(consumer: object) -> None:
         raise errors.BadArgumentType(f"consumer must be a Consumer, not {shown(consumer)}")
     settings: Any = consumer.settings  # type: ignore[attr-defined]
     if settings.get("group.id") is None:
-        raise errors.BadArgument("the consumer needs a group.id, for which its offsets are committed")
+        raise errors.BadArgument("the consumer needs a group.id to commit its offsets")
     if settings.get("enable.auto.commit"):
-        raise errors.BadArgument(
-            "the consumer commits its offsets by itself; make it with enable_auto_commit=False"
-        )
+        raise errors.BadArgument("the consumer has auto-commit on; create it with enable_auto_commit=False")
 
 
 def _rewind(consumer: RewindableConsumer) -> None:

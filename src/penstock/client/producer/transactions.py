@@ -1,27 +1,28 @@
-"""What a transactional producer may do when, and what an error means for its transaction. No I/O.
+"""The state machine of a transactional producer: which call is allowed when, and what an error means. No I/O.
 
-    NOT_READY --init--> READY --begin--> OPEN --commit--> SETTLING --all is written--> ENDING --ended--> READY
-                                          |                  +--prepare--> PREPARED --end--+
-                                          |                  |                           |
-                                          +----- an error ---+--> MUST_ABORT --abort-----+
-    from anywhere, when somebody newer has the transactional id, or the broker forbids it: DEAD
+    UNINITIALIZED --init--> READY --begin--> OPEN --commit--> FLUSHING --all written--> ENDING --ended--> READY
+                                              |                  +--prepare--> PREPARED --end--+
+                                              |                  |                             |
+                                              +----- error ------+--> ABORTABLE_ERROR --abort--+
+    from any state, if a newer producer has the transactional id or the broker forbids it: FATAL_ERROR
 
-`abort` leads to ENDING from OPEN and SETTLING too; from MUST_ABORT only it leads on, and from DEAD nothing does. With
-transactions of version 2 (KIP-890) a partition joins by the first batch that is written to it and every end raises the
-epoch; with older ones it has to be added before, which `unadded` lists, and the epoch is raised by asking where numbers
-no longer fit.
+`abort` also leads from OPEN and FLUSHING to ENDING. Only `abort` leaves ABORTABLE_ERROR; nothing leaves FATAL_ERROR.
+In transactions of version 2 (KIP-890) the first batch written to a partition adds it, and every end bumps the epoch. In
+older ones a partition must be added before (`partitions_to_add`), and InitProducerId bumps the epoch if sequence
+numbers were lost.
 
-A PREPARED transaction is written and waits for its end, which may come from another process; so closing the producer
-leaves it open. `init_transactions` leads from there to READY again, and with `keep_prepared` from NOT_READY to there.
+A PREPARED transaction is written and may be ended by another process, so closing the producer leaves it open.
+`init_transactions` leads from PREPARED to READY, and with `keep_prepared` from UNINITIALIZED to PREPARED.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from penstock.client import errors
-from penstock.client.producer.prepared import RecordPlace
+from penstock.client.prepared_transaction import RecordPlace
 from penstock.protocol.errors import ErrorCode
 
 FATAL = frozenset(
@@ -36,40 +37,40 @@ FATAL = frozenset(
     }
 )
 FENCED_BY_COORDINATOR = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
-"""From a coordinator both mean the same; from a partition's leader the first may be cured by aborting (KIP-588)."""
+"""From a coordinator both mean fenced; from a partition leader the first one may be resolved by an abort (KIP-588)."""
 LOST_IDENTITY = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 
 
 class State(enum.Enum):
-    NOT_READY = "has begun none yet"
-    READY = "is between two transactions"
+    UNINITIALIZED = "has not begun a transaction yet"
+    READY = "has no open transaction"
     OPEN = "is in a transaction"
-    SETTLING = "is about to commit its transaction"
+    FLUSHING = "is about to commit its transaction"
     PREPARED = "has prepared its transaction, which can only be ended now"
     ENDING = "is ending its transaction"
-    MUST_ABORT = "has a transaction that can only be aborted"
-    DEAD = "cannot go on"
+    ABORTABLE_ERROR = "has a transaction that can only be aborted"
+    FATAL_ERROR = "cannot go on"
 
 
-ABORTABLE = frozenset({State.OPEN, State.SETTLING, State.PREPARED, State.MUST_ABORT, State.ENDING})
+ABORTABLE = frozenset({State.OPEN, State.FLUSHING, State.PREPARED, State.ABORTABLE_ERROR, State.ENDING})
 
 
 class Transactions:
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
-        self._state = State.NOT_READY
+        self._state = State.UNINITIALIZED
         self.on_change: Callable[[], None] = lambda: None
         """Called after every change of state."""
         self.error: Exception | None = None
-        """Why it must abort, or cannot go on."""
+        """Why it must abort, or cannot continue."""
         self.is_implicit = False
-        """Whether partitions join by being written to (version 2)."""
-        self.must_raise_epoch = False
-        """Numbers were lost: with older transactions, ask for a new epoch when this one has ended."""
+        """Whether writing to a partition adds it (version 2)."""
+        self.must_bump_epoch = False
+        """Sequence numbers were lost: older transactions need a new epoch when this one has ended."""
         self._is_started = False
         self._is_committing = False
         self.first_record: RecordPlace | None = None
-        """The first that was acknowledged in this transaction, in whatever partition."""
+        """The first record that was acknowledged in this transaction, in any partition."""
         self._added: set[tuple[str, int]] = set()
         self._wanted: dict[tuple[str, int], None] = {}
 
@@ -82,73 +83,72 @@ class Transactions:
         self._state = state
         self.on_change()
 
-    # -- what an application asks for
+    # -- calls of the application
 
     def check_initialize(self) -> None:
         """Raises unless the transactional id may be taken over now."""
-        self.check_alive()
-        if self.state not in (State.NOT_READY, State.READY, State.PREPARED):
-            raise errors.IllegalState(f"a producer that {self.state.value} has to end it first")
+        self.check_usable()
+        if self.state not in (State.UNINITIALIZED, State.READY, State.PREPARED):
+            raise errors.IllegalState(f"end the transaction first: the producer {self.state.value}")
 
     def initialized(self, *, is_implicit: bool, has_open: bool = False) -> None:
-        """`has_open`: there is one that was prepared before, perhaps by another process."""
+        """`has_open`: a prepared transaction exists, perhaps of another process."""
         self._forget()
         self.is_implicit = is_implicit
-        self.must_raise_epoch = False
+        self.must_bump_epoch = False
         self._is_started = has_open
         self.state = State.PREPARED if has_open else State.READY
 
     def begin(self) -> None:
-        self.check_alive()
+        self.check_usable()
         if self.state is not State.READY:
-            raise errors.IllegalState(f"a producer that {self.state.value} cannot begin one")
+            raise errors.IllegalState(f"cannot begin a transaction: the producer {self.state.value}")
         self.state = State.OPEN
 
     def check_send(self) -> None:
         """Raises unless a record may be sent now."""
-        self.check_alive()
-        if self.state is State.MUST_ABORT:
+        self.check_usable()
+        if self.state is State.ABORTABLE_ERROR:
             raise self._must_abort()
         if self.state is not State.OPEN:
             raise errors.IllegalState(
-                "a producer with a transactional.id sends between begin() and commit(), or in a block of transaction();"
+                "a producer with a transactional.id sends between begin() and commit(), or inside transaction();"
                 f" this one {self.state.value}"
             )
 
-    def settle(self) -> None:
-        """Take in no more records, because a commit waits for those that are under way: another thread may be sending,
-        and what comes behind the last look would be written behind the end of the transaction."""
+    @contextmanager
+    def flushing(self) -> Iterator[None]:
+        """Reject new records while a commit waits for those in flight: another thread may send, and a record that
+        came later would be written after the end of the transaction. If the wait fails, the transaction stays open."""
         if self.state is not State.PREPARED and not self.is_commit_unanswered:
             self.check_send()
-            self.state = State.SETTLING
-
-    def unsettle(self) -> None:
-        """They did not come to rest in time, or nobody waits any longer: it goes on as it was."""
-        if self.state is State.SETTLING:
-            self.state = State.OPEN
+            self.state = State.FLUSHING
+        try:
+            yield
+        finally:
+            if self.state is State.FLUSHING:
+                self.state = State.OPEN
 
     def prepared(self) -> None:
         """Everything is written: from now on it can only be ended."""
-        if self.state not in (State.SETTLING, State.PREPARED):
+        if self.state not in (State.FLUSHING, State.PREPARED):
             self.check_send()
         self.state = State.PREPARED
 
     def begin_commit(self) -> None:
-        """Also again, where the answer to the first time did not come in time."""
-        if self.state not in (State.SETTLING, State.PREPARED) and not self.is_commit_unanswered:
+        """Also again, if the response to the first commit did not come in time."""
+        if self.state not in (State.FLUSHING, State.PREPARED) and not self.is_commit_unanswered:
             self.check_send()
         self.state = State.ENDING
         self._is_committing = True
 
     def begin_abort(self) -> None:
-        """Also from an error. A commit that may have been heard cannot be taken back, only asked for again."""
-        self.check_alive()
+        """Also after an error. A commit that may have arrived cannot be undone, only repeated."""
+        self.check_usable()
         if self.is_commit_unanswered:
-            raise errors.IllegalState(
-                "it is not known whether the commit went through; commit again to learn it"
-            )
+            raise errors.IllegalState("the outcome of the commit is unknown; call commit() again to learn it")
         if self.state not in ABORTABLE:
-            raise errors.IllegalState(f"there is nothing to abort: the producer {self.state.value}")
+            raise errors.IllegalState(f"nothing to abort: the producer {self.state.value}")
         self.state = State.ENDING
         self._is_committing = False
 
@@ -171,25 +171,25 @@ class Transactions:
     @property
     def can_commit(self) -> bool:
         """Whether the transaction may still be committed, or may have been."""
-        return self.is_commit_unanswered or self.state in (State.OPEN, State.SETTLING, State.PREPARED)
+        return self.is_commit_unanswered or self.state in (State.OPEN, State.FLUSHING, State.PREPARED)
 
-    # -- what the transaction consists of
+    # -- contents of the transaction
 
     @property
     def is_started(self) -> bool:
-        """Whether the coordinator knows of it, so that it has to be told of the end."""
+        """Whether the coordinator knows of it, so that EndTxn must be sent."""
         return self._is_started
 
     def started(self) -> None:
         self._is_started = True
 
     def written(self, topic: str, partition: int, offset: int) -> None:
-        """A batch was acknowledged, with its first record there."""
+        """A batch was acknowledged; this is its first record."""
         if self.first_record is None and offset >= 0:
             self.first_record = RecordPlace(topic, partition, offset)
 
     def may_write(self, topic: str, partition: int) -> bool:
-        """Whether a batch to this partition may go out; where it must be added first, it is noted."""
+        """Whether a batch to this partition may be sent; if the partition must be added first, it is noted."""
         if self.is_implicit:
             self._is_started = True
             return True
@@ -198,56 +198,56 @@ class Transactions:
         self._wanted[topic, partition] = None
         return False
 
-    def unadded(self) -> list[tuple[str, int]]:
+    def partitions_to_add(self) -> list[tuple[str, int]]:
         """Partitions that wait to be added."""
         return list(self._wanted)
 
-    def added(self, partitions: Iterable[tuple[str, int]]) -> None:
+    def partitions_added(self, partitions: Iterable[tuple[str, int]]) -> None:
         self._is_started = True
         for each in partitions:
             self._wanted.pop(each, None)
             self._added.add(each)
 
-    # -- what went wrong
+    # -- errors
 
     def take_delivery_error(self, error: Exception) -> None:
-        """A batch was refused or given up."""
+        """A batch was rejected or has expired."""
         if isinstance(error, errors.PenstockError) and error.code in FATAL:
-            self.die(error)
+            self.fail_fatally(error)
         else:
-            self.must_raise_epoch = True
+            self.must_bump_epoch = True
             self.must_abort(error)
 
     def take_coordinator_error(self, error: errors.PenstockError) -> errors.PenstockError:
-        """A coordinator refused; the exception that tells it."""
+        """A coordinator returned an error; returns the exception to raise."""
         if error.code in FENCED_BY_COORDINATOR:
             error = errors.of(ErrorCode.PRODUCER_FENCED, about=self.transactional_id)
-            self.die(error)
+            self.fail_fatally(error)
         elif error.code in FATAL:
-            self.die(error)
+            self.fail_fatally(error)
         else:
-            self.must_raise_epoch = self.must_raise_epoch or error.code in LOST_IDENTITY
+            self.must_bump_epoch = self.must_bump_epoch or error.code in LOST_IDENTITY
             self.must_abort(error)
         return error
 
     def failure(self) -> Exception | None:
-        """What to tell of records that will not be sent any more; None while they can be."""
-        return self._must_abort() if self.state is State.MUST_ABORT else self.error
+        """The error of records that will not be sent any more; None while they can be."""
+        return self._must_abort() if self.state is State.ABORTABLE_ERROR else self.error
 
     def must_abort(self, error: Exception) -> None:
-        if self.state in (State.OPEN, State.SETTLING, State.ENDING):
-            self.state = State.MUST_ABORT
+        if self.state in (State.OPEN, State.FLUSHING, State.ENDING):
+            self.state = State.ABORTABLE_ERROR
             self.error = error
 
-    def die(self, error: Exception) -> None:
-        if self.state is not State.DEAD:
-            self.state = State.DEAD
+    def fail_fatally(self, error: Exception) -> None:
+        if self.state is not State.FATAL_ERROR:
+            self.state = State.FATAL_ERROR
             self.error = error
 
-    def check_alive(self) -> None:
-        """Raises what ended this producer for good, from every call from then on."""
-        if self.state is State.DEAD:
-            assert self.error is not None, "whatever killed it was told"
+    def check_usable(self) -> None:
+        """Raises the fatal error of this producer, from every later call."""
+        if self.state is State.FATAL_ERROR:
+            assert self.error is not None, "a fatal state has an error"
             raise self.error.with_traceback(None)
 
     def _must_abort(self) -> errors.PenstockError:

@@ -1,16 +1,18 @@
-"""Sends the records of an async producer that the program did not close, or says how many are lost.
+"""Sends the records of an async producer that the program did not close, or reports how many are lost.
 
 An async producer lives on the application's event loop, and nothing can be sent once that loop is closed. So the
 producer is closed before that, in three ways:
 
 - `asyncio.run()` ends its tasks, then closes all async generators (`loop.shutdown_asyncgens`), then the loop. Each
-  producer has an async generator that only waits to be closed: it flushes after the last task of the application.
+producer has an async generator that only waits to be closed: it flushes after the last task of the application.
+
 - A producer that is garbage collected has its `Guard` start a task that closes it.
+
 - A loop that was stopped but never closed is run once more by `atexit`.
 
-If the application closed its loop by hand there is no way to send: the number of lost records is logged as an error.
+If the application closed its loop itself, nothing can be sent: the number of lost records is logged as an error.
 
-Invariant: the registry holds cores and never guards, so that a producer nobody holds is collected.
+Invariant: the registry holds cores and never guards, so that an unused producer is collected.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ class Guard:
             return
         if unclosed.loop.is_closed():
             unclosed.report_lost()
-        else:  # collected by whatever thread
-            with suppress(RuntimeError):  # closed in this very moment
+        else:  # collected in any thread
+            with suppress(RuntimeError):  # closed in this moment
                 unclosed.loop.call_soon_threadsafe(unclosed.close_soon)
             warnings.warn(f"a producer was not closed; {ADVICE}", ResourceWarning, stacklevel=1)
 
@@ -67,7 +69,7 @@ class _Unclosed:
         self._is_ending = False
 
     def start(self) -> None:
-        """Let the loop know the generator, by its first step. It yields at once, without waiting."""
+        """Register the generator with the loop, by its first step. It yields at once, without waiting."""
         _UNCLOSED[self.core] = self
         with suppress(StopIteration):
             self.generator.__anext__().send(None)
@@ -82,32 +84,29 @@ class _Unclosed:
             await self.close()
 
     def close_soon(self) -> None:
-        """Nobody holds the producer any more."""
+        """The producer was garbage collected."""
         if not self._is_ending:
             self._closing = self.loop.create_task(self.close(), name="penstock-unclosed-producer")
 
     async def close(self) -> None:
+        """Send the remaining records and close.
+
+        If this is cancelled, the producer stays registered and is closed later: `asyncio.run()` cancels all tasks, also
+        those that this one needs, before it closes the generator.
+        """
         core = self.core
-        if core.refusal is not None:  # it is closed, or belongs to the parent of this process
+        if core.refusal is not None:  # it is closed, or belongs to the parent process
             return
         deadline_ms = core.client.deadline(EXIT_TIMEOUT_MS)
         try:
-            await self._flush(deadline_ms)
+            await core.drain(deadline_ms=deadline_ms)
             await core.close(deadline_ms=deadline_ms)
         except errors.PenstockError as error:
-            logger.error("records of a producer that was not closed were not written: %s; %s", error, ADVICE)
-        finally:
-            _UNCLOSED.pop(core, None)
-            core.refusal = errors.ClientClosed(
-                "the producer was closed when its event loop ended; each asyncio.run() needs a producer of its own"
-            )
-
-    async def _flush(self, deadline_ms: int) -> None:
-        """Send what is left. `asyncio.run()` cancels every task when it ends, also this one: then it begins again."""
-        try:
-            await self.core.drain(deadline_ms=deadline_ms)
-        except asyncio.CancelledError:
-            await self.core.drain(deadline_ms=deadline_ms)
+            logger.error("a producer was not closed, and its records were not written: %s; %s", error, ADVICE)
+        _UNCLOSED.pop(core, None)
+        core.refusal = errors.ClientClosed(
+            "the producer was closed when its event loop ended; create one in each asyncio.run()"
+        )
 
     def report_lost(self, reason: str = "the event loop was closed before the producer") -> None:
         _UNCLOSED.pop(self.core, None)
@@ -121,7 +120,7 @@ _UNCLOSED: dict[ProducerCore, _Unclosed] = {}
 
 @atexit.register
 def _close_all() -> None:
-    """A program that stopped its loop without closing it still gets its records sent."""
+    """If the program stopped its loop without closing it, the records are still sent."""
     for unclosed in list(_UNCLOSED.values()):
         loop = unclosed.loop
         if unclosed.core.refusal is not None:

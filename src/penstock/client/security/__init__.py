@@ -1,10 +1,10 @@
-"""How a client proves who it is and whom it talks to: `security.protocol` and all that follows from it.
+"""Security of a client's connections: `security.protocol` and its settings.
 
-`Security` is made from the settings and asked for each connection: `connect` gives a stream, encrypted or not, and
-`log_in` goes through SASL on it. The mechanisms themselves (`plain`, `scram`, `oauth`) are machines without I/O: bytes
-of the broker in, bytes for the broker out.
+`Security` is made from the settings and used for each connection: `connect` returns a stream, encrypted or not, and
+`log_in` authenticates it with SASL. The mechanisms (`plain`, `scram`, `oauth`) are state machines without I/O: the
+broker's bytes in, bytes for the broker out.
 
-Certificates are read and `ssl` is imported when the first connection is made; until then nothing is opened.
+Certificates are read and `ssl` is imported with the first connection.
 """
 
 from __future__ import annotations

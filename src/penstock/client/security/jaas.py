@@ -1,8 +1,8 @@
-"""Reading `sasl.jaas.config`: the login module and its options, in the notation of Java's login files.
+"""Parses `sasl.jaas.config`: the login module and its options, in the syntax of Java's login files.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="s3cret";
 
-Only the last part of the module's name counts here. Secrets never reach an error message.
+Only the last part of the module's name counts here. Secrets never appear in an error message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Login(NamedTuple):
     options: Mapping[str, str]
 
     def option(self, name: str) -> str:
-        """One that has to be there."""
+        """A required option."""
         if name not in self.options:
             raise BadConfiguration(f'sasl.jaas.config: {self.module} lacks {name}="..."')
         return self.options[name]
@@ -37,7 +37,7 @@ def parse_login(text: str) -> Login:
     head = _HEAD.match(text)
     if head is None or head[2].lower() not in FLAGS:
         raise BadConfiguration(
-            "sasl.jaas.config must name a login module and the word required, and then its options, as in "
+            "sasl.jaas.config must be a login module, the word required and its options, as in "
             '`org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";`'
         )
     options: dict[str, str] = {}

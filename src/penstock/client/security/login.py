@@ -1,4 +1,5 @@
-"""Going through SASL on a connection that has agreed on versions: which mechanism, then its messages in turn."""
+"""SASL authentication on a connection after the version negotiation: the handshake, then the messages of the
+mechanism."""
 
 from __future__ import annotations
 
@@ -10,30 +11,30 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
-HANDSHAKE_VERSION = 1  # with 0 the messages that follow have no envelope, and no words for a failure
-STEPS_MAX = 8  # of any mechanism; a broker that asks for more goes round in a circle
+HANDSHAKE_VERSION = 1  # version 0 has no envelope for the following messages, and no error message
+STEPS_MAX = 8  # of any mechanism; a broker that asks for more loops
 
 
 class Mechanism(Protocol):
     name: str
 
     def first(self) -> bytes:
-        """What to send first."""
+        """The first message."""
         ...
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What to send after what the broker said; None when there is nothing more to say."""
+        """The response to a message of the broker; None when the exchange is complete."""
         ...
 
 
 async def log_in(connection: ClientConnection, mechanism: Mechanism, *, timeout_s: float) -> float | None:
-    """How long the login holds, in seconds; None: as long as the connection. Raises AuthenticationError."""
+    """The session lifetime in seconds; None: as long as the connection. Raises AuthenticationError."""
     response = await connection.ask(
         SaslHandshakeRequest(mechanism=mechanism.name), version=HANDSHAKE_VERSION, timeout_s=timeout_s
     )
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise errors.UnsupportedSaslMechanism(
-            f"{connection.peer} does not take {mechanism.name}; it takes {', '.join(response.mechanisms) or 'none'}"
+            f"{connection.peer} does not enable {mechanism.name}; it enables {', '.join(response.mechanisms) or 'none'}"
         )
     if response.error_code != ErrorCode.NONE:
         raise errors.of(response.error_code, about=connection.peer)
@@ -44,7 +45,7 @@ async def log_in(connection: ClientConnection, mechanism: Mechanism, *, timeout_
         if following is None:
             return answer.session_lifetime_ms / 1000 or None
         message = following
-    raise errors.AuthenticationError(f"the login to {connection.peer} came to no end")
+    raise errors.AuthenticationError(f"the login to {connection.peer} did not end")
 
 
 async def _authenticate(

@@ -1,8 +1,8 @@
-"""SASL OAUTHBEARER (RFC 7628): a token that somebody else has issued, and where it comes from.
+"""SASL OAUTHBEARER (RFC 7628): authentication by a token, and the sources of tokens.
 
-A token comes from a function of the application (`sasl_login_callback_handler_class=get_token`), from an issuer that
-gives one for an id and a secret (`sasl.oauthbearer.token.endpoint.url`), or, for tests, is written by ourselves
-without a signature. It is asked for anew for each connection; whoever issues it slowly should keep it himself.
+A token comes from a function of the application (`sasl_login_callback_handler_class=get_token`), from an issuer by
+client id and secret (`sasl.oauthbearer.token.endpoint.url`), or, for tests, is made here without a signature. Each
+connection asks for a token; a function that is slow should cache it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,10 @@ class OAuthBearer:
 
     def __init__(self, token: Token) -> None:
         if not _TOKEN.fullmatch(token.value):
-            raise AuthenticationError(
-                "what was given as a token is none: it has characters that no token has"
-            )
+            raise AuthenticationError("the token is invalid: it has characters that no token has")
         for name, value in token.extensions.items():
             if not _EXTENSION_NAME.fullmatch(name) or name == "auth" or not _EXTENSION_VALUE.fullmatch(value):
-                raise AuthenticationError(f"{name!r} is no extension of a token, or its value is none")
+                raise AuthenticationError(f"the token extension {name!r} has an invalid name or value")
         extensions = "".join(f"{SEPARATOR}{name}={value}" for name, value in token.extensions.items())
         self._first = f"n,,{SEPARATOR}auth=Bearer {token.value}{extensions}{SEPARATOR}{SEPARATOR}".encode()
 
@@ -50,32 +48,33 @@ class OAuthBearer:
         return self._first
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """A broker that takes the token says nothing. One that does not says why, and waits to hear that we heard."""
+        """A broker that accepts the token sends nothing. Otherwise it sends the reason, and waits for an
+        acknowledgement."""
         return SEPARATOR.encode() if challenge else None
 
 
-# -- where a token comes from
+# -- sources of tokens
 
 
 async def token_from(source: Callable[[], Any]) -> Token:
-    """Ask the application; its function may be async, and may answer with a text or a text and extensions."""
+    """Call the application's function, which may be async, and may return text, or text and extensions."""
     try:
         given = source()
         if inspect.isawaitable(given):
             given = await given
     except Exception as error:
-        raise AuthenticationError(f"the function that gives tokens failed: {error!r}") from error
+        raise AuthenticationError(f"the token function failed: {error!r}") from error
     if isinstance(given, str):
         return Token(given)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
         return Token(given[0], dict(given[1]))
     raise AuthenticationError(
-        f"the function that gives tokens returned {type(given).__name__}, and not a text (or a text and a mapping)"
+        f"the token function must return a string, or a string and a mapping, not {type(given).__name__}"
     )
 
 
 def unsecured_token(login: Login, *, now_s: float) -> Token:
-    """A token of the claims in the login, without a signature: for tests, as in Kafka."""
+    """A token with the claims of the login, without a signature: for tests, as in Kafka."""
     claims: dict[str, object] = {}
     extensions: dict[str, str] = {}
     for option, value in login.options.items():
@@ -100,7 +99,7 @@ def _encoded(value: object) -> str:
 
 
 class Issuer:
-    """Gives a token for an id and a secret (the grant `client_credentials` of OAuth 2)."""
+    """Gets a token for a client id and secret (OAuth 2 grant `client_credentials`)."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Issuer:
     ) -> None:
         if not url.startswith(("https://", "http://")):
             raise BadConfiguration(
-                f"sasl.oauthbearer.token.endpoint.url: {url!r} begins with neither https:// nor http://"
+                f"sasl.oauthbearer.token.endpoint.url: {url!r} must begin with https:// or http://"
             )
         self._url = url
         self._client_id = client_id
@@ -128,7 +127,7 @@ class Issuer:
         return Token(await loop.run_in_executor(None, self._ask))
 
     def _ask(self) -> str:
-        """Blocks; runs in a worker."""
+        """Blocks; runs in a worker thread."""
         from urllib.parse import quote_plus, urlencode
         from urllib.request import Request, urlopen
 
@@ -148,5 +147,5 @@ class Issuer:
             with urlopen(request, timeout=self._timeout_s) as response:
                 token = json.loads(response.read(ANSWER_BYTES_MAX))["access_token"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise AuthenticationError(f"{self._url} gives no token: {error}") from error
+            raise AuthenticationError(f"{self._url} returned no token: {error}") from error
         return str(token)

@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): a name and a password, as they are. Over anything but TLS they can be read on the way."""
+"""SASL PLAIN (RFC 4616): user name and password in plain text. Use it with TLS only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Plain:
 
     def __init__(self, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:
-            raise BadConfiguration("a name or password for SASL PLAIN cannot hold a zero character")
+            raise BadConfiguration("a user name or password for SASL PLAIN cannot contain a zero character")
         self._token = f"\0{username}\0{password}".encode()
 
     def first(self) -> bytes:

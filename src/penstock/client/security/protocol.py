@@ -1,4 +1,4 @@
-"""`security.protocol`: which of the four ways a client takes to a broker, and the steps that differ between them."""
+"""`security.protocol`: the four protocols, and the steps that differ between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings(Protocol):
 
 
 class Security:
-    """Checked when it is made; files are read and tokens asked for when a connection is."""
+    """Settings are checked here; files are read and tokens requested with each connection."""
 
     def __init__(self, settings: Settings, *, now_s: Callable[[], float] = time.time) -> None:
         self._settings = settings
@@ -34,7 +34,9 @@ class Security:
         self._context: ssl.SSLContext | None = None
         self.protocol: str = (settings.get("security.protocol") or "PLAINTEXT").upper()
         if self.protocol not in PROTOCOLS:
-            raise BadConfiguration(f"security.protocol: {self.protocol!r} is none of {', '.join(PROTOCOLS)}")
+            raise BadConfiguration(
+                f"security.protocol: {self.protocol!r} is not one of {', '.join(PROTOCOLS)}"
+            )
         self.speaks_tls = self.protocol.endswith("SSL")
         self._login: Login | None = None
         self._mechanism = ""
@@ -50,7 +52,7 @@ class Security:
         *,
         server_name: str,
     ) -> None:
-        """A stream to one address of a server; `server_name` is what its certificate has to be for."""
+        """A stream to one address of a server; its certificate must be for `server_name`."""
         if not self.speaks_tls:
             await network.connect(host, port, handler)
             return
@@ -67,13 +69,13 @@ class Security:
         except ssl.SSLCertVerificationError as error:
             raise TlsFailed(
                 f"the certificate of {server_name}:{port} is not trusted: {error.verify_message};"
-                " see ssl.truststore.location"
+                " check ssl.truststore.location"
             ) from error
         except ssl.SSLError as error:
             raise _failed(error, f"{server_name}:{port}") from error
 
     def explained(self, error: Disconnected) -> PenstockError:
-        """Why a connection ended before it was of use: in TLS 1.3 a certificate is refused after the handshake."""
+        """Why a connection closed early: in TLS 1.3 a client certificate is rejected after the handshake."""
         if self.speaks_tls:
             import ssl
 
@@ -82,7 +84,7 @@ class Security:
         return error
 
     async def log_in(self, connection: ClientConnection, *, timeout_s: float) -> float | None:
-        """Go through SASL, where there is one; how long the login holds, in seconds, where that is limited."""
+        """Authenticate, if SASL is used; returns the session lifetime in seconds, if it is limited."""
         if not self._mechanism:
             return None
         return await log_in(connection, await self._make_mechanism(), timeout_s=timeout_s)
@@ -93,7 +95,7 @@ class Security:
         self._mechanism = (self._settings.get("sasl.mechanism") or "").upper()
         if self._mechanism not in MECHANISMS:
             raise BadConfiguration(
-                f"sasl.mechanism: {self._mechanism or 'nothing'} is not spoken here; say one of {', '.join(MECHANISMS)}"
+                f"sasl.mechanism: {self._mechanism or 'nothing'} is not supported; use one of {', '.join(MECHANISMS)}"
             )
         config = self._settings.get("sasl.jaas.config")
         if config is not None:
@@ -160,10 +162,10 @@ class Security:
         )
 
 
-def _failed(error: ssl.SSLError, whom: str) -> TlsFailed:
+def _failed(error: ssl.SSLError, peer: str) -> TlsFailed:
     reason = (
         (error.reason or str(error)).replace("_", " ").lower()
-    )  # OpenSSL's own words, without its place in OpenSSL
+    )  # OpenSSL's message, without its place in the source
     return TlsFailed(
-        f"no TLS with {whom}: {reason}; see that security.protocol fits the broker's listener, and ssl.*"
+        f"no TLS with {peer}: {reason}; check that security.protocol and ssl.* match the broker's listener"
     )

@@ -1,7 +1,7 @@
-"""SASL SCRAM (RFC 5802, RFC 7677): a password that is proven but never sent, by both sides.
+"""SASL SCRAM (RFC 5802, RFC 7677): both sides prove that they know the password without sending it.
 
-The broker proves that it knows the password too: its last message is checked, and a wrong one ends the login. The
-nonce is an argument, so the whole exchange can be replayed in a test.
+The broker's last message is checked, and a wrong proof ends the login. The nonce is an argument, so that tests can
+replay an exchange.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 
 from penstock.client.errors import AuthenticationError
 
-ITERATIONS_MIN = 4096  # fewer would make a password easy to guess for whoever listens (RFC 7677)
+ITERATIONS_MIN = 4096  # fewer would make a password easy to guess for an eavesdropper (RFC 7677)
 NONCE_BYTES = 24
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -25,10 +25,10 @@ class Scram:
     ) -> None:
         self.name = name
         self._hash = HASHES[name]
-        self._password = password.encode()  # as it is: Kafka's brokers do not prepare it either
+        self._password = password.encode()  # not normalized: Kafka's brokers do not normalize it either
         self._nonce = nonce or b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
         escaped = username.replace("=", "=3D").replace(",", "=2C")
-        # A delegation token logs in as its id, and says that it is one (KIP-48).
+        # A delegation token logs in with its id as the user name, and says so (KIP-48).
         self._first_bare = f"n={escaped},r={self._nonce}" + (",tokenauth=true" if is_token else "")
         self._server_signature: bytes | None = None
 
@@ -39,7 +39,7 @@ class Scram:
         """The proof after the broker's first message; None after its second, which proves the broker."""
         fields = _fields(challenge)
         if "e" in fields:
-            raise AuthenticationError(f"the broker refused the login: {fields['e']}")
+            raise AuthenticationError(f"the broker rejected the login: {fields['e']}")
         if self._server_signature is None:
             return self._prove(challenge.decode(), fields)
         if not hmac.compare_digest(_decoded(fields, "v"), self._server_signature):
@@ -51,7 +51,7 @@ class Scram:
     def _prove(self, server_first: str, fields: dict[str, str]) -> bytes:
         nonce, salt = fields.get("r", ""), _decoded(fields, "s")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise AuthenticationError("the broker's SCRAM answer is not one to our question")
+            raise AuthenticationError("the broker's SCRAM response does not match the request")
         iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
         if iterations < ITERATIONS_MIN:
             raise AuthenticationError(
@@ -74,7 +74,7 @@ def _fields(message: bytes) -> dict[str, str]:
     try:
         pairs = [field.partition("=") for field in message.decode().split(",")]
     except UnicodeDecodeError as error:
-        raise AuthenticationError("the broker's SCRAM answer is no text") from error
+        raise AuthenticationError("the broker's SCRAM response is not UTF-8") from error
     return {name: value for name, _, value in pairs}
 
 
@@ -82,4 +82,6 @@ def _decoded(fields: dict[str, str], name: str) -> bytes:
     try:
         return b64decode(fields[name], validate=True)
     except (KeyError, ValueError) as error:
-        raise AuthenticationError(f"the broker's SCRAM answer lacks {name!r}, or it is not base64") from error
+        raise AuthenticationError(
+            f"the broker's SCRAM response has no {name!r}, or it is not base64"
+        ) from error

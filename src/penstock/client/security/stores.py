@@ -1,7 +1,7 @@
-"""Key stores and trust stores: whatever form they have, PEM comes out, which is what OpenSSL takes.
+"""Reads key stores and trust stores of any type as PEM, which OpenSSL takes.
 
-PEM is read as it is, PKCS12 (which is what Java's keytool writes today) through the package `cryptography`. Java's old
-JKS is refused, with the command that converts it. Where the settings do not name the form, the file's first bytes do.
+PEM is used directly, PKCS12 (the default of Java's keytool) is read with the package `cryptography`. Java's old JKS is
+rejected, with the command that converts it. If the settings do not give the type, the file's first bytes do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class KeyPair(NamedTuple):
     key: bytes
     certificates: bytes
     password: str | None
-    """What opens the key."""
+    """The password of the key."""
 
 
 def read_trusted(path: str, kind: str | None, password: str | None) -> str:
@@ -33,7 +33,7 @@ def read_trusted(path: str, kind: str | None, password: str | None) -> str:
     if store.cert is not None:
         certificates.append(store.cert.certificate)
     if not certificates:
-        raise BadConfiguration(f"{path} holds no certificate")
+        raise BadConfiguration(f"{path} contains no certificate")
     return b"".join(map(_pem, certificates)).decode()
 
 
@@ -44,7 +44,7 @@ def read_key_pair(path: str, kind: str | None, password: str | None, key_passwor
         return KeyPair(data, data, key_password or password)
     store = _open(data, password, path, "ssl.keystore.password")
     if store.key is None or store.cert is None:
-        raise BadConfiguration(f"{path} holds no private key with a certificate")
+        raise BadConfiguration(f"{path} contains no private key with a certificate")
     chain = [store.cert.certificate, *(each.certificate for each in store.additional_certs)]
     return KeyPair(_key_pem(store.key), b"".join(map(_pem, chain)), None)
 
@@ -58,15 +58,15 @@ def _read(path: str, setting: str) -> bytes:
 
 
 def _form(data: bytes, kind: str | None, path: str) -> str:
-    """What the file is. The name in the settings is taken where it was said, but never against the first bytes."""
+    """The type of the file: that of the settings, unless the first bytes contradict it."""
     if data[:4] == JKS_MAGIC:
         raise BadConfiguration(
-            f"{path} is a JKS store, which only Java reads; convert it by "
+            f"{path} is a JKS store, which only Java reads; convert it with "
             f"`keytool -importkeystore -srckeystore {path} -destkeystore new.p12 -deststoretype PKCS12`"
         )
     found = "PEM" if PEM_MARK in data else "PKCS12"
     if kind is not None and kind.upper() in ("PEM", "PKCS12") and kind.upper() != found:
-        raise BadConfiguration(f"{path} is no {kind} store")
+        raise BadConfiguration(f"{path} is not a {kind} store")
     return found
 
 
@@ -75,14 +75,14 @@ def _open(data: bytes, password: str | None, path: str, setting: str) -> Any:
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise BadConfiguration(
-            f"{path}: a PKCS12 store is read by the package `cryptography`, which is not installed; "
-            "install it, or convert the store to PEM by `openssl pkcs12`"
+            f"{path}: reading a PKCS12 store needs the package `cryptography`, which is not installed; "
+            "install it, or convert the store to PEM with `openssl pkcs12`"
         ) from None
     try:
         return load_pkcs12(data, None if password is None else password.encode())
     except ValueError as error:
         raise BadConfiguration(
-            f"{path} cannot be opened: see {setting} and that the file is whole ({error})"
+            f"{path} cannot be opened: check {setting} and that the file is complete ({error})"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The `ssl.*` settings of a client as a context of OpenSSL. Imported only by clients that speak TLS."""
+"""Makes an OpenSSL context from the `ssl.*` settings. Imported only by clients that use TLS."""
 
 from __future__ import annotations
 
@@ -23,19 +23,17 @@ class Settings(Protocol):
 
 
 def make_context(settings: Settings) -> ssl.SSLContext:
-    """Reads the files that the settings name; BadConfiguration for what is wrong with them."""
+    """Reads the files that the settings name; raises BadConfiguration."""
     own = settings.get("ssl.engine.factory.class")
     if own is not None:
         if not isinstance(own, ssl.SSLContext):
-            raise BadConfiguration(
-                f"ssl.engine.factory.class: must be an ssl.SSLContext, and {own!r} is none"
-            )
+            raise BadConfiguration(f"ssl.engine.factory.class: must be an ssl.SSLContext, not {own!r}")
         return own
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     algorithm = settings.get("ssl.endpoint.identification.algorithm") or ""
     if algorithm.lower() not in ("", "https"):
         raise BadConfiguration(
-            f"ssl.endpoint.identification.algorithm: {algorithm!r} is not known; it is https, or empty for no check"
+            f"ssl.endpoint.identification.algorithm: must be https, or empty for no check, not {algorithm!r}"
         )
     context.check_hostname = algorithm.lower() == "https"
     _set_versions(context, settings.get("ssl.enabled.protocols") or ())
@@ -54,7 +52,7 @@ def make_context(settings: Settings) -> ssl.SSLContext:
 def _set_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     unknown = [name for name in names if name not in VERSIONS]
     if unknown:
-        raise BadConfiguration(f"ssl.enabled.protocols: {unknown[0]!r} is none of {', '.join(VERSIONS)}")
+        raise BadConfiguration(f"ssl.enabled.protocols: {unknown[0]!r} is not one of {', '.join(VERSIONS)}")
     if names:
         context.minimum_version = min(VERSIONS[name] for name in names)
         context.maximum_version = max(VERSIONS[name] for name in names)
@@ -64,7 +62,7 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
     text = _secret(settings, "ssl.truststore.certificates")
     path = settings.get("ssl.truststore.location")
     if text is not None and path:
-        raise BadConfiguration("say ssl.truststore.certificates or ssl.truststore.location, not both")
+        raise BadConfiguration("set ssl.truststore.certificates or ssl.truststore.location, not both")
     if path:
         kind = settings.get("ssl.truststore.type") if settings.is_set("ssl.truststore.type") else None
         text = read_trusted(path, kind, _secret(settings, "ssl.truststore.password"))
@@ -75,7 +73,7 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
         raise BadConfiguration(
-            f"{path or 'ssl.truststore.certificates'} holds no certificate in PEM form"
+            f"{path or 'ssl.truststore.certificates'} contains no certificate in PEM form"
         ) from error
 
 
@@ -85,10 +83,10 @@ def _key_pair(settings: Settings) -> KeyPair | None:
     path = settings.get("ssl.keystore.location")
     key_password = _secret(settings, "ssl.key.password")
     if (key is None) != (chain is None):
-        raise BadConfiguration("ssl.keystore.key and ssl.keystore.certificate.chain belong together")
+        raise BadConfiguration("ssl.keystore.key and ssl.keystore.certificate.chain must be set together")
     if key is not None and chain is not None:
         if path:
-            raise BadConfiguration("say ssl.keystore.key or ssl.keystore.location, not both")
+            raise BadConfiguration("set ssl.keystore.key or ssl.keystore.location, not both")
         return KeyPair(key.encode(), chain.encode(), key_password)
     if not path:
         return None
@@ -97,17 +95,17 @@ def _key_pair(settings: Settings) -> KeyPair | None:
 
 
 def _present(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """OpenSSL takes a key only from a file: it gets one in memory, so that a secret never reaches a disk."""
+    """OpenSSL takes a key only from a file: it gets one in memory, so that the secret is never written to disk."""
     certificates, key = os.memfd_create("certificates"), os.memfd_create("key")
     try:
         os.write(certificates, pair.certificates)
         os.write(key, pair.key)
-        # A key that is locked while no password is given would make OpenSSL ask for one on the terminal.
+        # For an encrypted key without a password, OpenSSL would ask for one on the terminal.
         password = pair.password or ""
         context.load_cert_chain(f"/proc/self/fd/{certificates}", f"/proc/self/fd/{key}", lambda: password)
     except (ssl.SSLError, OSError, ValueError) as error:
         raise BadConfiguration(
-            f"the client's key and certificates cannot be used: {error}; see ssl.keystore.* and ssl.key.password"
+            f"the client's key and certificates cannot be used: {error}; check ssl.keystore.* and ssl.key.password"
         ) from error
     finally:
         os.close(certificates)

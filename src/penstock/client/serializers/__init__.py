@@ -1,8 +1,8 @@
-"""Keys and values as programs have them, and as bytes; public as `penstock.serializers`.
+"""Serializers and deserializers of keys and values; public as `penstock.serializers`.
 
-`serializer_of` and `deserializer_of` find what a program means by a name, a type, an object or a function (`resolve`).
-`base` says what a serializer is, `plain` has those that need no library. Arrow, models, and Avro, Protobuf and JSON
-Schema with a registry stand in modules of their own, which are imported when one of their names is asked for.
+`serializer_of` and `deserializer_of` resolve a name, a type, an object or a function (`resolve`). `base` has the
+interfaces, `plain` the serializers without a library. Arrow, typed JSON, and Avro, Protobuf and JSON Schema with a
+schema registry are modules of their own, imported on first use.
 """
 
 from __future__ import annotations

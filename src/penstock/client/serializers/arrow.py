@@ -1,10 +1,10 @@
-"""Rows as Arrow's IPC messages.
+"""Rows as Arrow IPC messages.
 
-With a schema that both sides know a value is one message with nothing but data; without one it is a stream that begins
-with its schema, which costs some hundred bytes for each record and is better kept for values of many rows.
+With a schema that both sides know, a value is one message with only data. Without one it is a stream that begins with
+its schema, which costs some hundred bytes per record and is better for values with many rows.
 
-A value may be a RecordBatch, a Table, or one row of either (a `StructScalar`, or a dict where there is a schema). What
-is read is a RecordBatch.
+A value may be a RecordBatch, a Table, or one row of either (a `StructScalar`, or a dict with a schema). The
+deserializer returns a RecordBatch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ArrowSerializer:
-    """Writes rows; `schema` leaves it out of each record."""
+    """Writes rows; with `schema`, records do not contain it."""
 
     def __init__(self, schema: pyarrow.Schema | None = None) -> None:
         self._arrow = need("pyarrow", extra="arrow")
@@ -59,7 +59,7 @@ class ArrowSerializer:
 
 
 class ArrowDeserializer:
-    """Reads rows; with the same schema as the writer had, or without one where the writer had none."""
+    """Reads rows, with the writer's schema, or without one if the writer had none."""
 
     def __init__(self, schema: pyarrow.Schema | None = None) -> None:
         self._arrow = need("pyarrow", extra="arrow")
@@ -76,7 +76,7 @@ class ArrowDeserializer:
             batches = list(stream)
             if len(batches) == 1:
                 return batches[0]
-            # Other writers may have cut the rows into several batches, or into none.
+            # Other writers may have split the rows into several batches, or none.
             table = self._arrow.Table.from_batches(batches, stream.schema).combine_chunks()
             return table.to_batches()[0] if table.num_rows else _empty(self._arrow, stream.schema)
 

@@ -1,8 +1,10 @@
-"""Avro with a registry: values of a schema, each with the schema's id before it.
+"""Avro with a schema registry: each value begins with the id of its schema.
 
-A value may be a dict, a dataclass, a pydantic model or a msgspec struct; a reader gets dicts, or objects of the type
-that it names as `into`. Schemas may change under their registry's rules: a reader resolves what was written by the
-schema that it was written with, and by its own on top where it has one.
+A value may be a dict, a dataclass, a pydantic model or a msgspec struct. The deserializer returns dicts, or objects of
+the type `into`. Schemas may evolve under the registry's rules: a value is read with the schema that wrote it, and
+resolved to the reader's own schema if it has one.
+
+    Producer(value_serializer=AvroSerializer("http://localhost:8081", schema))
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AvroSerializer:
-    """Writes values of one schema, or with `use_latest` of the newest one that the subject has."""
+    """Writes values of one schema, or with `use_latest` of the subject's latest one."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class AvroSerializer:
         self._avro = need("fastavro", extra="serializers")
         self._schema = _schema_of(schema)
         if self._schema is None and not use_latest:
-            raise BadConfiguration("Avro is written by a schema: give one, or say use_latest=True")
+            raise BadConfiguration("Avro needs a schema: give one, or use_latest=True")
         self._registering = Registering(
             registry, subject=subject, auto_register=auto_register, use_latest=use_latest
         )
@@ -61,14 +63,14 @@ class AvroSerializer:
         return serialize
 
     def _prepare(self, topic: str, is_key: bool) -> tuple[bytes, Any]:
-        """The head of each value and the schema, once they are known to the registry."""
+        """The header of each value and the parsed schema, after it was registered."""
         record = "" if self._schema is None else _name_of(self._schema)
         found = self._registering.schema_for(topic, self._schema, is_key=is_key, record=record)
         return head(found.id), _parsed(self._avro, self._registering.registry, found.schema)
 
 
 class AvroDeserializer:
-    """Reads values of any schema that the registry has; with `schema`, as that one sees them."""
+    """Reads values of any schema in the registry; with `schema`, resolved to that one."""
 
     def __init__(
         self,
@@ -98,14 +100,14 @@ class AvroDeserializer:
         return value if self._into is None else self._into(value)
 
     def _prepare(self, schema_id: int) -> Any:
-        """The schema that a value was written by; and our own, which may refer to others in the registry too."""
+        """The schema that wrote a value; also loads the reader's own, which may refer to others in the registry."""
         if self._own is None and self._schema is not None:
             self._own = _parsed(self._avro, self._registry, self._schema)
         return _parsed(self._avro, self._registry, self._registry.schema(schema_id))
 
 
 def serializer_by_settings(settings: ClientSettings | None) -> AvroSerializer:
-    """By name, where no schema can be given: the newest one of the subject is written."""
+    """For a serializer given by name, without a schema: it uses the subject's latest one."""
     return AvroSerializer(registry_by_settings(settings), use_latest=True)
 
 
@@ -117,7 +119,7 @@ def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
     if given is None or isinstance(given, Schema):
         return given
     is_name = isinstance(given, str) and given.lstrip()[:1] not in ("{", "[", '"')
-    # The shortest form, so that one schema written in two ways is not two.
+    # The shortest form, so that one schema in two spellings is not registered twice.
     parsed = given if is_name else json_of(given)
     return Schema(json.dumps(parsed, separators=(",", ":")))
 
@@ -132,7 +134,7 @@ def _name_of(schema: Schema) -> str:
 
 
 def _parsed(avro: Any, registry: Registry, schema: Schema) -> Any:
-    """The schema as the library wants it, with all that it refers to."""
+    """The schema in the form of the library, with its references."""
     named: dict[str, Any] = {}
     _name_references(avro, registry, schema, named)
     return avro.parse_schema(json.loads(schema.text), named_schemas=named)

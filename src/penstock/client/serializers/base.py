@@ -1,10 +1,10 @@
-"""What a serializer is, and the two ways in which one fails.
+"""The interfaces of serializers and deserializers, and their errors.
 
-A client asks a serializer once for each topic (`for_topic`), keeps the function that it gets, and calls that function
-for every record. So what depends on the topic (a schema's subject) is decided once, and a record costs one call of one
-argument; `struct.Struct(">q").pack` is such a function as it stands.
+A client calls `for_topic` once for each topic, keeps the function that it returns, and calls it for every record. So
+everything that depends on the topic (a schema's subject) is decided once, and a record costs one call with one
+argument; `struct.Struct(">q").pack` is such a function.
 
-None is a record without key or value (a tombstone, in a compacted topic). No function is ever called with it.
+None is a record without key or value (a tombstone in a compacted topic). No function is called with it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, Protocol, runtime_checkable
 from penstock.client.errors import DeserializationFailed, SerializationFailed
 
 Serialize = Callable[[Any], "bytes | bytearray | memoryview | str | None"]
-"""Bytes of a value; text stands for its UTF-8."""
+"""Converts a value to bytes; text is encoded as UTF-8."""
 Deserialize = Callable[[bytes], Any]
-"""A value of bytes."""
+"""Converts bytes to a value."""
 
 
 @runtime_checkable
 class Serializer(Protocol):
-    """Makes bytes of the keys or values of any topic."""
+    """Serializes the keys or values of any topic."""
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize: ...
 
 
 @runtime_checkable
 class Deserializer(Protocol):
-    """Makes keys or values of bytes."""
+    """Deserializes keys or values."""
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Deserialize: ...
 
@@ -37,12 +37,12 @@ class Deserializer(Protocol):
 def serialization_failed(
     error: BaseException, topic: str, value: object, *, is_key: bool
 ) -> SerializationFailed:
-    """The exception to raise from what a serializer raised."""
+    """The exception to raise after a serializer failed."""
     part = "key" if is_key else "value"
-    words = (
+    message = (
         f"the {part} {_shown(value)} of type {type(value).__name__} cannot be serialized: {_reason(error)}"
     )
-    failure = SerializationFailed(words, about=topic or None)  # state that is in no topic has a serde, too
+    failure = SerializationFailed(message, about=topic or None)  # state stores have serializers but no topic
     failure.__cause__ = error
     return failure
 
@@ -56,11 +56,11 @@ def deserialization_failed(
     partition: int | None = None,
     offset: int | None = None,
 ) -> DeserializationFailed:
-    """The exception to raise from what a deserializer raised."""
+    """The exception to raise after a deserializer failed."""
     part = "key" if is_key else "value"
     place = topic or None if partition is None else f"{topic}-{partition} at offset {offset}"
     failure = DeserializationFailed(
-        f"the {part} {_shown(data)} cannot be read: {_reason(error)}",
+        f"the {part} {_shown(data)} cannot be deserialized: {_reason(error)}",
         about=place,
         topic=topic,
         partition=partition,
@@ -78,6 +78,6 @@ def _reason(error: BaseException) -> str:
 def _shown(value: object) -> str:
     try:
         text = repr(value)
-    except Exception as error:  # an object that cannot even be shown must not hide what went wrong with it
+    except Exception as error:  # an object whose repr fails must not hide the error
         text = f"({type(error).__name__} in its repr)"
     return text if len(text) <= 60 else f"{text[:57]}..."

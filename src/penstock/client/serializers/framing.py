@@ -1,8 +1,8 @@
-"""The bytes before a value whose schema is in a registry: a zero, and the schema's id in four bytes.
+"""The header of a value with a schema in a registry: a zero byte, and the schema's id in four bytes.
 
-This is the form that Confluent's serializers gave to the world. After it a Protobuf value says which message of its
-schema it is: a path of indexes through nested messages, as zigzag varints after their count; the first message of a
-file, which is nearly always meant, is the single byte 0.
+This is Confluent's wire format. In Protobuf the header continues with the path of the message in its schema: indexes of
+nested messages as zigzag varints after their count; the first message of a file, which is the usual one, is the single
+byte 0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 
 HEAD_BYTES = 5
-INDEXES_MAX = 64  # nobody nests messages so deep: more is a lie, and costs no memory
+INDEXES_MAX = 64  # nested messages are never this deep; more is corrupt, and must not cost memory
 
 _HEAD = struct.Struct(">bI")
 
@@ -21,12 +21,12 @@ def head(schema_id: int) -> bytes:
 
 
 def read_head(data: bytes) -> int:
-    """The id of the schema; ValueError for bytes of another form."""
+    """The id of the schema; ValueError for other bytes."""
     if len(data) < HEAD_BYTES:
-        raise ValueError(f"{len(data)} bytes are too few to name a schema of a registry")
+        raise ValueError(f"{len(data)} bytes are too few for a schema id")
     magic, schema_id = _HEAD.unpack_from(data)
     if magic != 0:
-        raise ValueError(f"the first byte is {data[0]}, and not the 0 that begins a value with a schema's id")
+        raise ValueError(f"the first byte is {data[0]}, not the 0 before a schema id")
     return int(schema_id)
 
 
@@ -37,12 +37,12 @@ def write_indexes(path: Sequence[int]) -> bytes:
 
 
 def read_indexes(data: bytes, position: int) -> tuple[list[int], int]:
-    """The path to a message, and where the message itself begins."""
+    """The path of the message, and the position where the message begins."""
     count, position = _read_zigzag(data, position)
     if count == 0:
         return [0], position
     if not 0 < count <= INDEXES_MAX:
-        raise ValueError(f"a path of {count} indexes leads to no message")
+        raise ValueError(f"a message path with {count} indexes is invalid")
     path = []
     for _ in range(count):
         index, position = _read_zigzag(data, position)
@@ -70,4 +70,4 @@ def _read_zigzag(data: bytes, position: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position
-    raise ValueError("the path of indexes to the message has no end")
+    raise ValueError("the list of message indexes does not end")

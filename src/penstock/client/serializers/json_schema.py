@@ -1,4 +1,5 @@
-"""JSON with a schema in a registry: text that is checked before it is written, with the schema's id before it."""
+"""JSON with a schema in a registry: each value is validated before it is written, and begins with the id of its
+schema."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ Validate = Callable[[Any], object]
 
 
 class JsonSchemaSerializer:
-    """Writes values that the schema allows, or with `use_latest` the newest one that the subject has."""
+    """Writes values that match the schema, or with `use_latest` the subject's latest one."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class JsonSchemaSerializer:
     ) -> None:
         self._schema = _schema_of(schema)
         if self._schema is None and not use_latest:
-            raise BadConfiguration("JSON is checked by a schema: give one, or say use_latest=True")
+            raise BadConfiguration("JSON Schema needs a schema: give one, or use_latest=True")
         self._registering = Registering(
             registry, subject=subject, auto_register=auto_register, use_latest=use_latest
         )
@@ -67,7 +68,7 @@ class JsonSchemaSerializer:
 
 
 class JsonSchemaDeserializer:
-    """Reads values of any schema that the registry has, and with `validate` checks each against the one it names."""
+    """Reads values of any schema in the registry, and with `validate` checks each against its schema."""
 
     def __init__(
         self,
@@ -77,9 +78,7 @@ class JsonSchemaDeserializer:
         into: Any = None,
     ) -> None:
         if validate and registry is None:
-            raise BadConfiguration(
-                "schemas to check by are kept in a registry: say where it is, or validate=False"
-            )
+            raise BadConfiguration("validation needs a schema registry: give its address, or validate=False")
         self._registry = None if registry is None or not validate else registry_of(registry)
         self._into = reader_into(into)
         self._validators: dict[int, Validate] = {}
@@ -100,7 +99,7 @@ class JsonSchemaDeserializer:
 
 
 def serializer_by_settings(settings: ClientSettings | None) -> JsonSchemaSerializer:
-    """By name, where no schema can be given: the newest one of the subject is obeyed."""
+    """For a serializer given by name, without a schema: it uses the subject's latest one."""
     return JsonSchemaSerializer(registry_by_settings(settings), use_latest=True)
 
 
@@ -115,7 +114,7 @@ def _schema_of(given: str | dict[str, Any] | Schema | None) -> Schema | None:
 
 
 def _validator(registry: Registry, schema: Schema) -> Validate:
-    """What refuses a value that the schema does not allow. Schemas that it refers to come from the registry alone."""
+    """A function that rejects a value that does not match the schema. References are loaded only from the registry."""
     library = need("jsonschema_rs", extra="serializers")
     referred: dict[str, Any] = {}
     _collect_references(registry, schema, referred)

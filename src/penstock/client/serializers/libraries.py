@@ -1,4 +1,4 @@
-"""Libraries that only some serializers need, imported when one of those is made."""
+"""Libraries that only some serializers need, imported on first use."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from penstock.client.errors import BadConfiguration
 
-# By what a library is installed, where that is not how it is imported.
+# Package names, if they differ from the module names.
 DISTRIBUTIONS = {"google": "protobuf", "jsonschema_rs": "jsonschema-rs"}
 
 
 def need(module: str, *, extra: str) -> Any:
-    """The module, or a refusal that tells what to install."""
+    """The module; raises BadConfiguration with the package to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

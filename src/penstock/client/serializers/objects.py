@@ -1,4 +1,4 @@
-"""Objects of a program as plain data, and back: what stands between a model and a format that knows only dicts."""
+"""Converts objects to plain data and back, for formats that know only dicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.client.serializers.libraries import need
 
 
 def as_data(value: Any) -> Any:
-    """A dict of a dataclass, a pydantic model or a msgspec struct, with dates and the like as they are."""
+    """The dict of a dataclass, a pydantic model or a msgspec struct; other values, such as dates, stay as they are."""
     if isinstance(value, dict | str | bytes | int | float):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -23,7 +23,7 @@ def as_data(value: Any) -> Any:
 
 
 def reader_into(kind: Any) -> Callable[[Any], Any] | None:
-    """What makes an object of data: a function as it is, a type by way of its library."""
+    """A function that converts data to an object: the given function, or one for the given type."""
     if kind is None or not isinstance(kind, type):
         return kind
     if hasattr(kind, "__pydantic_validator__"):

@@ -1,7 +1,7 @@
 """Serializers that need no library: text, numbers, UUIDs and JSON.
 
-Bytes are those of Kafka's own serializers, so that programs in Java read and write the same. A `Format` is both sides
-of one: what `for_topic` of its serializer gives, and of its deserializer.
+The bytes are those of Kafka's own serializers, so that Java programs read and write the same. A `Format` has both
+sides.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _decode_boolean(data: bytes) -> bool:
 
 
 def _encode_uuid(value: Any) -> bytes:
-    # As text, as Kafka writes it. Text that is a UUID is taken too, and written in its usual form.
+    # As text, like Kafka. Text that is a UUID is accepted too, and written in its usual form.
     return str(value if isinstance(value, UUID) else UUID(value)).encode()
 
 
@@ -71,7 +71,7 @@ def _decode_uuid(data: bytes) -> UUID:
     return UUID(data.decode())
 
 
-# No blanks, text as it is, and no NaN, which is not JSON and which other languages refuse to read.
+# No spaces, no escapes, and no NaN, which is not JSON.
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -87,7 +87,7 @@ def _decode_json(data: bytes) -> Any:
 
 
 def _encode_void(value: Any) -> bytes:
-    raise TypeError("only None is written by the serializer `void`")
+    raise TypeError("the serializer `void` accepts only None")
 
 
 def _decode_void(data: bytes) -> None:

@@ -1,8 +1,7 @@
-"""Protobuf with a registry: messages, each with its schema's id and its place in that schema before it.
+"""Protobuf with a schema registry: each message begins with the id of its schema and its place in it.
 
-A schema is the file that declares the message, in its binary form, with the files that it imports registered before it
-under their own names. A reader that names a message class needs no registry; without one, messages are made by the
-schema that each value names.
+A schema is the file that declares the message, in binary form; imported files are registered first, under their own
+names. A deserializer with a message class needs no registry; without one, classes are made from the registry's schemas.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from penstock.client.serializers.registry import (
 if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
 
-# Files that every Protobuf library brings, so that no registry needs them.
+# Files that every Protobuf library has, so that they are not registered.
 WELL_KNOWN = re.compile(r"google/protobuf/[a-z_]+\.proto")
 
 
@@ -46,7 +45,7 @@ class ProtobufSerializer:
     ) -> None:
         need("google.protobuf", extra="serializers")
         if not hasattr(message, "DESCRIPTOR"):
-            raise BadConfiguration(f"{message!r} is no class of a Protobuf message")
+            raise BadConfiguration(f"{message!r} is not a Protobuf message class")
         self._message = message
         self._auto_register = auto_register
         self._use_latest = use_latest
@@ -91,16 +90,14 @@ class ProtobufSerializer:
 
 
 class ProtobufDeserializer:
-    """Reads messages into a class of the program, or into classes that are made by the registry's schemas."""
+    """Reads messages into the given class, or into classes made from the registry's schemas."""
 
     def __init__(
         self, message: type[Any] | None = None, *, registry: Registry | str | Sequence[str] | None = None
     ) -> None:
         need("google.protobuf", extra="serializers")
         if message is None and registry is None:
-            raise BadConfiguration(
-                "Protobuf is read into a message class, or by the schemas of a registry: name one"
-            )
+            raise BadConfiguration("give a message class, or a schema registry")
         self._message = message
         self._registry = None if registry is None else registry_of(registry)
         self._classes: dict[tuple[int, tuple[int, ...]], type[Any]] = {}
@@ -136,7 +133,7 @@ class ProtobufDeserializer:
         return kind
 
     def _add(self, pool: Any, schema: Schema, schema_id: int | None = None) -> Any:
-        """Put the file of a schema into the pool, after all that it imports."""
+        """Add the file of a schema to the pool, after its imports."""
         registry = self._registry
         assert registry is not None
         for reference in schema.references:
@@ -146,7 +143,7 @@ class ProtobufDeserializer:
             file = _read_file(registry.serialized(schema_id))
         if file is None:
             raise ValueError(
-                "the registry gives the schema in no form that can be read without a Protobuf compiler"
+                "the registry has the schema only as source text, which needs a Protobuf compiler"
             )
         default = need("google.protobuf.descriptor_pool", extra="serializers").Default()
         for name in file.dependency:
@@ -159,9 +156,7 @@ class ProtobufDeserializer:
 
 
 def serializer_by_settings(settings: ClientSettings | None) -> ProtobufSerializer:
-    raise BadConfiguration(
-        "Protobuf is written from a message class: give ProtobufSerializer(registry, Message)"
-    )
+    raise BadConfiguration("Protobuf needs a message class: use ProtobufSerializer(registry, Message)")
 
 
 def deserializer_by_settings(settings: ClientSettings | None) -> ProtobufDeserializer:
@@ -169,7 +164,7 @@ def deserializer_by_settings(settings: ClientSettings | None) -> ProtobufDeseria
 
 
 def _path_of(descriptor: Any) -> list[int]:
-    """Where in its file a message is declared: indexes from the outermost message inwards."""
+    """The place of a message in its file: indexes from the outermost message inwards."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type
@@ -180,10 +175,10 @@ def _path_of(descriptor: Any) -> list[int]:
 
 
 def _read_file(text: str) -> Any:
-    """A file in its binary form; None for source text, which only a compiler can read."""
+    """A file in binary form; None for source text, which needs a compiler."""
     descriptors = need("google.protobuf.descriptor_pb2", extra="serializers")
     try:
         file = descriptors.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except Exception:  # the library's own exceptions differ by implementation; either way it is not that form
+    except Exception:  # the exception depends on the library's implementation
         return None
     return file if file.name else None

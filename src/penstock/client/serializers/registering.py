@@ -1,8 +1,7 @@
-"""Which schema a serializer writes by, and under which subject of a registry it stands.
+"""The schema of a serializer, and its subject in the registry.
 
-`topic` is the rule nearly everybody has: a topic's values have one schema, and it stands under `orders-value`. With
-`record` every kind of record has a subject of its own, so that a topic may hold several; `topic-record` keeps them
-apart by topic as well.
+`topic` is the usual rule: a topic's values have one schema, with the subject `orders-value`. With `record` every record
+type has its own subject, so that a topic may have several; `topic-record` does so for each topic.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from penstock.client.errors import BadConfiguration
 from penstock.client.serializers.registry import Registered, Registry, Schema, registry_of
 
 SubjectRule = str | Callable[[str, bool, str], str]
-"""A name, or a function of the topic, whether it is for keys, and the record's full name."""
+"""A rule's name, or a function of the topic, whether it is a key, and the record's full name."""
 
 _CONFLUENT: Final = "io.confluent.kafka.serializers.subject."
 
 
 class Registering:
-    """How a serializer comes by the schema of a topic: it brings its own, or takes the newest that there is."""
+    """Finds the schema for a topic: the serializer's own, or the subject's latest one."""
 
     def __init__(
         self,
@@ -36,11 +35,11 @@ class Registering:
         self._use_latest = use_latest
 
     def schema_for(self, topic: str, schema: Schema | None, *, is_key: bool, record: str) -> Registered:
-        """The schema to write by, with the id that each value begins with."""
+        """The schema to write with, and its id."""
         subject = self._subject(topic, is_key, record)
         if self._use_latest:
             return self.registry.latest(subject)
-        assert schema is not None, "whoever does not take the newest has one"
+        assert schema is not None, "without use_latest there is a schema"
         ask = self.registry.register if self._auto_register else self.registry.find
         return Registered(ask(subject, schema), schema)
 
@@ -50,7 +49,7 @@ def _rule(given: SubjectRule) -> Callable[[str, bool, str], str]:
         return given
     if given not in _RULES:
         known = ", ".join(name for name in _RULES if "." not in name)
-        raise BadConfiguration(f"there is no rule for subjects called {given}; there are {known}")
+        raise BadConfiguration(f"unknown subject rule {given}; known are {known}")
     return _RULES[given]
 
 

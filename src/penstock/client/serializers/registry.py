@@ -1,8 +1,8 @@
-"""A schema registry, asked over HTTP by the REST API that Confluent's registry made common.
+"""A client of schema registries with Confluent's REST API.
 
-Schemas never change once they have an id, so whatever was learnt is kept for good; each schema is asked for once in the
-life of a `Registry`, whichever thread comes first. The question itself blocks its caller, within `timeout_s`: it comes
-with the first record of a schema, not with every one.
+A schema with an id never changes, so each one is requested once in the life of a `Registry` and cached, for all
+threads. A request blocks its caller, up to `timeout_s`: it happens with the first record of a schema, not with every
+one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from penstock.client.settings import ClientSettings
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-ANSWER_BYTES_MAX = 16 * 1024 * 1024  # what claims to be a larger schema is no schema
+ANSWER_BYTES_MAX = 16 * 1024 * 1024  # a larger response is not a schema
 
 
 class Reference(NamedTuple):
-    """Another schema that this one speaks of by a name."""
+    """A reference to another schema, by name."""
 
     name: str
     subject: str
@@ -38,7 +38,7 @@ class Reference(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """A schema as a registry keeps it."""
+    """A schema in a registry."""
 
     text: str
     type: str = "AVRO"
@@ -47,7 +47,7 @@ class Schema(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A schema in its place under a subject."""
+    """A version of a schema under a subject."""
 
     id: int
     schema: Schema
@@ -55,7 +55,7 @@ class Registered(NamedTuple):
 
 
 class Registry:
-    """Where schemas are kept. Several addresses are tried in turn; a user and password may stand in the address."""
+    """A schema registry. Several addresses are tried in turn; an address may have a user and password."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Registry:
         self._asking = threading.Lock()
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema of an id."""
+        """The schema with an id."""
         known = self._by_id.get(schema_id)
         if known is None:
             with self._asking:
@@ -91,7 +91,7 @@ class Registry:
         return known
 
     def register(self, subject: str, schema: Schema) -> int:
-        """The id of a schema under a subject, which gets it if it has it not yet."""
+        """The id of a schema under a subject; registers it if needed."""
         return self._id_of(subject, schema, f"/subjects/{_quoted(subject)}/versions")
 
     def find(self, subject: str, schema: Schema) -> int:
@@ -99,7 +99,7 @@ class Registry:
         return self._id_of(subject, schema, f"/subjects/{_quoted(subject)}")
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        """Which version of the subject the schema is."""
+        """The version of the schema under the subject."""
         version = self._versions.get((subject, schema))
         if version is None:
             with self._asking:
@@ -108,12 +108,12 @@ class Registry:
         return version
 
     def latest(self, subject: str) -> Registered:
-        """The newest schema of a subject. It may change, so it is asked for each time."""
+        """The latest schema of a subject. It may change, so it is not cached."""
         answer = self._ask("GET", f"/subjects/{_quoted(subject)}/versions/latest")
         return Registered(int(answer["id"]), _schema_in(answer), int(answer["version"]))
 
     def schema_at(self, reference: Reference) -> Schema:
-        """The schema that another one refers to."""
+        """The schema that a reference names."""
         place = (reference.subject, reference.version)
         known = self._by_version.get(place)
         if known is None:
@@ -123,7 +123,7 @@ class Registry:
         return known
 
     def serialized(self, schema_id: int) -> str:
-        """A Protobuf schema in its binary form, as base64, however it was registered."""
+        """A Protobuf schema in binary form, as base64, whatever form was registered."""
         text: str = self._ask("GET", f"/schemas/ids/{schema_id}?format=serialized")["schema"]
         return text
 
@@ -138,7 +138,7 @@ class Registry:
         return schema_id
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The answer of the first server that gives one; a refusal is an answer."""
+        """The response of the first server that sends one; an HTTP error is a response."""
         failures = []
         for server in self._servers:
             request = urllib.request.Request(
@@ -161,7 +161,7 @@ class Registry:
                     raise _refused(refusal, f"{method} {path}") from None
             except (OSError, ValueError) as failure:
                 failures.append(f"{server.url}: {getattr(failure, 'reason', None) or failure}")
-        raise RegistryError("no registry answers: " + "; ".join(failures))
+        raise RegistryError("no schema registry answers: " + "; ".join(failures))
 
 
 class _Server(NamedTuple):
@@ -172,7 +172,7 @@ class _Server(NamedTuple):
     def at(cls, url: str, user: str | None, password: str | Secret | None) -> _Server:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadConfiguration(f"{url!r} is no address of a registry, such as http://localhost:8081")
+            raise BadConfiguration(f"{url!r} is not the address of a registry, such as http://localhost:8081")
         user = user or urllib.parse.unquote(parts.username or "")
         secret = password.reveal() if isinstance(password, Secret) else password
         secret = secret or urllib.parse.unquote(parts.password or "")
@@ -184,13 +184,13 @@ class _Server(NamedTuple):
 
 
 def registry_of(given: Registry | str | Sequence[str]) -> Registry:
-    """A registry, by itself or by its address."""
+    """A registry, given as an object or by its address."""
     taken = argument(given, Registry | str | Sequence[str], "registry")
     return taken if isinstance(taken, Registry) else Registry(taken)
 
 
 def json_of(schema: str | dict[str, Any]) -> Any:
-    """A schema that was given as text or as data, as data."""
+    """A schema given as text or as data, as data."""
     argument(schema, str | dict | Schema | None, "schema")
     try:
         return json.loads(schema) if isinstance(schema, str) else schema
@@ -199,10 +199,10 @@ def json_of(schema: str | dict[str, Any]) -> Any:
 
 
 def registry_by_settings(settings: ClientSettings | None) -> Registry:
-    """The registry that a client's settings name."""
+    """The registry of a client's settings."""
     urls = settings.get("schema.registry.url") if settings is not None else ()
     if not urls:
-        raise BadConfiguration("schemas are kept in a registry: set schema.registry.url to its address")
+        raise BadConfiguration("a schema registry is needed: set schema.registry.url to its address")
     assert settings is not None
     login: Secret | None = settings.get("basic.auth.user.info")
     user, _, password = login.reveal().partition(":") if login else ("", "", "")
@@ -211,7 +211,7 @@ def registry_by_settings(settings: ClientSettings | None) -> Registry:
 
 def _body(schema: Schema) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": schema.text}
-    if schema.type != "AVRO":  # registries of the first days know no types
+    if schema.type != "AVRO":  # very old registries send no type
         body["schemaType"] = schema.type
     if schema.references:
         body["references"] = [reference._asdict() for reference in schema.references]
@@ -228,10 +228,10 @@ def _schema_in(answer: Any) -> Schema:
 
 def _refused(refusal: urllib.error.HTTPError, question: str) -> RegistryError:
     try:
-        words = json.loads(refusal.read(ANSWER_BYTES_MAX))["message"]
+        message = json.loads(refusal.read(ANSWER_BYTES_MAX))["message"]
     except (ValueError, KeyError, TypeError):
-        words = refusal.reason
-    return RegistryError(f"{words} (HTTP {refusal.code})", about=question, status=refusal.code)
+        message = refusal.reason
+    return RegistryError(f"{message} (HTTP {refusal.code})", about=question, status=refusal.code)
 
 
 def _quoted(subject: str) -> str:

@@ -1,14 +1,14 @@
-"""From what a program names to a serializer: a name, a type, an object, a function, or where to import one of these.
+"""Resolves the `serializer` and `deserializer` options: a name, a type, an object, a function, or the import path of
+one.
 
-    "json"                      one of the names below, or of Kafka's Java classes
+    "json"                      one of the names below, or a Kafka Java class
     int, str, UUID              the format of that type
-    Order                       a dataclass, a pydantic model or a msgspec struct: JSON that is checked against it
+    Order                       a dataclass, a pydantic model or a msgspec struct: JSON checked against it
     AvroSerializer(...)         an object with `for_topic`
     orjson.dumps                any function of one value
-    "shop.wire:write_order"     any of these, by where it is found
+    "shop.wire:write_order"     any of these, by its import path
 
-A function whose second parameter is called `ctx` or `context` is given a `Context`: serializers made for
-confluent-kafka are such functions.
+A function whose second parameter is named `ctx` or `context` gets a `Context`, like serializers for confluent-kafka.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ TYPES: Final[dict[type, plain.Format]] = {
 }
 AS_THEY_ARE: Final = (None, "bytes", bytes)
 
-# Names whose modules bring a library, and how each side of theirs is made.
+# Names whose modules need a library.
 LAZY: Final = {
     "arrow": "penstock.client.serializers.arrow",
     "avro": "penstock.client.serializers.avro",
@@ -70,7 +70,7 @@ LAZY: Final = {
 
 
 class Context(NamedTuple):
-    """What a function of two arguments is told besides the value."""
+    """The second argument of a function with two parameters."""
 
     topic: str
     field: str
@@ -79,7 +79,7 @@ class Context(NamedTuple):
 
 
 def serializer_of(spec: object, settings: ClientSettings | None = None) -> Serializer | None:
-    """The serializer that is meant; None where bytes and text pass as they are."""
+    """The serializer; None if bytes and text are sent as they are."""
     resolved = _resolve(spec, "serializer", settings)
     if resolved is None or isinstance(resolved, Serializer):
         return resolved
@@ -89,7 +89,7 @@ def serializer_of(spec: object, settings: ClientSettings | None = None) -> Seria
 
 
 def deserializer_of(spec: object, settings: ClientSettings | None = None) -> Deserializer | None:
-    """The deserializer that is meant; None where bytes come as they are."""
+    """The deserializer; None if bytes are returned as they are."""
     resolved = _resolve(spec, "deserializer", settings)
     if resolved is None or isinstance(resolved, Deserializer):
         return resolved
@@ -99,7 +99,7 @@ def deserializer_of(spec: object, settings: ClientSettings | None = None) -> Des
 
 
 class _Function:
-    """A function that wants to know the topic."""
+    """A function that gets the topic too."""
 
     def __init__(self, function: Callable[[Any, Context], Any]) -> None:
         self._function = function
@@ -129,7 +129,7 @@ def _resolve(spec: Any, side: str, settings: ClientSettings | None) -> Any:
     if hasattr(spec, "for_topic") or callable(spec):
         return spec
     raise BadConfiguration(
-        f"a {side} is a name, a type, an object with for_topic, or a function, and {spec!r} is none of them"
+        f"a {side} must be a name, a type, an object with for_topic, or a function, not {spec!r}"
     )
 
 
@@ -141,26 +141,26 @@ def _of_type(kind: type, side: str) -> Any:
 
         return typed.format_of(kind)
     raise BadConfiguration(
-        f"{kind.__qualname__} is no {side}: a type may be str, int, float, bool, UUID, dict, list, a dataclass, "
+        f"{kind.__qualname__} is not a {side}: a type may be str, int, float, bool, UUID, dict, list, a dataclass, "
         "a pydantic model or a msgspec struct, or a class with for_topic"
     )
 
 
 def _is_model(kind: type) -> bool:
-    """Of pydantic or msgspec, told by what their classes have, so that neither needs to be imported here."""
+    """Whether it is a pydantic or msgspec class, by its attributes, so that neither is imported here."""
     return hasattr(kind, "__pydantic_validator__") or hasattr(kind, "__struct_fields__")
 
 
 def _import(place: str, side: str) -> Any:
     if ":" not in place and "." not in place:
         known = ", ".join(["bytes", *FORMATS, *LAZY])
-        raise BadConfiguration(f"there is no {side} called {place}; there are {known}")
+        raise BadConfiguration(f"unknown {side} {place}; known are {known}")
     return find(place, what=side)
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some functions written in C do not tell
+    except (TypeError, ValueError):  # some C functions have no signature
         return False
     return len(parameters) > 1 and parameters[1].name in ("ctx", "context")

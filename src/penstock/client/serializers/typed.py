@@ -1,7 +1,7 @@
-"""JSON that is checked against a type: dataclasses, pydantic models, msgspec structs.
+"""JSON checked against a type: dataclasses, pydantic models, msgspec structs.
 
-A pydantic model reads and writes as pydantic does it. Everything else goes through msgspec, which knows dataclasses as
-well as its own structs and makes dates, decimals, enums and nested types of them again.
+Pydantic models are read and written by pydantic. Everything else uses msgspec, which also knows dataclasses and
+restores dates, decimals, enums and nested types.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def format_of(kind: type) -> Format:
 
 
 def decoder_of(kind: Any) -> Callable[[bytes], Any]:
-    """What reads JSON as this type, made by msgspec.
+    """A function that reads JSON as this type, made by msgspec.
 
-    msgspec leaves a note on every class that it has seen, which cannot be pickled, and so neither could the class of a
-    program that is sent to workers. A decoder does not need the note again: it is taken away.
+    msgspec leaves an attribute on every class that it has seen, which cannot be pickled, so the class could not be sent
+    to workers. A decoder does not need the attribute again: it is removed.
     """
     decode: Callable[[bytes], Any] = need("msgspec", extra="serializers").json.Decoder(kind).decode
     for each in _classes_in(kind, set()):
@@ -39,12 +39,12 @@ def decoder_of(kind: Any) -> Callable[[bytes], Any]:
 
 
 def _classes_in(kind: Any, seen: set[type]) -> set[type]:
-    """The class itself, and those of its fields."""
+    """The class and those of its fields."""
     for part in typing.get_args(kind):
         _classes_in(part, seen)
     if isinstance(kind, type) and typing.get_origin(kind) is None and kind not in seen:
         seen.add(kind)
-        with suppress(NameError, TypeError):  # names that nobody can find: msgspec has not found them either
+        with suppress(NameError, TypeError):  # unresolvable names: msgspec has not resolved them either
             for hint in typing.get_type_hints(kind).values():
                 _classes_in(hint, seen)
     return seen
@@ -56,7 +56,7 @@ def _of_pydantic(kind: type) -> Format:
 
 
 def _only(kind: type, encode: Any) -> Any:
-    """Refuse a value of another type: it would be written, and then no reader of this type could take it."""
+    """Reject a value of another type: no reader of this type could read it."""
 
     def checked(value: Any) -> bytes:
         if not isinstance(value, kind):

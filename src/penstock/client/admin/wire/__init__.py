@@ -1,7 +1,7 @@
-"""Requests out of Admin's nouns, and nouns out of responses: one module a family, no I/O and no decisions.
+"""Requests from Admin's types, and types from responses: one module per family, without I/O and decisions.
 
-A module here is imported when it is first used (`wire.topics`), because it declares the messages that it builds and
-reads, and a command that lists topics should not pay for those of access control.
+A module is imported on first use (`wire.topics`), because it imports its protocol messages, and a command that lists
+topics should not load those of ACLs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""DescribeAcls, CreateAcls and DeleteAcls. Their results come in the order of what was asked, with no names."""
+"""DescribeAcls, CreateAcls and DeleteAcls. Their results have no names and are in the order of the request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.client.admin.acls import Acl, AclFilter, AclPermission, AclResourceType, PatternType
 from penstock.client.admin.operations import AclOperation
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, check
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, value_or_error
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.delete_acls import (
@@ -33,18 +34,18 @@ def describe_request(matching: AclFilter) -> DescribeAclsRequest:
 
 def read_described(response: DescribeAclsResponse) -> list[Acl]:
     check(response.error_code, response.error_message)
-    return sorted(
-        Acl(
-            resource_type=AclResourceType(resource.resource_type),
-            resource_name=resource.resource_name,
-            pattern=PatternType(resource.pattern_type),
-            principal=told.principal,
-            host=told.host,
-            operation=AclOperation(told.operation),
-            permission=AclPermission(told.permission_type),
-        )
-        for resource in response.resources
-        for told in resource.acls
+    return sorted(_acl(resource, entry) for resource in response.resources for entry in resource.acls)
+
+
+def _acl(resource: Any, entry: Any) -> Acl:
+    return Acl(
+        resource_type=AclResourceType(resource.resource_type),
+        resource_name=resource.resource_name,
+        pattern=PatternType(resource.pattern_type),
+        principal=entry.principal,
+        host=entry.host,
+        operation=AclOperation(entry.operation),
+        permission=AclPermission(entry.permission_type),
     )
 
 
@@ -65,10 +66,10 @@ def create_request(acls: Sequence[Acl]) -> CreateAclsRequest:
     )
 
 
-def read_created(acls: Sequence[Acl], response: CreateAclsResponse) -> Answers[Acl, None]:
+def read_created(acls: Sequence[Acl], response: CreateAclsResponse) -> Results[Acl, None]:
     return {
-        acl: answer(told.error_code, told.error_message, acl, None)
-        for acl, told in zip(acls, response.results, strict=False)
+        acl: value_or_error(result.error_code, result.error_message, acl, None)
+        for acl, result in zip(acls, response.results, strict=False)
     }
 
 
@@ -89,24 +90,16 @@ def delete_request(filters: Sequence[AclFilter]) -> DeleteAclsRequest:
     )
 
 
-def read_deleted(filters: Sequence[AclFilter], response: DeleteAclsResponse) -> Answers[AclFilter, list[Acl]]:
-    return {each: _deleted(told) for each, told in zip(filters, response.filter_results, strict=False)}
+def read_deleted(filters: Sequence[AclFilter], response: DeleteAclsResponse) -> Results[AclFilter, list[Acl]]:
+    return {each: _deleted(result) for each, result in zip(filters, response.filter_results, strict=False)}
 
 
-def _deleted(told: DeleteAclsFilterResult) -> list[Acl] | PenstockError:
+def _deleted(result: DeleteAclsFilterResult) -> list[Acl] | PenstockError:
     deleted: list[Acl] = []
-    for match in told.matching_acls:
-        acl = Acl(
-            resource_type=AclResourceType(match.resource_type),
-            resource_name=match.resource_name,
-            pattern=PatternType(match.pattern_type),
-            principal=match.principal,
-            host=match.host,
-            operation=AclOperation(match.operation),
-            permission=AclPermission(match.permission_type),
-        )
-        read = answer(match.error_code, match.error_message, acl, acl)
+    for match in result.matching_acls:
+        acl = _acl(match, match)
+        read = value_or_error(match.error_code, match.error_message, acl, acl)
         if isinstance(read, PenstockError):
             return read
         deleted.append(read)
-    return answer(told.error_code, told.error_message, None, sorted(deleted))
+    return value_or_error(result.error_code, result.error_message, None, sorted(deleted))

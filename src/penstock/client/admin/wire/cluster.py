@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.client.admin.cluster import BrokerDescription, ClusterDescription, ServedApi
 from penstock.client.admin.operations import operations_of
-from penstock.client.admin.wire.reading import check, known
+from penstock.client.admin.wire.common import check, known
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -26,9 +26,13 @@ def read_described(response: DescribeClusterResponse) -> ClusterDescription:
     check(response.error_code, response.error_message)
     brokers = [
         BrokerDescription(
-            id=told.broker_id, host=told.host, port=told.port, rack=told.rack, is_fenced=told.is_fenced
+            id=result.broker_id,
+            host=result.host,
+            port=result.port,
+            rack=result.rack,
+            is_fenced=result.is_fenced,
         )
-        for told in response.brokers
+        for result in response.brokers
     ]
     return ClusterDescription(
         cluster_id=response.cluster_id,
@@ -45,8 +49,8 @@ def metadata_request() -> MetadataRequest:
 def read_metadata(response: MetadataResponse) -> ClusterDescription:
     check(response.error_code)
     brokers = [
-        BrokerDescription(id=told.node_id, host=told.host, port=told.port, rack=told.rack)
-        for told in response.brokers
+        BrokerDescription(id=result.node_id, host=result.host, port=result.port, rack=result.rack)
+        for result in response.brokers
     ]
     return ClusterDescription(
         cluster_id=response.cluster_id,
@@ -61,20 +65,20 @@ def versions_request() -> ApiVersionsRequest:
 
 def read_versions(response: ApiVersionsResponse) -> tuple[ServedApi, ...]:
     check(response.error_code)
-    return tuple(_served(told) for told in sorted(response.api_keys, key=lambda told: told.api_key))
+    return tuple(_served(result) for result in sorted(response.api_keys, key=lambda result: result.api_key))
 
 
-def _served(told: ApiVersion) -> ServedApi:
-    name, usable = f"UNKNOWN({told.api_key})", None
-    if told.api_key in _KEYS:
-        ours = api(_KEYS[told.api_key])
-        newest = min(told.max_version, ours.last_version)
-        name, usable = ours.name, newest if newest >= max(told.min_version, ours.first_version) else None
+def _served(result: ApiVersion) -> ServedApi:
+    name, usable = f"UNKNOWN({result.api_key})", None
+    if result.api_key in _KEYS:
+        ours = api(_KEYS[result.api_key])
+        newest = min(result.max_version, ours.last_version)
+        name, usable = ours.name, newest if newest >= max(result.min_version, ours.first_version) else None
     return ServedApi(
-        key=told.api_key,
+        key=result.api_key,
         name=name,
-        first_version=told.min_version,
-        last_version=told.max_version,
+        first_version=result.min_version,
+        last_version=result.max_version,
         usable_version=usable,
     )
 

@@ -14,8 +14,8 @@ from penstock.client.admin.configs import (
     ConfigType,
     ResourceType,
 )
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, check, setting_text
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, setting_text, value_or_error
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.create_topics import CreatableTopicConfigs
 from penstock.protocol.messages.describe_configs import (
@@ -53,13 +53,13 @@ def describe_request(
     )
 
 
-def read_described(response: DescribeConfigsResponse) -> Answers[ConfigResource, Config]:
-    answers: dict[ConfigResource, Config | PenstockError] = {}
-    for told in response.results:
-        resource = ConfigResource(ResourceType(told.resource_type), told.resource_name)
-        config = {entry.name: _entry(entry) for entry in told.configs}
-        answers[resource] = answer(told.error_code, told.error_message, resource, config)
-    return answers
+def read_described(response: DescribeConfigsResponse) -> Results[ConfigResource, Config]:
+    results: dict[ConfigResource, Config | PenstockError] = {}
+    for result in response.results:
+        resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+        config = {entry.name: _entry(entry) for entry in result.configs}
+        results[resource] = value_or_error(result.error_code, result.error_message, resource, config)
+    return results
 
 
 def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
@@ -117,12 +117,12 @@ def _operations(change: ConfigChange) -> list[AlterableConfig]:
     ]
 
 
-def read_altered(response: IncrementalAlterConfigsResponse) -> Answers[ConfigResource, None]:
-    answers: dict[ConfigResource, PenstockError | None] = {}
-    for told in response.responses:
-        resource = ConfigResource(ResourceType(told.resource_type), told.resource_name)
-        answers[resource] = answer(told.error_code, told.error_message, resource, None)
-    return answers
+def read_altered(response: IncrementalAlterConfigsResponse) -> Results[ConfigResource, None]:
+    results: dict[ConfigResource, PenstockError | None] = {}
+    for result in response.responses:
+        resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+        results[resource] = value_or_error(result.error_code, result.error_message, resource, None)
+    return results
 
 
 def list_request(types: Sequence[ResourceType]) -> ListConfigResourcesRequest:
@@ -132,6 +132,6 @@ def list_request(types: Sequence[ResourceType]) -> ListConfigResourcesRequest:
 def read_listed(response: ListConfigResourcesResponse) -> list[ConfigResource]:
     check(response.error_code)
     return sorted(
-        ConfigResource(ResourceType(told.resource_type), told.resource_name)
-        for told in response.config_resources
+        ConfigResource(ResourceType(result.resource_type), result.resource_name)
+        for result in response.config_resources
     )

@@ -1,12 +1,12 @@
-"""Features come with ApiVersions, and are changed by UpdateFeatures."""
+"""ApiVersions, which has the features, and UpdateFeatures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.features import Feature, FeaturesDescription, FeatureUpdate
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, check, known
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, known, value_or_error
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -54,14 +54,14 @@ def update_request(
     )
 
 
-def read_updated(names: Sequence[str], response: UpdateFeaturesResponse) -> Answers[str, None]:
-    """Old brokers answer for each feature; new ones for all together."""
-    told = {each.feature: each for each in response.results}
+def read_updated(names: Sequence[str], response: UpdateFeaturesResponse) -> Results[str, None]:
+    """Older brokers return a result for each feature; newer ones one for all."""
+    result = {each.feature: each for each in response.results}
     return {
         name: (
-            answer(told[name].error_code, told[name].error_message, name, None)
-            if name in told
-            else answer(response.error_code, response.error_message, name, None)
+            value_or_error(result[name].error_code, result[name].error_message, name, None)
+            if name in result
+            else value_or_error(response.error_code, response.error_message, name, None)
         )
         for name in names
     }

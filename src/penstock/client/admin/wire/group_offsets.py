@@ -1,18 +1,17 @@
-"""OffsetFetch, OffsetCommit and OffsetDelete, as an administrator uses them: from outside of the group.
+"""OffsetFetch, OffsetCommit and OffsetDelete as the admin client sends them, without being a group member.
 
-Topics are named rather than given by id, because an administrator may ask about topics that are gone: hence not the
-newest versions.
+Topics are given by name, because a deleted topic has no id any more. So the newest versions are not used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.admin.calls import Newest
+from penstock.client.admin.calls import MaxVersion
 from penstock.client.admin.group_offsets import GroupOffset
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, by_topic, check, known
-from penstock.client.cluster import TopicPartition
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, known, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
 from penstock.client.errors import PenstockError
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.messages.offset_commit import (
@@ -34,8 +33,8 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-FETCH_BY_NAME = Newest(ApiKey.OFFSET_FETCH, 9)
-COMMIT_BY_NAME = Newest(ApiKey.OFFSET_COMMIT, 9)
+FETCH_BY_NAME = MaxVersion(ApiKey.OFFSET_FETCH, 9)
+COMMIT_BY_NAME = MaxVersion(ApiKey.OFFSET_COMMIT, 9)
 NOT_A_MEMBER = -1
 
 Offsets = dict[TopicPartition, GroupOffset | None]
@@ -64,29 +63,29 @@ def _topics(partitions: Sequence[TopicPartition]) -> list[OffsetFetchRequestTopi
 
 def read_fetched(
     response: OffsetFetchResponse, asked: Mapping[str, Sequence[TopicPartition] | None]
-) -> Answers[str, Offsets]:
-    answers: dict[str, Offsets | PenstockError] = {}
+) -> Results[str, Offsets]:
+    results: dict[str, Offsets | PenstockError] = {}
     for group in response.groups:
         offsets: Offsets = dict.fromkeys(asked[group.group_id] or ())
         failure: PenstockError | None = None
         for topic in group.topics:
-            for told in topic.partitions:
-                partition = TopicPartition(topic.name, told.partition_index)
+            for result in topic.partitions:
+                partition = TopicPartition(topic.name, result.partition_index)
                 offset = GroupOffset(
-                    offset=told.committed_offset,
-                    leader_epoch=known(told.committed_leader_epoch),
-                    metadata=told.metadata or "",
+                    offset=result.committed_offset,
+                    leader_epoch=known(result.committed_leader_epoch),
+                    metadata=result.metadata or "",
                 )
-                read = answer(told.error_code, None, partition, offset)
+                read = value_or_error(result.error_code, None, partition, offset)
                 if isinstance(read, PenstockError):
                     failure = failure or read
-                elif told.committed_offset >= 0:
+                elif result.committed_offset >= 0:
                     offsets[partition] = read
-        told_of_group = answer(group.error_code, None, group.group_id, offsets)
-        answers[group.group_id] = (
-            told_of_group if isinstance(told_of_group, PenstockError) else failure or offsets
+        group_result = value_or_error(group.error_code, None, group.group_id, offsets)
+        results[group.group_id] = (
+            group_result if isinstance(group_result, PenstockError) else failure or offsets
         )
-    return answers
+    return results
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> OffsetCommitRequest:
@@ -112,13 +111,14 @@ def _commit(index: int, offset: GroupOffset) -> OffsetCommitRequestPartition:
     )
 
 
-def read_committed(response: OffsetCommitResponse, group_id: str) -> Answers[TopicPartition, None]:
-    answers: dict[TopicPartition, PenstockError | None] = {}
-    for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            answers[partition] = answer(told.error_code, None, f"{group_id}, {partition}", None)
-    return answers
+def read_committed(response: OffsetCommitResponse, group_id: str) -> Results[TopicPartition, None]:
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code, None, f"{group_id}, {partition}", None
+        )
+        for topic in response.topics
+        for result in topic.partitions
+    }
 
 
 def delete_request(group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteRequest:
@@ -134,11 +134,12 @@ def delete_request(group_id: str, partitions: Sequence[TopicPartition]) -> Offse
     )
 
 
-def read_deleted(response: OffsetDeleteResponse, group_id: str) -> Answers[TopicPartition, None]:
+def read_deleted(response: OffsetDeleteResponse, group_id: str) -> Results[TopicPartition, None]:
     check(response.error_code, None, group_id)
-    answers: dict[TopicPartition, PenstockError | None] = {}
-    for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            answers[partition] = answer(told.error_code, None, f"{group_id}, {partition}", None)
-    return answers
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code, None, f"{group_id}, {partition}", None
+        )
+        for topic in response.topics
+        for result in topic.partitions
+    }

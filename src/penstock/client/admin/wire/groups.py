@@ -1,4 +1,4 @@
-"""ListGroups, DeleteGroups, LeaveGroup, and the four ways to describe a group: one for each type."""
+"""ListGroups, DeleteGroups, LeaveGroup, and the four APIs that describe groups, one for each type."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from penstock.client.admin.groups import (
     ShareGroup,
 )
 from penstock.client.admin.operations import operations_of
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, check
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, value_or_error
 from penstock.client.admin.wire.streams_groups import read_streams_groups
 from penstock.client.cluster import Node, TopicPartition
 from penstock.client.errors import PenstockError
@@ -36,7 +36,7 @@ from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 
 CONSUMER_PROTOCOL = "consumer"
 ASSIGNMENT_VERSIONS = range(4)
-"""Of the classic protocol's assignments; a newer one only adds at the end."""
+"""Versions of classic assignments; a newer one only adds fields at the end."""
 
 
 def list_request(*, types: list[str], states: list[str]) -> ListGroupsRequest:
@@ -44,14 +44,14 @@ def list_request(*, types: list[str], states: list[str]) -> ListGroupsRequest:
 
 
 def read_listed(responses: Iterable[ListGroupsResponse]) -> list[GroupListing]:
-    """What all brokers told. A group that moves may be told of by two."""
+    """The groups of all brokers. A group that moves may be listed by two."""
     listed: dict[str, GroupListing] = {}
     for response in responses:
         check(response.error_code)
         for group in response.groups:
             listed[group.group_id] = GroupListing(
                 group_id=group.group_id,
-                # Before Kafka 3.8 brokers did not tell the type, because there was one.
+                # Before Kafka 3.8 brokers did not send the type, because there was only one.
                 type=GroupType(group.group_type or GroupType.CLASSIC),
                 protocol=group.protocol_type,
                 state=GroupState(group.group_state),
@@ -63,8 +63,11 @@ def delete_request(group_ids: list[str]) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(groups_names=group_ids)
 
 
-def read_deleted(response: DeleteGroupsResponse) -> Answers[str, None]:
-    return {told.group_id: answer(told.error_code, None, told.group_id, None) for told in response.results}
+def read_deleted(response: DeleteGroupsResponse) -> Results[str, None]:
+    return {
+        result.group_id: value_or_error(result.error_code, None, result.group_id, None)
+        for result in response.results
+    }
 
 
 def leave_request(
@@ -79,22 +82,22 @@ def leave_request(
     )
 
 
-def read_left(response: LeaveGroupResponse) -> Answers[str, None]:
+def read_left(response: LeaveGroupResponse) -> Results[str, None]:
     check(response.error_code)
-    answers: dict[str, PenstockError | None] = {}
-    for told in response.members:
-        name = told.group_instance_id or told.member_id
-        answers[name] = answer(told.error_code, None, name, None)
-    return answers
+    results: dict[str, PenstockError | None] = {}
+    for result in response.members:
+        name = result.group_instance_id or result.member_id
+        results[name] = value_or_error(result.error_code, None, name, None)
+    return results
 
 
 @dataclass(frozen=True, slots=True)
-class GroupForm:
-    """One of the APIs that describe groups: each knows groups of its own type only."""
+class DescribeApi:
+    """An API that describes groups of one type."""
 
     type: GroupType
     key: ApiKey
-    read: Callable[[Any, Node | None], Answers[str, GroupDescription]]
+    read: Callable[[Any, Node | None], Results[str, GroupDescription]]
 
     def request(self, group_ids: list[str], operations: bool) -> Any:
         make = api(self.key).request_class()
@@ -105,17 +108,17 @@ class GroupForm:
 
 def _read_classic(
     response: DescribeGroupsResponse, coordinator: Node | None
-) -> Answers[str, GroupDescription]:
-    answers: dict[str, GroupDescription | PenstockError] = {}
-    for told in response.groups:
-        is_consumer = told.protocol_type == CONSUMER_PROTOCOL
-        if told.error_code is ErrorCode.NONE and told.group_state == GroupState.DEAD:
-            # What brokers before Kafka 4.0 say of a group that they never heard of.
-            answers[told.group_id] = errors.GroupIdNotFound(about=told.group_id)
+) -> Results[str, GroupDescription]:
+    results: dict[str, GroupDescription | PenstockError] = {}
+    for result in response.groups:
+        is_consumer = result.protocol_type == CONSUMER_PROTOCOL
+        if result.error_code is ErrorCode.NONE and result.group_state == GroupState.DEAD:
+            # The response of brokers before Kafka 4.0 for an unknown group.
+            results[result.group_id] = errors.GroupIdNotFound(about=result.group_id)
             continue
         group = ClassicGroup(
-            group_id=told.group_id,
-            state=GroupState(told.group_state),
+            group_id=result.group_id,
+            state=GroupState(result.group_state),
             coordinator=coordinator,
             members=tuple(
                 GroupMember(
@@ -125,18 +128,20 @@ def _read_classic(
                     instance_id=member.group_instance_id,
                     assignment=read_assignment(member.member_assignment) if is_consumer else frozenset(),
                 )
-                for member in told.members
+                for member in result.members
             ),
-            authorized_operations=operations_of(told.authorized_operations),
-            protocol_type=told.protocol_type,
-            assignor=told.protocol_data,
+            authorized_operations=operations_of(result.authorized_operations),
+            protocol_type=result.protocol_type,
+            assignor=result.protocol_data,
         )
-        answers[told.group_id] = answer(told.error_code, told.error_message, told.group_id, group)
-    return answers
+        results[result.group_id] = value_or_error(
+            result.error_code, result.error_message, result.group_id, group
+        )
+    return results
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:
-    """What a classic group's leader gave to a member; nothing where it has not yet, or speaks another language."""
+    """The assignment of a member of a classic group; empty if there is none yet, or it has another format."""
     if len(data) < 2:
         return frozenset()
     version = min(max(int.from_bytes(data[:2], "big", signed=True), 0), ASSIGNMENT_VERSIONS[-1])
@@ -153,25 +158,25 @@ def read_assignment(data: bytes) -> frozenset[TopicPartition]:
 
 def _read_consumer(
     response: Any, coordinator: Node | None, *, kind: type[ConsumerGroup | ShareGroup] = ConsumerGroup
-) -> Answers[str, GroupDescription]:
-    """Share groups are described in the same words."""
+) -> Results[str, GroupDescription]:
+    """Share groups are described by the same fields."""
     return {
-        told.group_id: answer(
-            told.error_code,
-            told.error_message,
-            told.group_id,
+        result.group_id: value_or_error(
+            result.error_code,
+            result.error_message,
+            result.group_id,
             kind(
-                group_id=told.group_id,
-                state=GroupState(told.group_state),
+                group_id=result.group_id,
+                state=GroupState(result.group_state),
                 coordinator=coordinator,
-                members=tuple(map(_consumer_member, told.members)),
-                authorized_operations=operations_of(told.authorized_operations),
-                assignor=told.assignor_name,
-                epoch=told.group_epoch,
-                assignment_epoch=told.assignment_epoch,
+                members=tuple(map(_consumer_member, result.members)),
+                authorized_operations=operations_of(result.authorized_operations),
+                assignor=result.assignor_name,
+                epoch=result.group_epoch,
+                assignment_epoch=result.assignment_epoch,
             ),
         )
-        for told in response.groups
+        for result in response.groups
     }
 
 
@@ -179,7 +184,7 @@ _MEMBER_TYPES = {0: True, 1: False}
 
 
 def _consumer_member(member: Any) -> ConsumerMember:
-    """Of a consumer or a share group; the latter has neither instances nor targets nor patterns."""
+    """A member of a consumer or a share group; the latter has no instance id, target assignment and pattern."""
     target = getattr(member, "target_assignment", None)
     return ConsumerMember(
         member_id=member.member_id,
@@ -204,10 +209,10 @@ def _partitions(assignment: Any) -> frozenset[TopicPartition]:
     )
 
 
-FORMS = (
-    GroupForm(GroupType.CONSUMER, ApiKey.CONSUMER_GROUP_DESCRIBE, _read_consumer),
-    GroupForm(GroupType.STREAMS, ApiKey.STREAMS_GROUP_DESCRIBE, read_streams_groups),
-    GroupForm(GroupType.SHARE, ApiKey.SHARE_GROUP_DESCRIBE, partial(_read_consumer, kind=ShareGroup)),
-    GroupForm(GroupType.CLASSIC, ApiKey.DESCRIBE_GROUPS, _read_classic),
+DESCRIBE_APIS = (
+    DescribeApi(GroupType.CONSUMER, ApiKey.CONSUMER_GROUP_DESCRIBE, _read_consumer),
+    DescribeApi(GroupType.STREAMS, ApiKey.STREAMS_GROUP_DESCRIBE, read_streams_groups),
+    DescribeApi(GroupType.SHARE, ApiKey.SHARE_GROUP_DESCRIBE, partial(_read_consumer, kind=ShareGroup)),
+    DescribeApi(GroupType.CLASSIC, ApiKey.DESCRIBE_GROUPS, _read_classic),
 )
-"""The classic form is last: brokers before Kafka 4.0 answer it for every name."""
+"""The classic API is last: brokers before Kafka 4.0 answer it for every name."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from penstock.client import errors
 from penstock.client.admin.log_dirs import LogDirectory, Replica, ReplicaSize
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, by_topic, check, known
-from penstock.client.cluster import TopicPartition
-from penstock.client.errors import PenstockError
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, known, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -40,7 +39,7 @@ def read_described(response: DescribeLogDirsResponse) -> list[LogDirectory]:
     return sorted(map(_directory, response.results), key=lambda directory: directory.path)
 
 
-def _directory(told: DescribeLogDirsResult) -> LogDirectory:
+def _directory(result: DescribeLogDirsResult) -> LogDirectory:
     replicas = [
         ReplicaSize(
             partition=TopicPartition(topic.name, partition.partition_index),
@@ -48,17 +47,17 @@ def _directory(told: DescribeLogDirsResult) -> LogDirectory:
             offset_lag=partition.offset_lag,
             is_future=partition.is_future_key,
         )
-        for topic in told.topics
+        for topic in result.topics
         for partition in topic.partitions
     ]
-    is_online = told.error_code is ErrorCode.NONE
+    is_online = result.error_code is ErrorCode.NONE
     return LogDirectory(
-        path=told.log_dir,
+        path=result.log_dir,
         replicas=tuple(sorted(replicas, key=lambda replica: (replica.partition, replica.is_future))),
-        error=None if is_online else errors.of(told.error_code, about=told.log_dir),
-        total_bytes=known(told.total_bytes),
-        usable_bytes=known(told.usable_bytes),
-        is_cordoned=told.is_cordoned,
+        error=None if is_online else errors.of(result.error_code, about=result.log_dir),
+        total_bytes=known(result.total_bytes),
+        usable_bytes=known(result.usable_bytes),
+        is_cordoned=result.is_cordoned,
     )
 
 
@@ -80,10 +79,11 @@ def alter_request(directories: Mapping[Replica, str]) -> AlterReplicaLogDirsRequ
     )
 
 
-def read_altered(response: AlterReplicaLogDirsResponse, broker: int) -> Answers[Replica, None]:
-    answers: dict[Replica, PenstockError | None] = {}
-    for topic in response.results:
-        for told in topic.partitions:
-            replica = Replica(topic.topic_name, told.partition_index, broker)
-            answers[replica] = answer(told.error_code, None, replica, None)
-    return answers
+def read_altered(response: AlterReplicaLogDirsResponse, broker: int) -> Results[Replica, None]:
+    return {
+        (replica := Replica(topic.topic_name, result.partition_index, broker)): value_or_error(
+            result.error_code, None, replica, None
+        )
+        for topic in response.results
+        for result in topic.partitions
+    }

@@ -1,14 +1,14 @@
-"""ListOffsets and DeleteRecords, which the leader of a partition answers."""
+"""ListOffsets and DeleteRecords, which partition leaders answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from penstock.client.admin.offsets import ListedOffset
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer, by_topic, known
-from penstock.client.cluster import TopicPartition
-from penstock.client.errors import PenstockError
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import known, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
+from penstock.protocol.constants import CONSUMER_REPLICA_ID
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -22,14 +22,12 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-NOT_A_REPLICA = -1
-
 
 def list_request(
     moments: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int
 ) -> ListOffsetsRequest:
     return ListOffsetsRequest(
-        replica_id=NOT_A_REPLICA,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=int(read_committed),
         topics=[
             ListOffsetsTopic(
@@ -47,18 +45,21 @@ def list_request(
     )
 
 
-def read_listed(response: ListOffsetsResponse) -> Answers[TopicPartition, ListedOffset]:
-    answers: dict[TopicPartition, ListedOffset | PenstockError] = {}
-    for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            offset = ListedOffset(
-                offset=told.offset,
-                timestamp_ms=known(told.timestamp),
-                leader_epoch=known(told.leader_epoch),
-            )
-            answers[partition] = answer(told.error_code, None, partition, offset)
-    return answers
+def read_listed(response: ListOffsetsResponse) -> Results[TopicPartition, ListedOffset]:
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code,
+            None,
+            partition,
+            ListedOffset(
+                offset=result.offset,
+                timestamp_ms=known(result.timestamp),
+                leader_epoch=known(result.leader_epoch),
+            ),
+        )
+        for topic in response.topics
+        for result in topic.partitions
+    }
 
 
 def delete_request(offsets: Mapping[TopicPartition, int], *, timeout_ms: int) -> DeleteRecordsRequest:
@@ -79,10 +80,11 @@ def delete_request(offsets: Mapping[TopicPartition, int], *, timeout_ms: int) ->
     )
 
 
-def read_deleted(response: DeleteRecordsResponse) -> Answers[TopicPartition, int]:
-    answers: dict[TopicPartition, int | PenstockError] = {}
-    for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            answers[partition] = answer(told.error_code, None, partition, told.low_watermark)
-    return answers
+def read_deleted(response: DeleteRecordsResponse) -> Results[TopicPartition, int]:
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code, None, partition, result.low_watermark
+        )
+        for topic in response.topics
+        for result in topic.partitions
+    }

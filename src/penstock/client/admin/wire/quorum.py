@@ -1,11 +1,11 @@
-"""DescribeQuorum, AddRaftVoter and RemoveRaftVoter; brokers pass them on to the controller."""
+"""DescribeQuorum, AddRaftVoter and RemoveRaftVoter; brokers forward them to the controller."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.client.admin.quorum import Endpoint, QuorumDescription, QuorumNode, QuorumReplica
-from penstock.client.admin.wire.reading import check, id_text, known
+from penstock.client.admin.wire.common import check, id_text, known
 from penstock.client.errors import MalformedAnswer
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from penstock.protocol.messages.describe_quorum import (
@@ -35,15 +35,15 @@ def read_described(response: DescribeQuorumResponse) -> QuorumDescription:
     check(response.error_code, response.error_message)
     partitions = [partition for topic in response.topics for partition in topic.partitions]
     if not partitions:
-        raise MalformedAnswer("the broker told nothing of the quorum")
-    told = partitions[0]
-    check(told.error_code, told.error_message)
+        raise MalformedAnswer("the response does not describe the quorum")
+    result = partitions[0]
+    check(result.error_code, result.error_message)
     return QuorumDescription(
-        leader=told.leader_id,
-        leader_epoch=told.leader_epoch,
-        high_watermark=told.high_watermark,
-        voters=tuple(map(_replica, told.current_voters)),
-        observers=tuple(map(_replica, told.observers)),
+        leader=result.leader_id,
+        leader_epoch=result.leader_epoch,
+        high_watermark=result.high_watermark,
+        voters=tuple(map(_replica, result.current_voters)),
+        observers=tuple(map(_replica, result.observers)),
         nodes=tuple(
             QuorumNode(
                 id=node.node_id,
@@ -56,13 +56,13 @@ def read_described(response: DescribeQuorumResponse) -> QuorumDescription:
     )
 
 
-def _replica(told: ReplicaState) -> QuorumReplica:
+def _replica(result: ReplicaState) -> QuorumReplica:
     return QuorumReplica(
-        id=told.replica_id,
-        directory_id=id_text(told.replica_directory_id),
-        log_end_offset=told.log_end_offset,
-        last_fetch_ms=known(told.last_fetch_timestamp),
-        last_caught_up_ms=known(told.last_caught_up_timestamp),
+        id=result.replica_id,
+        directory_id=id_text(result.replica_directory_id),
+        log_end_offset=result.log_end_offset,
+        last_fetch_ms=known(result.last_fetch_timestamp),
+        last_caught_up_ms=known(result.last_caught_up_timestamp),
     )
 
 

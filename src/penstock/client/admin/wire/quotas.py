@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from penstock.client.admin.outcome import Answers
 from penstock.client.admin.quotas import ANY, QuotaEntity, QuotaFilter
-from penstock.client.admin.wire.reading import answer, check
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, value_or_error
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -65,12 +65,12 @@ def alter_request(
     )
 
 
-def read_altered(response: AlterClientQuotasResponse) -> Answers[QuotaEntity, None]:
-    answers: dict[QuotaEntity, PenstockError | None] = {}
-    for told in response.entries:
-        entity = _entity(told.entity)
-        answers[entity] = answer(told.error_code, told.error_message, entity, None)
-    return answers
+def read_altered(response: AlterClientQuotasResponse) -> Results[QuotaEntity, None]:
+    results: dict[QuotaEntity, PenstockError | None] = {}
+    for result in response.entries:
+        entity = _entity(result.entity)
+        results[entity] = value_or_error(result.error_code, result.error_message, entity, None)
+    return results
 
 
 class _Part(Protocol):
@@ -79,5 +79,5 @@ class _Part(Protocol):
 
 
 def _entity(parts: Iterable[_Part]) -> QuotaEntity:
-    # In one order, however the broker told it: an entity is compared by its parts.
+    # Sorted, because entities are compared by their parts and brokers send them in any order.
     return QuotaEntity(tuple(sorted(((each.entity_type, each.entity_name) for each in parts), reverse=True)))

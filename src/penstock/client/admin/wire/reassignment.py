@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.admin.outcome import Answers
 from penstock.client.admin.reassignment import ElectionType, Reassignment
-from penstock.client.admin.wire.reading import answer, by_topic, check
-from penstock.client.cluster import TopicPartition
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import check, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
 from penstock.client.errors import PenstockError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -47,14 +47,15 @@ def alter_request(
     )
 
 
-def read_altered(response: AlterPartitionReassignmentsResponse) -> Answers[TopicPartition, None]:
+def read_altered(response: AlterPartitionReassignmentsResponse) -> Results[TopicPartition, None]:
     check(response.error_code, response.error_message)
-    answers: dict[TopicPartition, PenstockError | None] = {}
-    for topic in response.responses:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            answers[partition] = answer(told.error_code, told.error_message, partition, None)
-    return answers
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code, result.error_message, partition, None
+        )
+        for topic in response.responses
+        for result in topic.partitions
+    }
 
 
 def list_request(
@@ -72,13 +73,13 @@ def list_request(
 def read_listed(response: ListPartitionReassignmentsResponse) -> dict[TopicPartition, Reassignment]:
     check(response.error_code, response.error_message)
     return {
-        TopicPartition(topic.name, told.partition_index): Reassignment(
-            replicas=tuple(told.replicas),
-            adding=tuple(told.adding_replicas),
-            removing=tuple(told.removing_replicas),
+        TopicPartition(topic.name, result.partition_index): Reassignment(
+            replicas=tuple(result.replicas),
+            adding=tuple(result.adding_replicas),
+            removing=tuple(result.removing_replicas),
         )
         for topic in response.topics
-        for told in topic.partitions
+        for result in topic.partitions
     }
 
 
@@ -94,14 +95,14 @@ def elect_request(
     return ElectLeadersRequest(election_type=election, topic_partitions=topics, timeout_ms=timeout_ms)
 
 
-def read_elected(response: ElectLeadersResponse, *, was_asked: bool) -> Answers[TopicPartition, None]:
-    """Of partitions that nobody named, those that needed no election are left out."""
+def read_elected(response: ElectLeadersResponse, *, was_asked: bool) -> Results[TopicPartition, None]:
+    """If the caller named no partitions, those that needed no election are left out."""
     check(response.error_code)
-    answers: dict[TopicPartition, PenstockError | None] = {}
+    results: dict[TopicPartition, PenstockError | None] = {}
     for topic in response.replica_election_results:
-        for told in topic.partition_result:
-            if not was_asked and told.error_code is ErrorCode.ELECTION_NOT_NEEDED:
+        for result in topic.partition_result:
+            if not was_asked and result.error_code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
-            partition = TopicPartition(topic.topic, told.partition_id)
-            answers[partition] = answer(told.error_code, told.error_message, partition, None)
-    return answers
+            partition = TopicPartition(topic.topic, result.partition_id)
+            results[partition] = value_or_error(result.error_code, result.error_message, partition, None)
+    return results

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.admin.share_groups import ShareGroupOffset
-from penstock.client.admin.wire.reading import answer, by_topic, check, known
-from penstock.client.cluster import TopicPartition
+from penstock.client.admin.wire.common import check, known, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -44,20 +44,22 @@ def describe_request(
 
 def read_described(
     response: DescribeShareGroupOffsetsResponse, group_id: str
-) -> Answers[TopicPartition, ShareGroupOffset]:
-    answers: dict[TopicPartition, ShareGroupOffset | PenstockError] = {}
+) -> Results[TopicPartition, ShareGroupOffset]:
+    results: dict[TopicPartition, ShareGroupOffset | PenstockError] = {}
     for group in response.groups:
         check(group.error_code, group.error_message, group_id)
         for topic in group.topics:
-            for told in topic.partitions:
-                partition = TopicPartition(topic.topic_name, told.partition_index)
+            for result in topic.partitions:
+                partition = TopicPartition(topic.topic_name, result.partition_index)
                 offset = ShareGroupOffset(
-                    start_offset=known(told.start_offset),
-                    leader_epoch=known(told.leader_epoch),
-                    lag=known(told.lag),
+                    start_offset=known(result.start_offset),
+                    leader_epoch=known(result.leader_epoch),
+                    lag=known(result.lag),
                 )
-                answers[partition] = answer(told.error_code, told.error_message, partition, offset)
-    return answers
+                results[partition] = value_or_error(
+                    result.error_code, result.error_message, partition, offset
+                )
+    return results
 
 
 def alter_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> AlterShareGroupOffsetsRequest:
@@ -78,14 +80,15 @@ def alter_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Alter
     )
 
 
-def read_altered(response: AlterShareGroupOffsetsResponse, group_id: str) -> Answers[TopicPartition, None]:
+def read_altered(response: AlterShareGroupOffsetsResponse, group_id: str) -> Results[TopicPartition, None]:
     check(response.error_code, response.error_message, group_id)
-    answers: dict[TopicPartition, PenstockError | None] = {}
-    for topic in response.responses:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.topic_name, told.partition_index)
-            answers[partition] = answer(told.error_code, told.error_message, partition, None)
-    return answers
+    return {
+        (partition := TopicPartition(topic.topic_name, result.partition_index)): value_or_error(
+            result.error_code, result.error_message, partition, None
+        )
+        for topic in response.responses
+        for result in topic.partitions
+    }
 
 
 def delete_request(group_id: str, topics: Sequence[str]) -> DeleteShareGroupOffsetsRequest:
@@ -95,9 +98,9 @@ def delete_request(group_id: str, topics: Sequence[str]) -> DeleteShareGroupOffs
     )
 
 
-def read_deleted(response: DeleteShareGroupOffsetsResponse, group_id: str) -> Answers[str, None]:
+def read_deleted(response: DeleteShareGroupOffsetsResponse, group_id: str) -> Results[str, None]:
     check(response.error_code, response.error_message, group_id)
     return {
-        told.topic_name: answer(told.error_code, told.error_message, told.topic_name, None)
-        for told in response.responses
+        result.topic_name: value_or_error(result.error_code, result.error_message, result.topic_name, None)
+        for result in response.responses
     }

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe, whose members have tasks where others have partitions."""
+"""StreamsGroupDescribe, whose members have tasks instead of partitions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.client.admin.groups import (
     Tasks,
 )
 from penstock.client.admin.operations import operations_of
-from penstock.client.admin.outcome import Answers
-from penstock.client.admin.wire.reading import answer
+from penstock.client.admin.results import Results
+from penstock.client.admin.wire.common import value_or_error
 from penstock.client.cluster import Node, TopicPartition
 from penstock.protocol.messages.streams_group_describe import (
     Assignment,
@@ -27,25 +27,27 @@ from penstock.protocol.messages.streams_group_describe import (
 
 def read_streams_groups(
     response: StreamsGroupDescribeResponse, coordinator: Node | None
-) -> Answers[str, GroupDescription]:
+) -> Results[str, GroupDescription]:
     return {
-        told.group_id: answer(told.error_code, told.error_message, told.group_id, _group(told, coordinator))
-        for told in response.groups
+        result.group_id: value_or_error(
+            result.error_code, result.error_message, result.group_id, _group(result, coordinator)
+        )
+        for result in response.groups
     }
 
 
-def _group(told: DescribedGroup, coordinator: Node | None) -> StreamsGroup:
-    topology = told.topology
+def _group(result: DescribedGroup, coordinator: Node | None) -> StreamsGroup:
+    topology = result.topology
     subtopologies = [] if topology is None else topology.subtopologies or []
     sources = {each.subtopology_id: _source_topics(each) for each in subtopologies}
     return StreamsGroup(
-        group_id=told.group_id,
-        state=GroupState(told.group_state),
+        group_id=result.group_id,
+        state=GroupState(result.group_state),
         coordinator=coordinator,
-        members=tuple(_member(each, sources) for each in told.members),
-        authorized_operations=operations_of(told.authorized_operations),
-        epoch=told.group_epoch,
-        assignment_epoch=told.assignment_epoch,
+        members=tuple(_member(each, sources) for each in result.members),
+        authorized_operations=operations_of(result.authorized_operations),
+        epoch=result.group_epoch,
+        assignment_epoch=result.assignment_epoch,
         topology_epoch=None if topology is None else topology.epoch,
         subtopologies=tuple(map(_subtopology, subtopologies)),
     )

@@ -1,12 +1,12 @@
-"""Fetch, to learn when the record at an offset was written; nothing else of it is read.
+"""Fetch, to find out when the record at an offset was written.
 
-A broker gives the whole batch that holds the record, however little is asked for, and only for the first partition of
-a request: so each partition is a request of its own.
+A broker returns the whole batch with the record, however small the limit, and only for the first partition of a
+request: so each partition has its own request.
 """
 
 from __future__ import annotations
 
-from penstock.client.admin.calls import Newest
+from penstock.client.admin.calls import MaxVersion
 from penstock.client.cluster import TopicPartition
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -15,7 +15,7 @@ from penstock.records import kernel
 from penstock.records.batch import HEADER_BYTES, TimestampType
 from penstock.records.errors import RecordsError
 
-BY_NAME = Newest(ApiKey.FETCH, 12)
+BY_NAME = MaxVersion(ApiKey.FETCH, 12)
 AS_LITTLE_AS_CAN_BE = 1
 
 
@@ -32,21 +32,22 @@ def time_request(partition: TopicPartition, offset: int) -> FetchRequest:
 
 
 def read_time(response: FetchResponse) -> int | None:
-    """When the batch at the offset was begun, or appended if the topic keeps that; None where there is none."""
+    """The base timestamp of the batch at the offset, or its append time if the topic keeps that; None if there is
+    none."""
     for topic in response.responses:
-        for told in topic.partitions:
+        for result in topic.partitions:
             if (
-                told.error_code is not ErrorCode.NONE
-                or told.records is None
-                or len(told.records) < HEADER_BYTES
+                result.error_code is not ErrorCode.NONE
+                or result.records is None
+                or len(result.records) < HEADER_BYTES
             ):
                 return None
-            assert isinstance(told.records, bytes | bytearray | memoryview), (
-                "an answer's records are in memory"
+            assert isinstance(result.records, bytes | bytearray | memoryview), (
+                "the records of a response are in memory"
             )
             try:
-                header = kernel.read_header(memoryview(told.records))
-            except RecordsError:  # a format of long ago, whose times are elsewhere
+                header = kernel.read_header(memoryview(result.records))
+            except RecordsError:  # an old format, with its timestamps elsewhere
                 return None
             is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
             time_ms = header.max_timestamp if is_append_time else header.base_timestamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.client.admin.tokens import DelegationToken
-from penstock.client.admin.wire.reading import check
+from penstock.client.admin.wire.common import check
 from penstock.client.errors import BadArgument
 from penstock.protocol.messages.create_delegation_token import (
     CreatableRenewers,
@@ -86,16 +86,18 @@ def read_described(response: DescribeDelegationTokenResponse) -> list[Delegation
     check(response.error_code)
     return [
         DelegationToken(
-            token_id=told.token_id,
-            hmac=bytes(told.hmac),
-            owner=f"{told.principal_type}:{told.principal_name}",
-            requester=_requester(told.token_requester_principal_type, told.token_requester_principal_name),
-            issued_ms=told.issue_timestamp,
-            expires_ms=told.expiry_timestamp,
-            max_ms=told.max_timestamp,
-            renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in told.renewers),
+            token_id=result.token_id,
+            hmac=bytes(result.hmac),
+            owner=f"{result.principal_type}:{result.principal_name}",
+            requester=_requester(
+                result.token_requester_principal_type, result.token_requester_principal_name
+            ),
+            issued_ms=result.issue_timestamp,
+            expires_ms=result.expiry_timestamp,
+            max_ms=result.max_timestamp,
+            renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in result.renewers),
         )
-        for told in response.tokens
+        for result in response.tokens
     ]
 
 

@@ -1,13 +1,13 @@
-"""The two ways to describe topics: Metadata, all at once, and DescribeTopicPartitions, page by page."""
+"""The two APIs that describe topics: Metadata, all at once, and DescribeTopicPartitions, in pages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.client.admin.operations import operations_of
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.admin.topics import PartitionDescription, TopicDescription, TopicListing
-from penstock.client.admin.wire.reading import answer, check, id_text, known
+from penstock.client.admin.wire.common import check, id_text, known, value_or_error
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -53,9 +53,9 @@ def metadata_request(names: Sequence[str], *, operations: bool) -> MetadataReque
     )
 
 
-def read_described(response: MetadataResponse) -> Answers[str, TopicDescription]:
+def read_described(response: MetadataResponse) -> Results[str, TopicDescription]:
     check(response.error_code)
-    answers: dict[str, TopicDescription | PenstockError] = {}
+    results: dict[str, TopicDescription | PenstockError] = {}
     for topic in response.topics:
         partitions = sorted(map(_partition, topic.partitions), key=lambda partition: partition.index)
         name = topic.name or ""
@@ -66,8 +66,8 @@ def read_described(response: MetadataResponse) -> Answers[str, TopicDescription]
             partitions=tuple(partitions),
             authorized_operations=operations_of(topic.topic_authorized_operations),
         )
-        answers[name] = answer(topic.error_code, None, name, description)
-    return answers
+        results[name] = value_or_error(topic.error_code, None, name, description)
+    return results
 
 
 def page_request(
@@ -81,7 +81,7 @@ def page_request(
 
 
 class PagedDescriptions:
-    """Puts pages together. A topic may begin on one page and end on a later one."""
+    """Joins pages. A topic may begin on one page and end on a later one."""
 
     def __init__(self) -> None:
         self.has_more = True
@@ -93,13 +93,13 @@ class PagedDescriptions:
             begun = self._topics.setdefault(topic.name or "", topic)
             if begun is not topic:
                 begun.partitions.extend(topic.partitions)
-        # A cursor that does not move would be asked for without end.
+        # A cursor that does not move would loop forever.
         self.has_more = page.next_cursor is not None and page.next_cursor != self.cursor
         self.cursor = page.next_cursor
 
-    def answers(self) -> Answers[str, TopicDescription]:
+    def results(self) -> Results[str, TopicDescription]:
         return {
-            name: answer(topic.error_code, None, name, self._description(name, topic))
+            name: value_or_error(topic.error_code, None, name, self._description(name, topic))
             for name, topic in self._topics.items()
         }
 

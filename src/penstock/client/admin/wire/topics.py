@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.admin.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
 )
+from penstock.client.admin.wire.common import id_text, known, setting_text, value_or_error
 from penstock.client.admin.wire.configs import read_created_config
-from penstock.client.admin.wire.reading import answer, id_text, known, setting_text
 from penstock.client.errors import PenstockError
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -45,7 +45,7 @@ def create_request(
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
-    # Where replicas are placed by hand, they say how many there are: the protocol refuses to hear it twice.
+    # Given replicas imply the counts: the protocol rejects a request that has both.
     by_hand = topic.replicas is not None
     return CreatableTopic(
         name=topic.name,
@@ -64,9 +64,9 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def read_created(response: CreateTopicsResponse) -> Answers[str, CreatedTopic]:
+def read_created(response: CreateTopicsResponse) -> Results[str, CreatedTopic]:
     return {
-        topic.name: answer(
+        topic.name: value_or_error(
             topic.error_code,
             topic.error_message,
             topic.name,
@@ -83,7 +83,7 @@ def read_created(response: CreateTopicsResponse) -> Answers[str, CreatedTopic]:
 
 
 def delete_request(*, names: Sequence[str], ids: Sequence[str], timeout_ms: int) -> DeleteTopicsRequest:
-    """Fills the places of old and new versions; ids need a broker of Kafka 2.8 or later."""
+    """Fills the fields of old and new versions; ids need a broker of Kafka 2.8 or later."""
     return DeleteTopicsRequest(
         topics=[
             *(DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names),
@@ -94,13 +94,13 @@ def delete_request(*, names: Sequence[str], ids: Sequence[str], timeout_ms: int)
     )
 
 
-def read_deleted(response: DeleteTopicsResponse, *, by_id: Collection[str]) -> Answers[str, None]:
-    answers: dict[str, PenstockError | None] = {}
+def read_deleted(response: DeleteTopicsResponse, *, by_id: Collection[str]) -> Results[str, None]:
+    results: dict[str, PenstockError | None] = {}
     for topic in response.responses:
         topic_id = uuid_text(topic.topic_id)
         name = topic_id if topic_id in by_id or topic.name is None else topic.name
-        answers[name] = answer(topic.error_code, topic.error_message, name, None)
-    return answers
+        results[name] = value_or_error(topic.error_code, topic.error_message, name, None)
+    return results
 
 
 def grow_request(
@@ -124,8 +124,8 @@ def grow_request(
     )
 
 
-def read_grown(response: CreatePartitionsResponse) -> Answers[str, None]:
+def read_grown(response: CreatePartitionsResponse) -> Results[str, None]:
     return {
-        topic.name: answer(topic.error_code, topic.error_message, topic.name, None)
+        topic.name: value_or_error(topic.error_code, topic.error_message, topic.name, None)
         for topic in response.results
     }

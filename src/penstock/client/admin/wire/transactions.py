@@ -1,5 +1,5 @@
-"""ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers, EndTxn, InitProducerId to fence somebody,
-and Fetch to ask a log how a transaction ended."""
+"""ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers, EndTxn, InitProducerId to fence a
+producer, and Fetch to find the outcome of a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.client import errors
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.admin.transactions import (
     FencedProducer,
     ProducerState,
@@ -15,10 +15,11 @@ from penstock.client.admin.transactions import (
     TransactionListing,
     TransactionState,
 )
-from penstock.client.admin.wire.reading import answer, by_topic, check, known
-from penstock.client.cluster import TopicPartition
+from penstock.client.admin.wire.common import check, known, value_or_error
+from penstock.client.cluster import TopicPartition, by_topic
 from penstock.client.errors import PenstockError
-from penstock.client.producer.prepared import Outcome, PreparedTransaction, RecordPlace
+from penstock.client.prepared_transaction import Outcome, PreparedTransaction, RecordPlace
+from penstock.protocol.constants import READ_COMMITTED
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -41,8 +42,6 @@ from penstock.protocol.messages.write_txn_markers import (
 )
 from penstock.records.kernel import read_headers
 
-READ_COMMITTED = 1
-
 
 def list_request(
     *, states: list[str], producer_ids: list[int], longer_than_ms: int | None, pattern: str | None
@@ -61,16 +60,16 @@ def read_listed(responses: Mapping[int, ListTransactionsResponse]) -> list[Trans
         check(response.error_code)
         if response.unknown_state_filters:
             raise errors.BadArgument(
-                f"no broker knows the states {', '.join(response.unknown_state_filters)}"
+                f"brokers do not know the states {', '.join(response.unknown_state_filters)}"
             )
         listed += [
             TransactionListing(
-                transactional_id=told.transactional_id,
+                transactional_id=result.transactional_id,
                 coordinator=coordinator,
-                producer_id=told.producer_id,
-                state=TransactionState(told.transaction_state),
+                producer_id=result.producer_id,
+                state=TransactionState(result.transaction_state),
             )
-            for told in response.transaction_states
+            for result in response.transaction_states
         ]
     return sorted(listed, key=lambda listing: listing.transactional_id)
 
@@ -81,26 +80,28 @@ def describe_request(transactional_ids: list[str]) -> DescribeTransactionsReques
 
 def read_described(
     response: DescribeTransactionsResponse, coordinator: int
-) -> Answers[str, TransactionDescription]:
+) -> Results[str, TransactionDescription]:
     return {
-        told.transactional_id: answer(
-            told.error_code,
+        result.transactional_id: value_or_error(
+            result.error_code,
             None,
-            told.transactional_id,
+            result.transactional_id,
             TransactionDescription(
-                transactional_id=told.transactional_id,
+                transactional_id=result.transactional_id,
                 coordinator=coordinator,
-                producer_id=told.producer_id,
-                producer_epoch=told.producer_epoch,
-                state=TransactionState(told.transaction_state),
-                timeout_ms=told.transaction_timeout_ms,
-                started_ms=known(told.transaction_start_time_ms),
+                producer_id=result.producer_id,
+                producer_epoch=result.producer_epoch,
+                state=TransactionState(result.transaction_state),
+                timeout_ms=result.transaction_timeout_ms,
+                started_ms=known(result.transaction_start_time_ms),
                 partitions=frozenset(
-                    TopicPartition(topic.topic, index) for topic in told.topics for index in topic.partitions
+                    TopicPartition(topic.topic, index)
+                    for topic in result.topics
+                    for index in topic.partitions
                 ),
             ),
         )
-        for told in response.transaction_states
+        for result in response.transaction_states
     }
 
 
@@ -113,12 +114,13 @@ def producers_request(partitions: Sequence[TopicPartition]) -> DescribeProducers
     )
 
 
-def read_producers(response: DescribeProducersResponse) -> Answers[TopicPartition, list[ProducerState]]:
-    answers: dict[TopicPartition, list[ProducerState] | PenstockError] = {}
-    for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.partition_index)
-            producers = [
+def read_producers(response: DescribeProducersResponse) -> Results[TopicPartition, list[ProducerState]]:
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): value_or_error(
+            result.error_code,
+            result.error_message,
+            partition,
+            [
                 ProducerState(
                     producer_id=each.producer_id,
                     producer_epoch=each.producer_epoch,
@@ -127,10 +129,12 @@ def read_producers(response: DescribeProducersResponse) -> Answers[TopicPartitio
                     coordinator_epoch=known(each.coordinator_epoch),
                     transaction_start_offset=known(each.current_txn_start_offset),
                 )
-                for each in told.active_producers
-            ]
-            answers[partition] = answer(told.error_code, told.error_message, partition, producers)
-    return answers
+                for each in result.active_producers
+            ],
+        )
+        for topic in response.topics
+        for result in topic.partitions
+    }
 
 
 def abort_request(
@@ -152,24 +156,24 @@ def abort_request(
     )
 
 
-def read_aborted(response: WriteTxnMarkersResponse) -> Answers[TopicPartition, None]:
-    answers: dict[TopicPartition, PenstockError | None] = {}
+def read_aborted(response: WriteTxnMarkersResponse) -> Results[TopicPartition, None]:
+    results: dict[TopicPartition, PenstockError | None] = {}
     for marker in response.markers:
         for topic in marker.topics:
-            for told in topic.partitions:
-                partition = TopicPartition(topic.name, told.partition_index)
-                answers[partition] = answer(told.error_code, None, partition, None)
-    return answers
+            for result in topic.partitions:
+                partition = TopicPartition(topic.name, result.partition_index)
+                results[partition] = value_or_error(result.error_code, None, partition, None)
+    return results
 
 
 def fence_request(transactional_id: str, *, timeout_ms: int) -> InitProducerIdRequest:
-    """A producer that starts anew under the same name: the coordinator ends what the old one had open."""
+    """Initializes the transactional id again: the coordinator aborts the open transaction of the old producer."""
     return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=max(1, timeout_ms))
 
 
 def read_fenced(transactional_id: str, response: InitProducerIdResponse) -> FencedProducer | PenstockError:
     fenced = FencedProducer(producer_id=response.producer_id, producer_epoch=response.producer_epoch)
-    return answer(response.error_code, None, transactional_id, fenced)
+    return value_or_error(response.error_code, None, transactional_id, fenced)
 
 
 def end_request(prepared: PreparedTransaction, *, is_commit: bool) -> EndTxnRequest:
@@ -182,7 +186,7 @@ def end_request(prepared: PreparedTransaction, *, is_commit: bool) -> EndTxnRequ
 
 
 def outcome_request(record: RecordPlace) -> FetchRequest:
-    """What readers of committed records are told of a place: with the records come the aborted transactions."""
+    """A read_committed fetch at the record: the response lists the aborted transactions."""
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
@@ -202,31 +206,31 @@ def outcome_request(record: RecordPlace) -> FetchRequest:
 
 
 def read_outcome(prepared: PreparedTransaction, response: FetchResponse) -> Outcome:
-    """Transactions of one producer do not overlap: one that begins at or before the record and was not over there is
-    the one that it belongs to. Where another record stands in that place, the topic was deleted and made again."""
+    """Transactions of one producer do not overlap: the one that began at or before the record and had not ended there
+    is the record's. If another record has that offset, the topic was deleted and created again."""
     check(response.error_code)
     record = prepared.record
-    assert record is not None, "its place was asked about"
+    assert record is not None, "the request was made for this record"
     for topic in response.responses:
-        for told in topic.partitions:
-            if told.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        for result in topic.partitions:
+            if result.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return Outcome.UNKNOWN  # it was deleted since
-            check(told.error_code, about=TopicPartition(record.topic, record.partition))
-            if told.last_stable_offset <= record.offset:
-                # It is being aborted, or somebody else came back to it and will end it.
+            check(result.error_code, about=TopicPartition(record.topic, record.partition))
+            if result.last_stable_offset <= record.offset:
+                # It is being aborted, or another process has taken it over and will end it.
                 raise errors.ConcurrentTransactions(about=prepared.transactional_id)
-            if not _holds(told.records, prepared, record.offset):
+            if not _holds(result.records, prepared, record.offset):
                 return Outcome.UNKNOWN
             is_aborted = any(
                 each.producer_id == prepared.producer_id and each.first_offset <= record.offset
-                for each in told.aborted_transactions or ()
+                for each in result.aborted_transactions or ()
             )
             return Outcome.ABORTED if is_aborted else Outcome.COMMITTED
     return Outcome.UNKNOWN
 
 
 def _holds(records: Any, prepared: PreparedTransaction, offset: int) -> bool:
-    """Whether the first batch has that offset, and was written by the producer of the transaction."""
+    """Whether the first batch has this offset and was written by the producer of the transaction."""
     if not records:
         return False
     header = next(iter(read_headers(records)), None)

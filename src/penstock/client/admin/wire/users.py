@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.client.admin.outcome import Answers
+from penstock.client.admin.results import Results
 from penstock.client.admin.users import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion
-from penstock.client.admin.wire.reading import answer, check
+from penstock.client.admin.wire.common import check, value_or_error
 from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -26,19 +26,19 @@ def describe_request(users: Sequence[str] | None) -> DescribeUserScramCredential
     )
 
 
-def read_described(response: DescribeUserScramCredentialsResponse) -> Answers[str, list[ScramCredential]]:
+def read_described(response: DescribeUserScramCredentialsResponse) -> Results[str, list[ScramCredential]]:
     check(response.error_code, response.error_message)
     return {
-        told.user: answer(
-            told.error_code,
-            told.error_message,
-            told.user,
+        result.user: value_or_error(
+            result.error_code,
+            result.error_message,
+            result.user,
             [
                 ScramCredential(mechanism=ScramMechanism(each.mechanism), iterations=each.iterations)
-                for each in told.credential_infos
+                for each in result.credential_infos
             ],
         )
-        for told in response.results
+        for result in response.results
     }
 
 
@@ -63,7 +63,8 @@ def alter_request(changes: Sequence[ScramUpsertion | ScramDeletion]) -> AlterUse
     )
 
 
-def read_altered(response: AlterUserScramCredentialsResponse) -> Answers[str, None]:
+def read_altered(response: AlterUserScramCredentialsResponse) -> Results[str, None]:
     return {
-        told.user: answer(told.error_code, told.error_message, told.user, None) for told in response.results
+        result.user: value_or_error(result.error_code, result.error_message, result.user, None)
+        for result in response.results
     }

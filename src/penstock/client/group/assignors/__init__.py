@@ -1,7 +1,7 @@
-"""Assignors of classic groups, by Kafka's names, by the names of Kafka's Java classes, or your own.
+"""Assignors of classic groups, by Kafka's names or Java class names, or your own.
 
-`assignors_of` reads the setting `partition.assignment.strategy`. A new assignor is a row of `KNOWN`, or an object or
-class of the program's own (`assignor.Assignor`), or the dotted name of one.
+`assignors_of` reads the setting `partition.assignment.strategy`. A new assignor is a row of `KNOWN`, an object or class
+of the program (`assignor.Assignor`), or the import path of one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from penstock.client.errors import BadConfiguration
 from penstock.client.group.assignors.assignor import (
     NO_GENERATION,
     Assignor,
-    GroupToAssign,
-    MemberToAssign,
-    Share,
-    Tenure,
+    GroupSubscription,
+    MemberAssignment,
+    MemberSubscription,
+    ReceivedAssignment,
 )
 from penstock.client.group.assignors.ranges import RangeAssignor
 from penstock.client.group.assignors.round_robin import RoundRobinAssignor
@@ -26,13 +26,13 @@ __all__ = [
     "NO_GENERATION",
     "Assignor",
     "CooperativeStickyAssignor",
-    "GroupToAssign",
-    "MemberToAssign",
+    "GroupSubscription",
+    "MemberAssignment",
+    "MemberSubscription",
     "RangeAssignor",
+    "ReceivedAssignment",
     "RoundRobinAssignor",
-    "Share",
     "StickyAssignor",
-    "Tenure",
     "assignors_of",
 ]
 
@@ -43,7 +43,7 @@ JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def assignors_of(setting: object) -> tuple[Assignor, ...]:
-    """In order of preference: the group takes the first that most members can agree on."""
+    """In order of preference: the group uses the first one that most members prefer."""
     found = tuple(_assignor_of(each) for each in _entries(setting))
     if not found:
         raise BadConfiguration("partition.assignment.strategy names no assignor")
@@ -55,7 +55,7 @@ def assignors_of(setting: object) -> tuple[Assignor, ...]:
 
 
 def is_cooperative(assignors: Iterable[Assignor]) -> bool:
-    """Whether members may read on through a rebalance: only if every assignor that may be chosen allows it."""
+    """Whether members may keep reading during a rebalance: only if every assignor in the list allows it."""
     return all(assignor.is_cooperative for assignor in assignors)
 
 
@@ -90,5 +90,5 @@ def _named(name: str) -> Assignor:
     if ":" in name or "." in name:
         return _assignor_of(find(name, what="assignor"))
     raise BadConfiguration(
-        f"partition.assignment.strategy: no assignor is called {name!r}; there are {', '.join(KNOWN)}"
+        f"partition.assignment.strategy: unknown assignor {name!r}; known are {', '.join(KNOWN)}"
     )

@@ -1,17 +1,17 @@
-"""What an assignor is: who decides which member of a classic group reads what.
+"""The interface of assignors, which decide the partitions of each member of a classic group.
 
-The leader of a group hands all members and the topics they want to its assignor. A program may bring its own:
+The leader of a group passes all members and their topics to its assignor. A program may bring its own:
 
     class Hot(Assignor):
         name = "hot"
 
-        def assign(self, group: GroupToAssign) -> dict[str, list[TopicPartition]]:
+        def assign(self, group: GroupSubscription) -> dict[str, list[TopicPartition]]:
             ...
 
     Consumer("orders", group="billing", partition_assignment_strategy=[Hot()])
 
-All members of a group must offer at least one assignor of the same name. An assignor must answer the same for the
-same group, must give no partition to two members, and must know nothing of time or chance.
+All members of a group must have at least one assignor of the same name. An assignor must return the same for the same
+group, must not assign a partition to two members, and must not depend on time or randomness.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Racks = frozenset[str]
 
 
 @dataclass(frozen=True)
-class MemberToAssign:
-    """One member, as it described itself when it joined."""
+class MemberSubscription:
+    """The subscription of one member, as it sent it with JoinGroup."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -38,31 +38,31 @@ class MemberToAssign:
     rack: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION
-    """In which it came by what it owns; -1 where it does not say."""
+    """The generation in which it got its owned partitions; -1 if it does not say."""
     user_data: bytes | None = None
 
 
 @dataclass(frozen=True)
-class GroupToAssign:
-    members: Mapping[str, MemberToAssign]
+class GroupSubscription:
+    members: Mapping[str, MemberSubscription]
     racks: Mapping[str, tuple[Racks, ...]]
-    """By topic, for each of its partitions the racks of its replicas. Topics that do not exist are not here."""
+    """By topic, for each of its partitions, the racks of its replicas. Topics that do not exist are missing."""
 
     def partitions(self, topic: str) -> int:
         return len(self.racks.get(topic, ()))
 
     @cached_property
-    def in_order(self) -> list[MemberToAssign]:
-        """Static members by their instance id, then the others by their id: the order that all assignors count in."""
+    def in_order(self) -> list[MemberSubscription]:
+        """Static members by instance id, then the others by member id: the order for all assignors."""
         return sorted(
             self.members.values(),
             key=lambda member: (member.instance_id is None, member.instance_id or member.member_id),
         )
 
     @cached_property
-    def subscribers(self) -> dict[str, list[MemberToAssign]]:
-        """By topic, in order; topics that exist only."""
-        found: dict[str, list[MemberToAssign]] = {topic: [] for topic in sorted(self.racks)}
+    def subscribers(self) -> dict[str, list[MemberSubscription]]:
+        """The subscribers of each existing topic, in order."""
+        found: dict[str, list[MemberSubscription]] = {topic: [] for topic in sorted(self.racks)}
         for member in self.in_order:
             for topic in dict.fromkeys(member.topics):
                 if topic in found:
@@ -71,16 +71,16 @@ class GroupToAssign:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one member is given, and a word of the assignor to its fellow at that member."""
+class MemberAssignment:
+    """The partitions of one member, and user data for its own assignor."""
 
     partitions: Sequence[TopicPartition] = ()
     user_data: bytes | None = None
 
 
 @dataclass(frozen=True)
-class Tenure:
-    """The assignment that a member has been given last, for assignors that remember it."""
+class ReceivedAssignment:
+    """The last assignment of a member, for assignors that remember it."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int
@@ -89,18 +89,19 @@ class Tenure:
 
 class Assignor(ABC):
     name: str
-    """By which the members of a group agree on it."""
+    """The name by which the members of a group agree on it."""
 
     is_cooperative: bool = False
-    """Members may keep reading through a rebalance: no partition is given away before its owner let go (KIP-429)."""
+    """Members may keep reading during a rebalance: a partition is not assigned before its owner has revoked it
+    (KIP-429)."""
 
     @abstractmethod
-    def assign(self, group: GroupToAssign) -> Mapping[str, Share | Sequence[TopicPartition]]:
-        """By member id; a member that is left out gets nothing."""
+    def assign(self, group: GroupSubscription) -> Mapping[str, MemberAssignment | Sequence[TopicPartition]]:
+        """The assignment by member id; a member that is missing gets nothing."""
 
-    def user_data(self, topics: Sequence[str], tenure: Tenure | None) -> bytes | None:
-        """What this member tells the leader's assignor when it joins."""
+    def user_data(self, topics: Sequence[str], received: ReceivedAssignment | None) -> bytes | None:
+        """Data for the leader's assignor, sent with JoinGroup."""
         return None
 
-    def assigned(self, tenure: Tenure) -> None:  # noqa: B027 - most have nothing to do
-        """This member has been given an assignment by this assignor."""
+    def assigned(self, received: ReceivedAssignment) -> None:  # noqa: B027 - most have nothing to do
+        """Called when this member has received an assignment of this assignor."""

@@ -1,10 +1,10 @@
-"""Spread partitions over members: evenly first, near their racks second, with few moves third.
+"""Spreads partitions over members: evenly first, near their racks second, with few moves third.
 
-Where all members want the same topics and racks do not matter, that is counting: everyone keeps as much of what it
-had as its share allows, and the rest is dealt out. In general it is a problem of transport: kinds of partitions
-(those of one topic with replicas in the same racks) are sent to members, and how many of a kind a member gets
-is all that matters, because it then keeps as many of its own of that kind. A good answer is made by hand and then
-improved along cycles that make it cheaper, until there are none, which proves it best, or until that took `STEPS_MAX`.
+If all members want the same topics and racks do not matter, this is counting: each member keeps as much as its share
+allows, and the rest is dealt out. In general it is a transportation problem: kinds of partitions (those of one topic
+with replicas in the same racks) are sent to members, and only the number of a kind that a member gets matters, because
+it then keeps as many of its own as possible. A good solution is improved along cycles that lower its cost, until there
+are none, which proves it optimal, or until `STEPS_MAX`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from itertools import cycle
 
 from penstock.client.cluster import TopicPartition
-from penstock.client.group.assignors.assignor import GroupToAssign
+from penstock.client.group.assignors.assignor import GroupSubscription
 from penstock.client.group.assignors.transport import Transport
 
 Owners = Mapping[TopicPartition, str]
 
 
-def spread(group: GroupToAssign, owners: Owners) -> dict[str, list[TopicPartition]]:
-    """`owners` names for partitions that exist members that want them still."""
+def spread(group: GroupSubscription, owners: Owners) -> dict[str, list[TopicPartition]]:
+    """`owners` has, for existing partitions, the owners that still want them."""
     if not group.members:
         return {}
     wanted = {
@@ -32,7 +32,7 @@ def spread(group: GroupToAssign, owners: Owners) -> dict[str, list[TopicPartitio
     return _spread_best(group, owners)
 
 
-def racks_matter(group: GroupToAssign) -> bool:
+def racks_matter(group: GroupSubscription) -> bool:
     of_members = {member.rack for member in group.members.values() if member.rack}
     of_partitions = [
         racks for topic, each in group.racks.items() if group.subscribers[topic] for racks in each
@@ -41,7 +41,7 @@ def racks_matter(group: GroupToAssign) -> bool:
     return not of_members.isdisjoint(everywhere) and any(racks != everywhere for racks in of_partitions)
 
 
-def _spread_evenly(group: GroupToAssign, owners: Owners) -> dict[str, list[TopicPartition]]:
+def _spread_evenly(group: GroupSubscription, owners: Owners) -> dict[str, list[TopicPartition]]:
     partitions = [
         TopicPartition(topic, index)
         for topic, subscribers in group.subscribers.items()
@@ -53,7 +53,7 @@ def _spread_evenly(group: GroupToAssign, owners: Owners) -> dict[str, list[Topic
         if partition in owners:
             had[owners[partition]].append(partition)
     share, extras = divmod(len(partitions), len(had))
-    # One more for those who had most, as they can keep it.
+    # The members with most partitions get one more, because they can keep it.
     shares = {
         member_id: share + (1 if place < extras else 0)
         for place, member_id in enumerate(sorted(had, key=lambda each: -len(had[each])))
@@ -67,7 +67,7 @@ def _spread_evenly(group: GroupToAssign, owners: Owners) -> dict[str, list[Topic
     return {member_id: sorted(given[member_id]) for member_id in group.members}
 
 
-def _spread_best(group: GroupToAssign, owners: Owners) -> dict[str, list[TopicPartition]]:
+def _spread_best(group: GroupSubscription, owners: Owners) -> dict[str, list[TopicPartition]]:
     kinds: dict[tuple[str, frozenset[str]], list[TopicPartition]] = {}
     racks_count = racks_matter(group)
     for topic, subscribers in group.subscribers.items():

@@ -1,6 +1,6 @@
-"""The round robin assignor: all partitions of all topics in a row are dealt to the members in turn.
+"""The round robin assignor: deals all partitions of all topics to the members in turn.
 
-Where members subscribe to different topics, those who do not want a partition are passed over.
+If members subscribe to different topics, a member that does not want a partition is skipped.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from itertools import cycle
 
 from penstock.client.cluster import TopicPartition
-from penstock.client.group.assignors.assignor import Assignor, GroupToAssign
+from penstock.client.group.assignors.assignor import Assignor, GroupSubscription
 
 
 class RoundRobinAssignor(Assignor):
     name = "roundrobin"
 
-    def assign(self, group: GroupToAssign) -> dict[str, list[TopicPartition]]:
+    def assign(self, group: GroupSubscription) -> dict[str, list[TopicPartition]]:
         given: dict[str, list[TopicPartition]] = {member_id: [] for member_id in group.members}
         turns = cycle(group.in_order)
         for topic, subscribers in group.subscribers.items():

@@ -1,16 +1,16 @@
-"""How many partitions of each kind go to each member, at least cost.
+"""Solves the transportation problem of `balance`: how many partitions of each kind go to each member, at least cost.
 
-The cost is, in this order: how uneven the numbers of partitions are (their squares), how many are far from their
-member's rack, how many are not where they were. It is a flow from kinds over members to a sink, and a flow is cheapest
-when no cycle in what could still be changed has a negative sum. Everything is counted in integers, and nothing depends
-on hashes: the same group has the same answer everywhere.
+The cost is, in this order: how uneven the counts are (their squares), how many partitions are outside their member's
+rack, how many have moved. It is a flow from kinds over members to a sink, and a flow is optimal when the residual graph
+has no negative cycle. Everything is integer, and nothing depends on hashes: the same group has the same solution
+everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-STEPS_MAX = 4_000_000  # some seconds; beyond that a good answer is worth more than the best one
+STEPS_MAX = 4_000_000  # some seconds; beyond that a good solution is enough
 
 
 class Transport:
@@ -24,13 +24,13 @@ class Transport:
         self._steps = 0
 
     def add(self, size: int, *, had: Mapping[int, int], far: Set[int]) -> None:
-        """A kind of `size` partitions; `had` names all who may get some, with how many of them each had."""
+        """A kind of `size` partitions; `had` has all members that may get some, with how many each had."""
         self._sizes.append(size)
         self._had.append(dict(had))
         self._far.append(far)
 
     def solve(self) -> list[dict[int, int]]:
-        """For each kind, how many of it each member gets."""
+        """For each kind, how many each member gets."""
         self._far_cost = sum(self._sizes) + 1
         self._load_cost = self._far_cost * self._far_cost
         self._begin()
@@ -39,10 +39,10 @@ class Transport:
             pass
         return self._given
 
-    # A good answer
+    # A first solution
 
     def _begin(self) -> None:
-        """Everyone keeps what it had; what is left goes, first where few want it, to who has least."""
+        """Members keep what they had; the rest goes to members with the fewest, kinds with few subscribers first."""
         for had in self._had:
             self._given.append(dict(had))
             for member, count in had.items():
@@ -74,7 +74,7 @@ class Transport:
         self._given[kind][taker] += 1
         self._load[taker] += 1
 
-    # What one more or one less costs
+    # The cost of one more or one less
 
     def _next_cost(self, kind: int, member: int) -> int:
         is_moved = self._given[kind][member] >= self._had[kind][member]
@@ -84,10 +84,10 @@ class Transport:
         is_moved = self._given[kind][member] > self._had[kind][member]
         return is_moved + (self._far_cost if member in self._far[kind] else 0)
 
-    # Making it better
+    # Improvement
 
     def _improve(self) -> bool:
-        """Find a cycle that makes it cheaper and go round it once; False if there is none."""
+        """Find a negative cycle and apply it once; False if there is none."""
         arcs = self._arcs()
         sink = self._members + len(self._given)
         distance = [0] * (sink + 1)
@@ -107,10 +107,10 @@ class Transport:
             if cycle:
                 self._go_round(cycle)
                 return True
-        raise AssertionError("distances fell longer than any path is, and there is no cycle")
+        raise AssertionError("distances kept falling without a cycle")
 
     def _arcs(self) -> list[tuple[int, int, int]]:
-        """From, to and cost of every step that is possible: members first, then kinds, then the sink."""
+        """Source, target and cost of every possible step: members first, then kinds, then the sink."""
         arcs: list[tuple[int, int, int]] = []
         sink = self._members + len(self._given)
         for kind, given in enumerate(self._given):
@@ -139,7 +139,7 @@ class Transport:
 
 
 def _cycle_in(before: list[int]) -> list[int]:
-    """The nodes of a cycle, in the order of its arcs; empty where predecessors form none."""
+    """The nodes of a cycle, in the order of its arcs; empty if the predecessors form none."""
     seen = [-1] * len(before)
     for first in range(len(before)):
         node = first

@@ -1,6 +1,6 @@
-"""What the sticky assignor writes into a member's subscription: the assignment it had, in Kafka's bytes.
+"""User data of the sticky assignor: the previous assignment of a member, in Kafka's format.
 
-Version 0 ended after the partitions; version 1 appends the generation. Neither has a version number.
+Version 0 ends after the partitions; version 1 appends the generation. Neither has a version number.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.client.cluster import TopicPartition
 from penstock.client.group.assignors.assignor import NO_GENERATION
-from penstock.client.group.assignors.wire import by_topic, flat
+from penstock.client.group.assignors.wire import flat, topic_partitions
 from penstock.protocol.codec import codec
 from penstock.protocol.declare import field, message
 from penstock.protocol.messages.consumer_protocol import TopicPartition as TopicPartitions
@@ -23,12 +23,12 @@ class StickyUserData:
 
 
 def write_previous(partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    data = StickyUserData(previous_assignment=by_topic(partitions), generation=generation)
+    data = StickyUserData(previous_assignment=topic_partitions(partitions), generation=generation)
     return codec(StickyUserData, 1).encode(data)
 
 
 def read_previous(data: bytes) -> tuple[list[TopicPartition], int]:
-    """`MalformedMessage` where it is something else."""
+    """Raises `MalformedMessage` if it is something else."""
     message, end = codec(StickyUserData, 0).decode(data)
     if end < len(data):
         message, _ = codec(StickyUserData, 1).decode(data)

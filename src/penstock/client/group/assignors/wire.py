@@ -1,7 +1,7 @@
-"""Subscriptions and assignments as they travel inside JoinGroup and SyncGroup: consumer protocol, after its version.
+"""Encodes and decodes the subscriptions and assignments inside JoinGroup and SyncGroup (consumer protocol).
 
-A reader takes a version that it does not know for the newest that it does. Members of one group may be of different
-ages: an assignment is written in version 0, as all versions of it are the same.
+A version that is too new is read as the newest known one. Members of one group may have different versions, so
+assignments are written in version 0; all versions of them are the same.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from penstock.client.cluster import TopicPartition
-from penstock.client.group.assignors.assignor import NO_GENERATION, MemberToAssign, Share
+from penstock.client.cluster import TopicPartition, by_topic
+from penstock.client.group.assignors.assignor import NO_GENERATION, MemberAssignment, MemberSubscription
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import MalformedMessage
 from penstock.protocol.messages.consumer_protocol import (
@@ -39,16 +39,16 @@ def write_subscription(
     message = ConsumerProtocolSubscription(
         topics=sorted(topics),
         user_data=user_data,
-        owned_partitions=by_topic(owned),
+        owned_partitions=topic_partitions(owned),
         generation_id=generation,
         rack_id=rack or None,
     )
     return _write(message, SUBSCRIPTION_VERSION)
 
 
-def read_subscription(data: bytes, *, member_id: str, instance_id: str | None = None) -> MemberToAssign:
+def read_subscription(data: bytes, *, member_id: str, instance_id: str | None = None) -> MemberSubscription:
     message = _read(ConsumerProtocolSubscription, data)
-    return MemberToAssign(
+    return MemberSubscription(
         member_id=member_id,
         topics=tuple(message.topics),
         instance_id=instance_id,
@@ -59,26 +59,26 @@ def read_subscription(data: bytes, *, member_id: str, instance_id: str | None = 
     )
 
 
-def write_assignment(share: Share) -> bytes:
+def write_assignment(share: MemberAssignment) -> bytes:
     message = ConsumerProtocolAssignment(
-        assigned_partitions=by_topic(share.partitions), user_data=share.user_data
+        assigned_partitions=topic_partitions(share.partitions), user_data=share.user_data
     )
     return _write(message, ASSIGNMENT_VERSION)
 
 
-def read_assignment(data: bytes) -> Share:
-    """No bytes at all are no partitions: so a leader answers who it knows nothing about."""
+def read_assignment(data: bytes) -> MemberAssignment:
+    """Empty data means no partitions: a leader sends it for members that it does not know."""
     if not data:
-        return Share()
+        return MemberAssignment()
     message = _read(ConsumerProtocolAssignment, data)
-    return Share(tuple(flat(message.assigned_partitions)), message.user_data)
+    return MemberAssignment(tuple(flat(message.assigned_partitions)), message.user_data)
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    indexes: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        indexes.setdefault(topic, []).append(index)
-    return [TopicPartitions(topic=topic, partitions=sorted(indexes[topic])) for topic in sorted(indexes)]
+def topic_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic=topic, partitions=indexes)
+        for topic, indexes in by_topic(sorted(partitions)).items()
+    ]
 
 
 def flat(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
@@ -91,9 +91,9 @@ def _write(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, v
 
 def _read(kind: type[T], data: bytes) -> T:
     if len(data) < _VERSION.size:
-        raise MalformedMessage("there is no version")
+        raise MalformedMessage("the version is missing")
     (version,) = _VERSION.unpack_from(data)
     if version < 0:
-        raise MalformedMessage(f"there is no version {version}")
+        raise MalformedMessage(f"unknown version {version}")
     message, _ = codec(kind, min(version, SUBSCRIPTION_VERSION)).decode(data, _VERSION.size)
     return message

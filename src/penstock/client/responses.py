@@ -1,8 +1,8 @@
-"""Looking through an answer for the error codes in it.
+"""Finds the error codes in a response.
 
-Where a response has its errors differs by API: one for all, one for each topic, one for each partition of a topic. Who
-retries by code does not want to know, so this walks the whole message. It is for answers that are small or rare;
-produce and fetch read their own.
+A response has its error codes in different places: one for all, one for each topic, or one for each partition. Callers
+that retry by code do not care, so this walks the whole message. It is for small or rare responses; produce and fetch
+read their own.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def error_codes(message: Any) -> Iterator[ErrorCode]:
 
 
 def first_message(message: Any, code: ErrorCode) -> str | None:
-    """What the broker says about the first error `code` in the answer that it says something about."""
+    """The broker's message for the first error `code` that has one."""
     for field in fields(message):
         value = getattr(message, field.name)
-        if value is code and (words := getattr(message, "error_message", None)):
-            return str(words)
+        if value is code and (text := getattr(message, "error_message", None)):
+            return str(text)
         for element in value if isinstance(value, list) else [value]:
             if not is_dataclass(element):
                 break
-            if words := first_message(element, code):
-                return str(words)
+            if text := first_message(element, code):
+                return str(text)
     return None
 
 

@@ -1,14 +1,14 @@
-"""Settings by the names that other clients of Kafka have for them, so that a refusal can name ours.
+"""Hints for options of other Kafka clients: the name here, or what to do instead.
 
-Only names that are not Kafka's own stand here, and only where there is something to say: librdkafka (and so
-confluent-kafka) has its own for many, kafka-python and aiokafka for some.
+Only names that are not Kafka's own are listed, where there is something to say: librdkafka (and so confluent-kafka) has
+its own names for many options, kafka-python and aiokafka for some.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# What it is called here.
+# The name here.
 RENAMED: Final = {
     # librdkafka
     "metadata.broker.list": "bootstrap.servers",
@@ -50,19 +50,19 @@ RENAMED: Final = {
 
 # What to do instead.
 ELSEWHERE: Final = {
-    "api.version": "versions are asked of the broker; leave it out",
-    "api.version.request": "versions are asked of the broker; leave it out",
-    "broker.version.fallback": "versions are asked of the broker; leave it out",
-    "consumer.timeout.ms": "poll(timeout=...) waits for so many seconds",
-    "enable.auto.offset.store": "set enable.auto.commit=false and commit what is done",
-    "enable.partition.eof": "read(until='end') ends at the end",
-    "loop": "a client of penstock.aio uses the loop that runs",
-    "statistics.interval.ms": "there are no statistics to call back with",
+    "api.version": "versions are negotiated with the broker; remove it",
+    "api.version.request": "versions are negotiated with the broker; remove it",
+    "broker.version.fallback": "versions are negotiated with the broker; remove it",
+    "consumer.timeout.ms": "use poll(timeout=...), in seconds",
+    "enable.auto.offset.store": "set enable.auto.commit=false and commit processed messages",
+    "enable.partition.eof": "use read(until='end'), which stops at the end",
+    "loop": "a penstock.aio client uses the running loop",
+    "statistics.interval.ms": "there is no statistics callback; use metrics()",
 }
 
 
-def lesson(name: str) -> str | None:
-    """What to say to whoever uses another client's name (with dots), or None for a name that nobody has."""
+def hint_for(name: str) -> str | None:
+    """A hint for an option of another client (with dots); None for an unknown name."""
     if name in RENAMED:
         return f"called {RENAMED[name]} here"
     return ELSEWHERE.get(name)

@@ -1,7 +1,7 @@
-"""A transaction that is written, flushed and open, and whose end somebody else decides (KIP-939).
+"""A prepared transaction (KIP-939): written, flushed and still open. Another process may end it.
 
-It is a small noun that can be pickled, kept in a database or written to a log: whoever has it can end the transaction
-from any process (`Admin.complete_transaction`), after the producer that wrote it is gone.
+It is a small value that can be pickled or stored. Any process that has it can end the transaction with
+`Admin.complete_transaction`, also after the producer was closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTHING = "-"
 
 
 class RecordPlace(NamedTuple):
-    """Where one record of a transaction stands."""
+    """The place of one record of a transaction."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class RecordPlace(NamedTuple):
 
 
 class Outcome(enum.Enum):
-    """What became of a prepared transaction."""
+    """How a prepared transaction ended."""
 
     COMMITTED = enum.auto()
     ABORTED = enum.auto()
@@ -35,16 +35,17 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """`str(prepared)` and `PreparedTransaction.parse(text)` are one another's inverse."""
+    """Identifies a prepared transaction. `str(prepared)` and `PreparedTransaction.parse(text)` convert to text and
+    back."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     record: RecordPlace | None = None
-    """One of its records. A coordinator forgets how a transaction ended when the next producer of that name comes; the
-    log does not, and can be asked by this. None where there is none, or who made this did not know."""
+    """One of its records. A coordinator forgets the outcome of a transaction when the next producer takes over the
+    transactional id; the log does not, and this record finds it there. None if there is none or it is unknown."""
     is_empty: bool = False
-    """Nothing was written, so that there is nothing to end."""
+    """Whether nothing was written. Then no EndTxn request is needed."""
 
     def __str__(self) -> str:
         place = NOTHING if self.is_empty else "" if self.record is None else "/".join(map(str, self.record))
@@ -53,11 +54,11 @@ class PreparedTransaction:
     @classmethod
     def parse(cls, text: str) -> Self:
         if not isinstance(text, str):
-            raise errors.BadArgumentType(
-                f"text must be a string, as str(prepared) gives it, not {shown(text)}"
-            )
+            raise errors.BadArgumentType(f"text must be a string made by str(prepared), not {shown(text)}")
         try:
-            producer_id, producer_epoch, place, transactional_id = text.split(":", 3)  # an id may have colons
+            producer_id, producer_epoch, place, transactional_id = text.split(
+                ":", 3
+            )  # a transactional id may contain colons
             record = None
             if place and place != NOTHING:
                 topic, partition, offset = place.split("/")

@@ -1,11 +1,11 @@
-"""The leader's part in a classic group: it knows what all want, assigns, and notices when there is more to assign."""
+"""The leader of a classic group: reads all subscriptions, assigns, and detects when the assignment is outdated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.client.cluster import Cluster, Topic
-from penstock.client.group.assignors import Assignor, GroupToAssign, Share
+from penstock.client.group.assignors import Assignor, GroupSubscription, MemberAssignment
 from penstock.client.group.assignors.assignor import Racks
 from penstock.client.group.assignors.wire import read_subscription, write_assignment
 from penstock.protocol.errors import ErrorCode
@@ -13,11 +13,11 @@ from penstock.protocol.messages.join_group import JoinGroupResponseMember
 from penstock.protocol.messages.sync_group import SyncGroupRequestAssignment
 
 
-class Leading:
-    """One generation, from the answer to the leader's join on."""
+class GroupLeader:
+    """One generation, from the response to the leader's JoinGroup on."""
 
     def __init__(self, members: Sequence[JoinGroupResponseMember], *, has_rack: bool = False) -> None:
-        """`MalformedMessage` where a member's subscription cannot be read. `has_rack`: replicas that move matter."""
+        """`MalformedMessage` if a member's subscription cannot be decoded. `has_rack`: replicas that move matter."""
         self._has_rack = has_rack
         self.members = {
             member.member_id: read_subscription(
@@ -30,43 +30,44 @@ class Leading:
         self._assigned_over: dict[str, tuple[Racks, ...]] | None = None
 
     def assign(self, assignor: Assignor, cluster: Cluster) -> None:
-        """Fill `assignments`, for members in the order of their ids."""
+        """Fill `assignments`, in the order of member ids."""
         racks = self._partitions(cluster)
-        shares = assignor.assign(GroupToAssign(self.members, racks))
+        shares = assignor.assign(GroupSubscription(self.members, racks))
         self._assigned_over = racks
         self.assignments = [
             SyncGroupRequestAssignment(
-                member_id=member_id, assignment=write_assignment(_share(shares.get(member_id, ())))
+                member_id=member_id,
+                assignment=write_assignment(_member_assignment(shares.get(member_id, ()))),
             )
             for member_id in sorted(self.members)
         ]
 
     def is_outdated(self, cluster: Cluster) -> bool:
-        """Whether there is something else to assign than there was; what cannot be told right now does not count."""
-        if self._assigned_over is None:  # a static leader came back, and was not asked to assign (KIP-814)
+        """Whether there is more or less to assign than before; topics with unknown metadata do not count."""
+        if self._assigned_over is None:  # a static leader rejoined and was not asked to assign (KIP-814)
             self._assigned_over = self._partitions(cluster)
             return False
         now = self._partitions(cluster)
         return any(
             self._differs(self._assigned_over.get(name, ()), now.get(name, ()))
             for name in self.topics
-            if (topic := cluster.topics.get(name)) is not None and (name in now or _is_gone(topic))
+            if (topic := cluster.topics.get(name)) is not None and (name in now or _is_deleted(topic))
         )
 
     def _differs(self, before: tuple[Racks, ...], now: tuple[Racks, ...]) -> bool:
-        # Without racks of its own a leader does not care where replicas are: a broker that is away for a while is no
-        # reason to rebalance.
+        # Without a rack the leader ignores the places of replicas: a broker that is down for a while causes no
+        # rebalance.
         return before != now if self._has_rack else len(before) != len(now)
 
     def _partitions(self, cluster: Cluster) -> dict[str, tuple[Racks, ...]]:
         return {
             name: _racks(topic, cluster)
             for name in sorted(self.topics)
-            if (topic := cluster.topics.get(name)) is not None and topic.partitions and not _is_gone(topic)
+            if (topic := cluster.topics.get(name)) is not None and topic.partitions and not _is_deleted(topic)
         }
 
 
-def _is_gone(topic: Topic) -> bool:
+def _is_deleted(topic: Topic) -> bool:
     return topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -81,5 +82,5 @@ def _racks(topic: Topic, cluster: Cluster) -> tuple[Racks, ...]:
     )
 
 
-def _share(given: object) -> Share:
-    return given if isinstance(given, Share) else Share(tuple(given))  # type: ignore[arg-type]
+def _member_assignment(given: object) -> MemberAssignment:
+    return given if isinstance(given, MemberAssignment) else MemberAssignment(tuple(given))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Finds places: committed offsets, the ends of logs, offsets of times, and whether a log was cut.
+"""Finds positions: committed offsets, log ends, offsets of timestamps, and truncation of a log.
 
-`Finder` keeps looking for what `positions` lack, one task for each need, so that a group whose coordinator is away does
-not hold up partitions that need no group. `list_offsets` answers the application's own questions.
+`OffsetFinder` serves what `positions` need, with one task for each kind of need. So a group without a coordinator does
+not delay partitions that need no group. `list_offsets` serves the application's own queries.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer import lookups
 from penstock.client.consumer.lookups import ListedOffset, ReadEpoch
-from penstock.client.consumer.positions import LATEST, LATEST_TIMESTAMP, Need, PartitionState, Positions
+from penstock.client.consumer.positions import LATEST, Need, PartitionState, Positions
 from penstock.client.consumer.tasks import supervised
-from penstock.client.consumer.topics import TOPIC_PATIENCE_MS, check_partitions
-from penstock.client.group.nouns import Offset
+from penstock.client.consumer.topic_lookup import TOPIC_PATIENCE_MS, check_partitions
+from penstock.client.group.types import Offset
 from penstock.client.reachability import NAMED_MAX, why_no_leader
 from penstock.protocol.apis import ApiKey
+from penstock.protocol.constants import LATEST_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
+from penstock.runtime.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
-FENCING_VERSION = 2  # of OffsetForLeaderEpoch: before, only brokers may ask
+FENCING_VERSION = 2  # of OffsetForLeaderEpoch: older versions are for brokers only
 
 LookUpCommitted = Callable[[Collection[TopicPartition]], Awaitable[dict[TopicPartition, Offset]]]
 
 
-class Finder:
+class OffsetFinder:
     def __init__(
         self,
         client: ClusterClient,
@@ -43,14 +44,14 @@ class Finder:
         on_found: Callable[[bool], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """`on_found` is called when places were found; with True where there is an error for the application."""
+        """`on_found` is called after each round of lookups; with True if there is an error for the application."""
         self._client = client
         self._positions = positions
         self._isolation_level = isolation_level
         self._committed = committed
         self._on_found = on_found
         self._on_failure = on_failure
-        self._bells = {need: asyncio.Event() for need in Need}
+        self._wakeups = {need: asyncio.Event() for need in Need}
         self._tasks: dict[Need, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
@@ -61,12 +62,12 @@ class Finder:
         if self._committed is not None:
             steps[Need.COMMITTED] = self._look_up_committed
         for need, step in steps.items():
-            wanted = self._positions.wanting(need, self._client.now_ms())
+            wanted = self._positions.needing(need, self._client.now_ms())
             if wanted and (need not in self._tasks or self._tasks[need].done()):
                 self._tasks[need] = supervised(
                     self._run(need, step), f"penstock-find-{need.name.lower()}", self._on_failure
                 )
-            self._bells[need].set()
+            self._wakeups[need].set()
 
     async def close(self) -> None:
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -75,10 +76,10 @@ class Finder:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, need: Need, step: Callable[[list[PartitionState]], Awaitable[None]]) -> None:
-        client, positions, bell = self._client, self._positions, self._bells[need]
+        client, positions, wakeup = self._client, self._positions, self._wakeups[need]
         while True:
-            bell.clear()
-            wanted = positions.wanting(need, client.now_ms())
+            wakeup.clear()
+            wanted = positions.needing(need, client.now_ms())
             if wanted:
                 asked = {state.partition: state.generation for state in wanted}
                 try:
@@ -90,10 +91,10 @@ class Finder:
             until_ms = positions.wake_at_ms(client.now_ms())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(None if until_ms is None else until_ms / 1000):
-                    await bell.wait()
+                    await wakeup.wait()
 
     def _failed(self, asked: Mapping[TopicPartition, int], error: errors.PenstockError) -> None:
-        """No answer at all."""
+        """The whole request failed."""
         logger.debug("no position for %s: %s", ", ".join(map(str, asked)), error)
         if error.retriable:
             self._client.mark_stale()
@@ -103,7 +104,7 @@ class Finder:
             else:
                 self._positions.fail(partition, generation, error)
 
-    # The three needs
+    # One step for each need
 
     async def _look_up_committed(self, wanted: list[PartitionState]) -> None:
         assert self._committed is not None
@@ -116,19 +117,23 @@ class Finder:
         timestamps = {state.partition: state.reset.timestamp for state in wanted if state.reset is not None}
         listed = await list_once(client, timestamps, isolation_level=self._isolation_level)
         for partition, generation in generations.items():
-            told = listed.get(partition)
-            if told is None or told.error.is_retriable or told.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            result = listed.get(partition)
+            if (
+                result is None
+                or result.error.is_retriable
+                or result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ):
                 client.mark_stale()
                 positions.retry(partition, generation, client.now_ms())
-            elif told.error != ErrorCode.NONE:
-                positions.fail(partition, generation, errors.of(told.error, about=partition))
-            elif told.offset < 0 and timestamps[partition] != LATEST_TIMESTAMP:
-                # Nothing is as young as that: what comes next will be (KIP-1106).
+            elif result.error != ErrorCode.NONE:
+                positions.fail(partition, generation, errors.of(result.error, about=partition))
+            elif result.offset < 0 and timestamps[partition] != LATEST_TIMESTAMP:
+                # No record has this timestamp or a later one, so the next record to be written is the first (KIP-1106).
                 state = positions.get(partition)
                 if state is not None and state.generation == generation:
                     state.find(Need.RESET, LATEST)
             else:
-                positions.take_reset(partition, generation, told.offset, told.leader_epoch)
+                positions.take_reset(partition, generation, result.offset, result.leader_epoch)
 
     async def _validate(self, wanted: list[PartitionState]) -> None:
         client, positions = self._client, self._positions
@@ -138,32 +143,32 @@ class Finder:
             for state in wanted
             if state.leader is not None
         ]
-        told = set()
+        result = set()
         for node_id, request in lookups.epoch_end_requests(asked).items():
             await client.connect(node_id)
             _, last = client.versions(node_id).get(ApiKey.OFFSET_FOR_LEADER_EPOCH, (0, 0))
             if last < FENCING_VERSION:
                 for topic in request.topics:
                     for each in topic.partitions:
-                        self._believe(TopicPartition(topic.topic, each.partition))
+                        self._skip_validation(TopicPartition(topic.topic, each.partition))
                 continue
             response = await client.ask(node_id, request)
             for partition, error, epoch, end_offset in lookups.read_epoch_ends(response):
                 generation = generations.get(partition, -1)
                 if error == ErrorCode.NONE:
-                    told.add(partition)
+                    result.add(partition)
                     positions.take_validation(partition, generation, end_offset=end_offset, epoch=epoch)
                 elif not error.is_retriable:
-                    told.add(partition)
+                    result.add(partition)
                     positions.fail(partition, generation, errors.of(error, about=partition))
-        for partition in generations.keys() - told:
+        for partition in generations.keys() - result:
             state = positions.get(partition)
             if state is not None and state.need is Need.VALIDATION:
                 client.mark_stale()
                 positions.retry(partition, generations[partition], client.now_ms())
 
-    def _believe(self, partition: TopicPartition) -> None:
-        """Old brokers cannot be asked."""
+    def _skip_validation(self, partition: TopicPartition) -> None:
+        """Brokers that are too old cannot validate a position."""
         state = self._positions.get(partition)
         if state is not None and state.need is Need.VALIDATION:
             state.need = Need.NOTHING
@@ -172,7 +177,7 @@ class Finder:
 async def list_once(
     client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int
 ) -> dict[TopicPartition, ListedOffset]:
-    """One attempt; partitions whose leader is not known or did not answer are left out."""
+    """One attempt; partitions without a known leader or without a response are left out."""
     client.need_leaders(timestamps)
     requests = lookups.list_offsets_requests(
         timestamps,
@@ -201,7 +206,7 @@ async def list_offsets(
     isolation_level: int,
     deadline_ms: int,
 ) -> dict[TopicPartition, ListedOffset]:
-    """All of them, or the reason why not when the time is up."""
+    """The offsets of all partitions; raises the reason if some are missing at the deadline."""
     found: dict[TopicPartition, ListedOffset] = {}
     try:
         async with asyncio.timeout_at(deadline_ms / 1000):
@@ -220,9 +225,9 @@ def _no_offsets(
 ) -> errors.TimedOut:
     left = sorted(set(wanted) - set(found))
     if (why := why_no_leader(left, client.cluster)) is not None:
-        return errors.TimedOut(f"no offsets: {why}")
+        return errors.TimedOut(f"could not list offsets: {why}")
     named = ", ".join(map(str, left[:NAMED_MAX])) + (", ..." if len(left) > NAMED_MAX else "")
-    return errors.TimedOut(f"no offsets: the leaders of {named} did not answer in time")
+    return errors.TimedOut(f"could not list offsets: the leaders of {named} did not respond in time")
 
 
 async def find_ends(
@@ -231,12 +236,12 @@ async def find_ends(
     younger_than: int | None,
     list_offsets: Callable[[Mapping[TopicPartition, int]], Awaitable[dict[TopicPartition, ListedOffset]]],
 ) -> dict[TopicPartition, int]:
-    """Where a read ends: where the log does, or before its first message that is not older than a time."""
+    """The end of a bounded read: the log end, or the first message with this timestamp or a later one."""
     latest = await list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
-    ends = {partition: told.offset for partition, told in latest.items()}
+    ends = {partition: result.offset for partition, result in latest.items()}
     if younger_than is not None:
         younger = await list_offsets(dict.fromkeys(partitions, younger_than))
-        ends |= {partition: told.offset for partition, told in younger.items() if told.offset >= 0}
+        ends |= {partition: result.offset for partition, result in younger.items() if result.offset >= 0}
     return ends
 
 
@@ -258,15 +263,17 @@ async def _list_all(
         left = {partition: at for partition, at in timestamps.items() if partition not in found}
         check_partitions(client.cluster, left)
         refused: ListedOffset | None = None
-        for told in (await list_once(client, left, isolation_level=isolation_level)).values():
-            if told.error == ErrorCode.NONE:
-                found[told.partition] = told
-            elif told.error == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-                found[told.partition] = told._replace(offset=-1)  # its records have no times
-            elif told.error.is_retriable:
-                refused = told
+        for result in (await list_once(client, left, isolation_level=isolation_level)).values():
+            if result.error == ErrorCode.NONE:
+                found[result.partition] = result
+            elif result.error == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                found[result.partition] = result._replace(
+                    offset=-1
+                )  # the old message format has no timestamps
+            elif result.error.is_retriable:
+                refused = result
             else:
-                raise errors.of(told.error, about=told.partition)
+                raise errors.of(result.error, about=result.partition)
         if len(found) == len(timestamps):
             return
         if client.now_ms() >= deadline_ms:

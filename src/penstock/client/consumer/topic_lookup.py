@@ -1,4 +1,4 @@
-"""Sees to it that the topics of a consumer are in the picture of the cluster, before anything is read of them."""
+"""Loads the metadata of a consumer's topics before it reads them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from penstock.client import errors
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.tasks import supervised
-from penstock.client.group.nouns import Subscription
+from penstock.client.group.types import Subscription
 from penstock.protocol.errors import ErrorCode
 
-TOPIC_PATIENCE_MS = 5_000  # how long a topic that nobody knows is waited for: it may just have been made
+TOPIC_PATIENCE_MS = 5_000  # how long to wait for an unknown topic: it may just have been created
 
 
-class TopicLearner:
-    """One attempt at a time; `on_learned` is called after it, `on_failed` before where it failed."""
+class TopicLookup:
+    """One attempt at a time; `on_learned` is called after it, preceded by `on_failed` if it failed."""
 
     def __init__(
         self,
@@ -31,18 +31,18 @@ class TopicLearner:
         self._on_failed = on_failed
         self._task: asyncio.Task[None] | None = None
 
-    def learn(
+    def start(
         self, subscription: Subscription, partitions: Collection[TopicPartition], *, is_member: bool
     ) -> None:
-        """Begin, unless that was done: topics by name, a pattern, or those of partitions. A member of a group only has
-        to reach the cluster: what its topics are, and whether they are there, is the group's business."""
+        """Start, unless started already: topics by name, a pattern, or the topics of partitions. A member of a group
+        only has to reach the cluster: its topics are the group's business."""
         if not self.is_done and self._task is None:
             self._task = supervised(
                 self._run(subscription, partitions, is_member), "penstock-topics", self._on_failed
             )
 
     def forget(self) -> None:
-        """Something else is wanted."""
+        """The subscription has changed."""
         self.is_done = False
         if self._task is not None:
             self._task.cancel()
@@ -78,12 +78,12 @@ class TopicLearner:
 
 
 def check_partitions(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
-    """Refuse those that their topics do not have."""
+    """Raise an error for partitions that do not exist."""
     for partition in partitions:
         topic = cluster.topics.get(partition.topic)
         if topic is not None and topic.partitions and cluster.partition(partition) is None:
             count = len(topic.partitions)
-            words = f"the topic has {count} partition{'s' if count != 1 else ''}"
-            unknown = errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words, about=partition)
+            message = f"the topic has {count} partition{'s' if count != 1 else ''}"
+            unknown = errors.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, about=partition)
             unknown.advice = "partitions are numbered from 0"  # the topic exists
             raise unknown

@@ -1,4 +1,4 @@
-"""The words that members of groups and their owners use with each other."""
+"""Types of group membership: events, metadata, offsets and subscriptions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revoked:
-    """These go to other members: commit, let go of them, acknowledge. Until then they are still this member's."""
+    """These partitions go to other members: commit and acknowledge. Until then this member owns them."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigned:
-    """These have been added; there may be none, where a rebalance changed nothing."""
+    """These partitions were added; empty if a rebalance changed nothing."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lost:
-    """These are with other members already, or may be: nothing can be committed for them any more."""
+    """Other members may own these partitions already: nothing can be committed for them."""
 
     partitions: tuple[TopicPartition, ...]
     reason: str
@@ -38,30 +38,30 @@ Event = Revoked | Assigned | Lost
 
 
 class GroupMetadata(NamedTuple):
-    """Who a member is to its group, as a transaction has to know it (`send_offsets`)."""
+    """The identity of a member in its group, for `Producer.send_offsets`."""
 
     group_id: str
     generation: int = NO_GENERATION
-    """Or the member's epoch, in the newer protocol."""
+    """In the consumer protocol the member epoch."""
     member_id: str = ""
     instance_id: str | None = None
 
 
 class Offset(NamedTuple):
-    """How far a group has read: the next offset to read, and a note."""
+    """A committed offset: the next offset to read, with optional metadata."""
 
     offset: int
     leader_epoch: int = -1
-    """Of the last record that was read, where it is known: so a log that was cut is noticed (KIP-320)."""
+    """The leader epoch of the last record read, if known: it detects truncation (KIP-320)."""
     metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics by name, or a pattern for their names, never both.
+    """Topics by name, or a pattern, never both.
 
-    A compiled pattern is one of Python's and is matched here, against whole names. A text is one of RE2 and is for
-    brokers to match; where they cannot, it is matched here too.
+    A compiled pattern has Python's syntax and is matched here, against whole names. Text has RE2 syntax and is matched
+    by brokers, or here if they cannot.
     """
 
     topics: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class Subscription:
         return bool(self.topics) or self.pattern is not None
 
     def matched(self, cluster: Cluster, *, with_internal: bool) -> frozenset[str]:
-        """The topics that are meant, as far as the picture of the cluster shows them."""
+        """The matching topics in the known metadata."""
         if self.pattern is None:
             return self.topics
         pattern = re.compile(self.pattern)

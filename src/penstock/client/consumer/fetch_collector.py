@@ -1,13 +1,13 @@
-"""What the application is given, one message or one poll at a time.
+"""Hands fetched records to the application, by message or by poll.
 
-Everything here runs where the application runs: in the loop for the async consumer, in the caller's own thread for
-the sync one, while the loop goes on fetching in its thread. The two meet in `ready`, to which the loop appends and from
-which this takes, and in `post`, by which the loop hears what is done with.
+It runs where the application runs: on the loop for the async consumer, in the caller's thread for the sync one, while
+the loop fetches in its own thread. The two share `ready`, to which the loop appends and from which this takes, and
+`post`, which reports consumed data to the loop.
 
 Code that pauses, resumes or moves a partition calls `restore` on the loop while the application waits.
 
-Invariant: a partition's `offset` is behind the last message that was given, at every moment when somebody asks: it is
-brought up to date by `note_place`, which comes first in every call of the application.
+Invariant: whenever a partition's `offset` is read, it is right after the last message that was returned:
+`update_position` comes first in every call of the application.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from penstock.records.kernel import Message
 Post = Callable[[Fetched], None]
 
 
-class Handout:
+class FetchCollector:
     def __init__(self, ready: deque[Fetched], post: Post) -> None:
         self.post = post
-        """Tell the loop what is done with."""
+        """Reports consumed data to the loop."""
         self._ready = ready
         self._held: list[Fetched] = []
-        """Taken out of `ready`, because their partitions are held, so that they are not looked at again and again."""
+        """Taken out of `ready` because their partitions are paused or parked, so that they are not checked again and
+        again."""
         self._current: Fetched | None = None
         self._given_from = -1
-        """The place of the current source when the application last asked for more."""
+        """The position of the current source when the application last asked for more."""
         self._before: list[tuple[Fetched, int, int]] = []
-        """Where partitions stood before what was given last: it is not certain that the application is done with it."""
+        """The positions before the last returned messages, which the application may not have processed yet."""
 
     def next_source(self) -> Fetched | None:
-        """Where the next messages come from; None while nothing is here. All that was given before counts as taken."""
-        self.note_place()
+        """The next source of messages; None if nothing is buffered. Everything returned before counts as consumed."""
+        self.update_position()
         self._before.clear()
         current = self._current
         if current is not None:
@@ -58,7 +59,7 @@ class Handout:
         return following
 
     def take(self, count_max: int) -> list[Message]:
-        """Up to so many messages, of as many partitions as it takes; none where nothing is here."""
+        """Up to this many messages, from as many partitions as needed; none if nothing is buffered."""
         messages: list[Message] = []
         before: list[tuple[Fetched, int, int]] = []
         while len(messages) < count_max:
@@ -70,16 +71,16 @@ class Handout:
             try:
                 messages += source.records.take(count_max - len(messages))
             except Exception:
-                if not messages:  # otherwise it is raised by the next call
+                if not messages:  # otherwise the next call raises it
                     raise
                 break
             finally:
-                self.note_place()
+                self.update_position()
         self._before = before
         return messages
 
-    def note_place(self) -> None:
-        """Bring the position of the partition that is being consumed up to date."""
+    def update_position(self) -> None:
+        """Update the position of the partition that is being consumed."""
         current = self._current
         if current is not None and current.is_current:
             records = current.records
@@ -88,14 +89,14 @@ class Handout:
                 state.move(records.next_offset, records.leader_epoch)
 
     def stop(self) -> None:
-        """Give nothing more: what was given so far is all."""
-        self.note_place()
+        """Return nothing more: all returned messages count as consumed."""
+        self.update_position()
         if self._current is not None:
             self._current.records.drop()
             self._current = None
 
-    def unsettle(self) -> None:
-        """Count only what the application has certainly gone beyond: an exception may have ended it in the midst."""
+    def rewind_unconfirmed(self) -> None:
+        """Count only messages that the application has certainly processed: an exception may have interrupted it."""
         current = self._current
         if self._before:
             for fetched, offset, epoch in reversed(self._before):
@@ -109,18 +110,18 @@ class Handout:
         self._current = None
 
     def drop(self, partitions: Collection[TopicPartition]) -> PartitionState | None:
-        """Give no more of these, whoever is in the midst of them; returns the one where somebody was."""
+        """Return nothing more from these; returns the state of the one that was being consumed."""
         current = self._current
         if current is None or current.state.partition not in partitions:
             return None
-        self.note_place()
+        self.update_position()
         current.records.drop()
         self._current = None
         self.post(current)
         return current.state
 
     def restore(self) -> None:
-        """Partitions may be held no longer, or the reader may have moved: have everything looked at again."""
+        """Partitions may have been resumed or moved: check everything again."""
         self._ready.extendleft(reversed(self._held))
         self._held.clear()
 
@@ -136,8 +137,8 @@ class Handout:
         return None
 
     def _put_aside(self, fetched: Fetched) -> None:
-        """Its partition is held. Keep it for when a pause ends. What lies behind the end of a bounded read is dropped
-        and fetched again later: kept, it could fill the memory that the read needs for other partitions."""
+        """Its partition is paused or parked. Data is kept for the end of a pause. Data after the end of a bounded read
+        is dropped and fetched again later: kept, it could fill the memory that the read needs for other partitions."""
         if fetched.state.is_parked:
             fetched.is_cut = True
             fetched.records.drop()

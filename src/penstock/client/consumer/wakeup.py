@@ -1,7 +1,7 @@
-"""What wakes those who wait for a consumer: its application's calls wait here, and whatever concerns them rings.
+"""Wakes the application's calls that wait for a consumer.
 
-All of it happens on one event loop. A ring that nobody waits for is not kept: who is about to wait looks first whether
-there is something already, and does not await in between.
+Everything happens on one event loop. A wakeup without a waiter is not remembered: a caller checks its condition first,
+without an await in between.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 
 
-class Bell:
+class Wakeup:
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Until it rings, or the time is up."""
+        """Wait until `wake`, or until the timeout."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -23,7 +23,7 @@ class Bell:
             self._waiters.discard(waiter)
             waiter.cancel()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
