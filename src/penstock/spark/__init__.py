@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.sink.each_batch import EachBatch
+    from penstock.spark.sink.foreach_batch import ForeachBatchWriter
 
 __all__ = ["finish_query", "finish_write", "register", "session", "to_topics"]
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make the data source `penstock` known to a session, also to one of Spark Connect. Returns the session."""
+    """Register the data source `penstock` with a session, classic or Spark Connect. Returns the session."""
     from penstock.spark.registering import register
 
     return register(spark)
 
 
-def to_topics(options: Mapping[str, str], *, name: str | None = None) -> EachBatch:
-    """For `foreachBatch`: streams in update mode, which Spark lets no Python sink take, exactly once all the same."""
-    from penstock.spark.sink.each_batch import to_topics
+def to_topics(options: Mapping[str, str], *, name: str | None = None) -> ForeachBatchWriter:
+    """A function for `foreachBatch` that writes each batch exactly once. It serves streams in update mode, which Spark
+    does not offer to Python sinks."""
+    from penstock.spark.sink.foreach_batch import to_topics
 
     return to_topics(options, name=name)
 
 
 def finish_write(options: Mapping[str, str], write_id: str) -> bool:
-    """Finish an exactly-once batch write whose driver died: commit it if that was decided, and roll it back otherwise.
+    """Finish an exactly-once batch write whose driver died: commit it if the commit was decided, otherwise abort it.
     Returns whether it is committed. A job that still runs under this id is stopped."""
     from penstock.spark.sink.finishing import finish_write
 
@@ -40,9 +41,9 @@ def finish_write(options: Mapping[str, str], write_id: str) -> bool:
 
 
 def finish_query(options: Mapping[str, str], query_id: str) -> int | None:
-    """End what an exactly-once stream has left open whose driver died and that nobody starts again: commit its last
-    batch if that was decided, and roll back the rest. Returns the number of the last committed batch, None if there is
-    none. A query that still runs under this id is stopped; it may be started again later."""
+    """End the open transactions of an exactly-once stream whose driver died and that will not be restarted: commit the
+    last batch if that was decided, and abort the rest. Returns the id of the last committed batch, or None. A query
+    that still runs under this id is stopped; it can be started again later."""
     from penstock.spark.sink.finishing import finish_query
 
     return finish_query(options, query_id)

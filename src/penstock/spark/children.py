@@ -1,7 +1,7 @@
-"""Processes that end with the one that started them, however that one ends.
+"""Child processes that end with their parent, however it ends.
 
-A JVM that outlives its maker holds ports and half a gigabyte until somebody finds it. On Linux the kernel sends a child
-SIGTERM when its parent dies, `kill -9` included; elsewhere only an orderly end of the parent takes its children along.
+A JVM that outlives its parent holds ports and half a gigabyte. On Linux the kernel sends a child SIGTERM when its
+parent dies, even by `kill -9`; on other systems only an orderly exit of the parent ends its children.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-STOP_SECONDS = 15.0  # a JVM that was told to end and runs for longer is killed
+STOP_SECONDS = 15.0  # a JVM that ignores SIGTERM for longer is killed
 TAIL_LINES = 15
 PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """A process with a name, whose output goes to a file."""
+    """A named process that writes its output to a file."""
 
     def __init__(
         self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
@@ -28,7 +28,7 @@ class Child:
         self.name = name
         self.log = log
         with open(log, "ab") as stream:
-            # A session of its own: Ctrl-C is for the parent, which then ends its children in order.
+            # A new session: Ctrl-C reaches only the parent, which then ends its children in order.
             self._process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -36,7 +36,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env=None if environment is None else dict(environment),
                 start_new_session=True,
-                preexec_fn=_tether(),
+                preexec_fn=_death_signal(),
             )
 
     @property
@@ -45,11 +45,11 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, or None as long as it runs."""
+        """The exit status, or None while it runs."""
         return self._process.poll()
 
     def terminate(self) -> None:
-        """Ask it to end; `wait` sees that it does."""
+        """Send SIGTERM; `wait` makes sure that it ends."""
         if self._process.poll() is None:
             self._process.terminate()
 
@@ -60,28 +60,27 @@ class Child:
             self._process.kill()
             self._process.wait()
 
-    def last_words(self) -> str:
-        """The end of its log, for whoever has to find out why it ended."""
+    def log_tail(self) -> str:
+        """The end of its log, to explain why it ended."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
             return ""
-        # The frames of a Java stack tell least.
-        telling = [line for line in lines if not line.startswith("\tat ")]
-        return "\n".join(telling[-TAIL_LINES:])
+        useful = [line for line in lines if not line.startswith("\tat ")]  # without Java's stack frames
+        return "\n".join(useful[-TAIL_LINES:])
 
 
-def _tether() -> Callable[[], None] | None:
-    """What a child of Linux calls before it becomes another program."""
+def _death_signal() -> Callable[[], None] | None:
+    """For Linux: the function that a child calls between fork and exec."""
     if sys.platform != "linux":
         return None
-    # All is looked up here: between fork and exec a child must not import, nor take a lock.
+    # Look everything up here: between fork and exec a child must not import or take a lock.
     set_option = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 
-    def tie() -> None:
+    def request_signal() -> None:
         set_option(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # the parent died in between
             os._exit(1)
 
-    return tie
+    return request_signal

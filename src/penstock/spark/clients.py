@@ -1,11 +1,11 @@
-"""Clients that a process keeps between tasks: to connect anew for each of them would cost more than a small batch does.
+"""A pool of clients that a process keeps between tasks. Connecting for every task would cost more than a small batch.
 
     with clients.consumer(settings) as consumer:
         ...
 
-Spark runs many tasks in one Python process, one after another. A client is taken from the pool or made, belongs to the
-block alone, goes back at its end, and is thrown away where the block ended with an exception: nobody knows its state
-then. Clients do not survive a fork; a child begins with an empty pool, and what is its parent's it leaves alone.
+Spark runs many tasks in one Python process, one after another. A client is taken from the pool or created, belongs to
+the block, and returns to the pool at its end. If the block raises, the client is closed, because its state is unknown.
+Clients do not survive a fork: a child process starts with an empty pool and never touches its parent's clients.
 
 Invariant: a client is in the pool or with one user, never both.
 """
@@ -20,28 +20,28 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.config.tables.clients import ADMIN, CONSUMER, PRODUCER
 
-if TYPE_CHECKING:  # each kind is loaded where it is used: the driver's process of a query must be up at once
+if TYPE_CHECKING:  # each kind is imported on first use: the driver's process of a query must start fast
     from penstock import Admin, Consumer, Producer
     from penstock.client.settings import ClientSettings
 
-IDLE_MAX = 8  # of a process, over all settings; the one that was used longest ago is closed
+IDLE_MAX = 8  # per process, over all settings; the least recently used client is closed
 
-# Tasks read what is there already: a request that waits for more would only hold up the next task's.
-WAITS: dict[str, object] = {"fetch.max.wait.ms": "20"}
+# Tasks read records that exist already. A fetch that waits for more would delay the next task.
+FETCH_WAIT: dict[str, object] = {"fetch.max.wait.ms": "20"}
 
 Settings = Mapping[str, object]
 _Key = tuple[str, frozenset[tuple[str, object]]]
 
 
-class Closing(Protocol):
+class Closeable(Protocol):
     def close(self) -> None: ...
 
 
-Client = TypeVar("Client", bound=Closing)
+Client = TypeVar("Client", bound=Closeable)
 
 
 class Pool:
-    """The clients of one process that nobody uses just now."""
+    """The idle clients of one process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -59,23 +59,23 @@ class Pool:
         try:
             yield client
         except BaseException:
-            with contextlib.suppress(Exception):  # what went wrong is on its way already
+            with contextlib.suppress(Exception):  # the first error is being raised
                 client.close()
             raise
         for old in self._give_back(key, client):
             old.close()
 
     def clear(self) -> None:
-        """Close all that are idle."""
+        """Close all idle clients."""
         with self._lock:
-            self._leave_parents_behind()
+            self._forget_parents_clients()
             idle, self._idle = self._idle, []
         for _, client in idle:
             client.close()
 
     def _take(self, key: _Key) -> Any:
         with self._lock:
-            self._leave_parents_behind()
+            self._forget_parents_clients()
             for index in range(len(self._idle) - 1, -1, -1):
                 if self._idle[index][0] == key:
                     return self._idle.pop(index)[1]
@@ -83,39 +83,43 @@ class Pool:
 
     def _give_back(self, key: _Key, client: Any) -> list[Any]:
         with self._lock:
-            self._leave_parents_behind()
+            self._forget_parents_clients()
             self._idle.append((key, client))
             kept = self._idle[-IDLE_MAX:]
             surplus = [old for _, old in self._idle[: -len(kept)]]
             self._idle = kept
         return surplus
 
-    def _leave_parents_behind(self) -> None:
+    def _forget_parents_clients(self) -> None:
         if os.getpid() != self._process:
             self._process = os.getpid()
             self._idle = []
 
 
 POOL = Pool()
-os.register_at_fork(after_in_child=lambda: _begin_anew())
+os.register_at_fork(after_in_child=lambda: _replace_lock())
 
 
-def _begin_anew() -> None:
-    """A lock that another thread of the parent held would stay locked for ever."""
+def _replace_lock() -> None:
+    """A lock that another thread of the parent held would never be released in the child."""
     POOL._lock = threading.Lock()
 
 
 def consumer(settings: Settings, *, is_new: bool = False) -> contextlib.AbstractContextManager[Consumer]:
-    """One without a group, which reads what it is told to and commits nothing; none of those that were kept, if it is
-    to be new."""
+    """A consumer without a group: it reads assigned partitions and commits nothing. `is_new` never takes one from the
+    pool."""
     from penstock import Consumer
 
-    own = _of_consumer(settings)
+    own = _consumer_settings(settings)
     return POOL.lend("consumer", own, lambda: Consumer(settings=own), is_new=is_new)
 
 
-def _of_consumer(settings: Settings) -> dict[str, object]:
-    own = WAITS | _of_table(settings, CONSUMER) | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+def _consumer_settings(settings: Settings) -> dict[str, object]:
+    own = (
+        FETCH_WAIT
+        | _known_settings(settings, CONSUMER)
+        | {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+    )
     own.pop("group.id", None)
     return own
 
@@ -123,34 +127,34 @@ def _of_consumer(settings: Settings) -> dict[str, object]:
 def producer(settings: Settings) -> contextlib.AbstractContextManager[Producer]:
     from penstock import Producer
 
-    own = _of_table(settings, PRODUCER)
+    own = _known_settings(settings, PRODUCER)
     return POOL.lend("producer", own, lambda: Producer(settings=own))
 
 
 def admin(settings: Settings) -> contextlib.AbstractContextManager[Admin]:
     from penstock import Admin
 
-    own = _of_table(settings, ADMIN)
+    own = _known_settings(settings, ADMIN)
     return POOL.lend("admin", own, lambda: Admin(settings=own))
 
 
 def check_consumer(settings: Settings) -> None:
-    """Raise BadConfiguration where a consumer would. Like the others it reads no files, which may be with the tasks
-    alone, and connects to nothing."""
+    """Raise BadConfiguration for settings that a consumer would reject. Like the other checks, it reads no files, which
+    may exist only where tasks run, and opens no connection."""
     from penstock.client.settings import ConsumerSettings
 
-    _check_login(ConsumerSettings.of(settings=_of_consumer(settings)))
+    _check_login(ConsumerSettings.of(settings=_consumer_settings(settings)))
 
 
 def check_producer(settings: Settings, *, is_transactional: bool = False) -> None:
     from penstock.client.errors import BadConfiguration
     from penstock.client.settings import ProducerSettings
 
-    checked = ProducerSettings.of(settings=_of_table(settings, PRODUCER))
+    checked = ProducerSettings.of(settings=_known_settings(settings, PRODUCER))
     _check_login(checked)
     if is_transactional and not checked.get("enable.idempotence"):
         raise BadConfiguration(
-            "enable.idempotence: exactly-once needs it, and with it acks=all and retries of at least 1"
+            "enable.idempotence: exactly-once needs true, with acks=all and retries of at least 1"
         )
     partitioner = checked.get("partitioner.class")
     if isinstance(partitioner, str) and not {".", ":"}.intersection(partitioner):  # else tasks import it
@@ -165,7 +169,7 @@ def check_producer(settings: Settings, *, is_transactional: bool = False) -> Non
 def check_admin(settings: Settings) -> None:
     from penstock.client.settings import AdminSettings
 
-    _check_login(AdminSettings.of(settings=_of_table(settings, ADMIN)))
+    _check_login(AdminSettings.of(settings=_known_settings(settings, ADMIN)))
 
 
 def _check_login(settings: ClientSettings) -> None:
@@ -176,11 +180,11 @@ def _check_login(settings: ClientSettings) -> None:
 
 
 def known(settings: Settings, kind: type[ClientSettings]) -> dict[str, object]:
-    """Without what only clients of another kind know: one set of options serves them all. What none of them knows
-    is left, so that the client refuses it."""
-    return _of_table(settings, kind.table())
+    """The settings without those that only other kinds of clients know: one set of options serves all of them. A
+    setting that no client knows stays, so that the client rejects it."""
+    return _known_settings(settings, kind.table())
 
 
-def _of_table(settings: Settings, own: Collection[str]) -> dict[str, object]:
+def _known_settings(settings: Settings, own: Collection[str]) -> dict[str, object]:
     others = {*ADMIN, *CONSUMER, *PRODUCER}.difference(own)
     return {name: value for name, value in settings.items() if name not in others}

@@ -1,11 +1,11 @@
-"""A standalone Spark cluster on this machine, from pip's PySpark alone: a master, workers, and Spark Connect on demand.
+"""A standalone Spark cluster on this machine, from pip's PySpark alone: a master, workers, and optionally Spark
+Connect.
 
     with Cluster(workers=2) as cluster:
         spark = penstock.spark.session("orders", master=cluster.url)
 
-It is Spark's own cluster, in processes of its own, so what runs on it runs on any. Everything listens on loopback
-unless a host is named. The cluster ends with the process that made it (see `children`); what its processes say is in
-`folder`.
+This is Spark's own cluster in separate processes, so a program that runs on it runs on any cluster. It listens on
+loopback unless a host is given, ends with the process that started it (see `children`), and logs to `folder`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 CONNECT_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 MEMORY = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
-DAEMON_MEMORY = "256m"  # of the master and of each worker, which only look after executors
-CONNECT_MEMORY = "1g"  # the driver of all its clients' programs
+DAEMON_MEMORY = "256m"  # of the master and of each worker, which only manage executors
+CONNECT_MEMORY = "1g"  # it is the driver of all its clients' programs
 
 
 class ClusterFailed(ClientError):
-    """The cluster did not start, or a part of it ended."""
+    """The cluster did not start, or one of its processes ended."""
 
 
 class Cluster:
@@ -62,10 +62,10 @@ class Cluster:
         connect_port: int | None = None,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`cores` and `memory` are each worker's; by default the machine's cores are shared out. A port that is not
-        given is any that is free."""
+        """`cores` and `memory` are per worker; by default the workers share the machine's cores. Ports default to free
+        ones."""
         if not MEMORY.fullmatch(memory):
-            raise ClusterFailed(f"memory {memory!r} is no size, such as 512m or 4g")
+            raise ClusterFailed(f"memory {memory!r} is not a size such as 512m or 4g")
         self.workers = workers
         self.cores = cores or max(1, available_cores() // workers)
         self.memory = memory
@@ -80,12 +80,12 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """What sessions take as their master."""
+        """The master URL for sessions."""
         return f"spark://{self.host}:{self.port}"
 
     @property
     def connect_url(self) -> str | None:
-        """What sessions of Spark Connect take as their master, if there is such a server."""
+        """The master URL for Spark Connect, if the cluster has a Connect server."""
         return None if self.connect_port is None else f"sc://{self.host}:{self.connect_port}"
 
     def __enter__(self) -> Self:
@@ -102,21 +102,21 @@ class Cluster:
         self.stop()
 
     def check(self) -> None:
-        """Raise if a part of it has ended."""
+        """Raise `ClusterFailed` if one of its processes has ended."""
         for child in self._children:
             if child.status is not None:
                 raise ClusterFailed(
-                    f"{child.name} ended with status {child.status}; the end of {child.log}:\n{child.last_words()}"
+                    f"{child.name} ended with status {child.status}; the end of {child.log}:\n{child.log_tail()}"
                 )
 
     def stop(self) -> None:
-        """End all of it, what depends on others first. It may be called twice."""
+        """End all processes in reverse order of their start. Can be called twice."""
         ending, self._children = self._children[::-1], []
         for child in ending:
             child.terminate()
         for child in ending:
             child.wait()
-        shutil.rmtree(self._home, ignore_errors=True)  # links alone: what they lead to stays
+        shutil.rmtree(self._home, ignore_errors=True)  # it holds only links
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 
@@ -129,20 +129,22 @@ class Cluster:
         self._home.mkdir(parents=True, exist_ok=True)
         link_home(Path(pyspark.__path__[0]), self._home)
         self._run("the master", MASTER_CLASS, "--host", self.host, *self._ports(self.port, self.web_port))
-        self._wait_until(lambda: _answers(self.host, self.port), "the master serves")
+        self._wait_until(lambda: _is_listening(self.host, self.port), "the master to start")
         for number in range(1, self.workers + 1):
             work = str(self.folder / f"work-{number}")
             own = ("--cores", str(self.cores), "--memory", self.memory, "--work-dir", work)
             self._run(
                 f"worker {number}", WORKER_CLASS, "--host", self.host, *self._ports(0, 0), *own, self.url
             )
-        self._wait_until(lambda: self._alive_workers() == self.workers, "all workers are known to the master")
+        self._wait_until(
+            lambda: self._alive_workers() == self.workers, "the workers to register with the master"
+        )
         if self.connect_port is not None:
             port = self.connect_port
             self._run(
                 "the Connect server", SUBMIT_CLASS, *self._connect_arguments(port), memory=CONNECT_MEMORY
             )
-            self._wait_until(lambda: _answers(self.host, port), "the Connect server serves")
+            self._wait_until(lambda: _is_listening(self.host, port), "the Connect server to start")
 
     def _ports(self, port: int, web_port: int) -> tuple[str, ...]:
         return ("--port", str(port), "--webui-port", str(web_port))
@@ -173,7 +175,7 @@ class Cluster:
             "SPARK_LOCAL_IP": self.host,
             "SPARK_DAEMON_MEMORY": memory,
             "SPARK_DAEMON_JAVA_OPTS": quiet_java_options(),
-            # Executors inherit both, and so do their Python workers.
+            # Executors and their Python workers inherit both.
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
             "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
         }
@@ -185,7 +187,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://{self.host}:{self.web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except (OSError, ValueError):  # its web server comes up after its port, and says other things first
+        except (OSError, ValueError):  # its web server starts after its port, and answers other things first
             return 0
 
     def _wait_until(self, is_true: Callable[[], bool], what: str) -> None:
@@ -193,12 +195,12 @@ class Cluster:
         while not is_true():
             self.check()
             if time.monotonic() > deadline:
-                words = "\n".join(child.last_words() for child in self._children)
-                raise ClusterFailed(f"{what}: not within {START_SECONDS:.0f} seconds\n{words}")
+                logs = "\n".join(child.log_tail() for child in self._children)
+                raise ClusterFailed(f"waited {START_SECONDS:.0f} seconds for {what}\n{logs}")
             time.sleep(POLL_SECONDS)
 
 
-def _answers(host: str, port: int) -> bool:
+def _is_listening(host: str, port: int) -> bool:
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:
@@ -213,7 +215,7 @@ def _require_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as taken:
             raise ClusterFailed(
-                f"cannot serve at {host}:{port}: {taken.strerror}; choose another port"
+                f"cannot listen on {host}:{port}: {taken.strerror}; choose another port"
             ) from taken
 
 

@@ -1,7 +1,7 @@
-"""The columns that the source gives: names, types and order of Spark's own Kafka connector, as Spark and as Arrow.
+"""The columns of the source: names, types and order of Spark's Kafka connector, in Spark's and in Arrow's types.
 
-`ArrowColumns` makes a batch in Spark's schema of one that the client read. Nothing is done for a row: columns that are
-the same in all rows are made once and sliced, the others are taken as they are.
+`ArrowColumns` turns a batch of the client into one with Spark's schema, without work per row: constant columns are
+built once and sliced, the others are passed through.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIELDS = StructType(
     ]
 )
 
-# As Arrow has them where Spark expects them; the names inside of a list are those that Spark gives.
+# The Arrow types that Spark expects. Names inside lists are those that Spark gives.
 ARROW_TYPES: dict[str, pa.DataType] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -53,28 +53,34 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     ),
 }
 
-NO_TIME_US = -1000  # what Kafka tells of a record without a time: one millisecond before 1970
+NO_TIME_US = -1000  # Kafka's timestamp -1 for a record without a time, in microseconds
 
 
 def chosen(names: Collection[str] | None, *, with_headers: bool) -> tuple[str, ...]:
-    """Those that were asked for, in that order; else all, headers only if they are wanted."""
+    """The named columns in that order; by default all, with headers only if wanted."""
     if names is None:
         return tuple(name for name in FIELDS.names if with_headers or name != "headers")
     known = {name.lower(): name for name in FIELDS.names}
     for name in names:
         if name.lower() not in known:
-            raise BadOption(f"option columns: there is no column {name}; there are {', '.join(FIELDS.names)}")
+            raise BadOption(
+                f"option columns: unknown column {name}; the columns are {', '.join(FIELDS.names)}"
+            )
     return tuple(dict.fromkeys(known[name.lower()] for name in names))
 
 
 def of_schema(schema: StructType, fields: StructType = FIELDS) -> tuple[str, ...]:
-    """The columns that a schema names, which may be the user's: some of ours, in any order, with our types."""
+    """The columns that a schema names. A user's schema may choose some of ours, in any order, with our types."""
     for each in schema.fields:
         if each.name not in fields.names:
-            raise BadOption(f"the schema has a column {each.name}; there are {', '.join(fields.names)}")
+            raise BadOption(
+                f"the schema has an unknown column {each.name}; the columns are {', '.join(fields.names)}"
+            )
         if each.dataType != fields[each.name].dataType:
             ours = fields[each.name].dataType.simpleString()
-            raise BadOption(f"the schema says {each.name} {each.dataType.simpleString()}; it is {ours}")
+            raise BadOption(
+                f"the schema has {each.name} as {each.dataType.simpleString()}; its type is {ours}"
+            )
     return tuple(schema.names)
 
 
@@ -84,7 +90,7 @@ def arrow_schema(names: tuple[str, ...]) -> pa.Schema:
 
 
 class ArrowColumns:
-    """Makes batches of one partition, with these columns."""
+    """Builds batches of one partition with these columns."""
 
     def __init__(self, partition: TopicPartition, names: tuple[str, ...]) -> None:
         self._names = names
@@ -93,16 +99,16 @@ class ArrowColumns:
             "topic": pa.scalar(partition.topic),
             "partition": pa.scalar(partition.partition, pa.int32()),
         }
-        self._same: dict[str, pa.Array] = {}
+        self._constants: dict[str, pa.Array] = {}
 
     def of(self, read: pa.RecordBatch) -> pa.RecordBatch:
-        """`read` is a whole batch of the client, and no slice of one."""
+        """`read` is a whole batch of the client, not a slice."""
         columns = [self._column(name, read) for name in self._names]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, name: str, read: pa.RecordBatch) -> pa.Array:
         if name in self._values:
-            return self._same_in_all(name, read.num_rows)
+            return self._constant(name, read.num_rows)
         if name == "timestampType":
             return read.column("timestamp_type")
         column = read.column(name)
@@ -112,16 +118,16 @@ class ArrowColumns:
             return column.fill_null(pa.scalar(NO_TIME_US, column.type))
         return column
 
-    def _same_in_all(self, name: str, rows: int) -> pa.Array:
-        same = self._same.get(name)
-        if same is None or len(same) < rows:
-            same = self._same[name] = pa.repeat(self._values[name], rows)
-        return same.slice(0, rows)
+    def _constant(self, name: str, rows: int) -> pa.Array:
+        constant = self._constants.get(name)
+        if constant is None or len(constant) < rows:
+            constant = self._constants[name] = pa.repeat(self._values[name], rows)
+        return constant.slice(0, rows)
 
 
 def _headers(column: pa.ListArray) -> pa.ListArray:
-    """Null where a record has none, as the connector tells it."""
-    import pyarrow.compute as pc  # takes as long to load as all the rest
+    """Null for a record without headers, as in Spark's connector."""
+    import pyarrow.compute as pc  # loading it takes as long as everything else
 
     kind = ARROW_TYPES["headers"]
     pairs = pa.StructArray.from_arrays(column.values.flatten(), fields=list(kind.value_type))

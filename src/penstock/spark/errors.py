@@ -1,27 +1,31 @@
-"""What a query is told when it cannot go on. Spark shows the words and little else, so they say all."""
+"""The errors of the data source. Spark shows little more than the message, so the message says everything."""
 
 from __future__ import annotations
 
 
 class SparkError(Exception):
-    """Of the data source `penstock`."""
+    """An error of the data source `penstock`."""
 
 
 class BadOption(SparkError, ValueError):
-    """An option that is unknown, lacks a partner or has a value that does not serve."""
+    """An option that is unknown, has a bad value, or lacks another option that it needs."""
 
 
 class DataLost(SparkError):
-    """Something that a query was to read is not there any more. Named are topic, partition and offsets."""
+    """Records that a query should read do not exist any more. Names topic, partition and offsets."""
 
 
 class CannotRead(SparkError):
-    """The cluster does not give what a query is to read: it is away for too long, or refuses."""
+    """The cluster was unavailable for too long, or refused a read."""
 
 
 class PoisonRecord(SparkError):
-    """A record whose key or value is not what its format and schema say. Named are topic, partition and offset."""
+    """A key or value that does not match its format and schema. Names topic, partition and offset."""
+
+
+class UnsupportedSpark(SparkError):
+    """The installed Spark lacks something that Penstock needs. Names the versions that have it."""
 
 
 class BadCheckpoint(SparkError):
-    """A checkpoint that is of another query: what it tells is not where this one stopped."""
+    """The checkpoint belongs to another query."""

@@ -1,12 +1,12 @@
-"""Avro and Protobuf as functions of columns, for which Spark itself needs jars; both also with a schema registry.
+"""Avro and Protobuf as column functions, with or without a schema registry. Spark's own need extra jars.
 
     from penstock.spark.functions import from_avro, to_avro
 
     at = {"registry": "http://localhost:8081", "subject": "orders-value"}
     frame.select(to_avro(struct("id", "name"), schema, **at).alias("value"))
 
-The source decodes by itself, faster and with dead letters (`valueFormat`): these are for what comes from elsewhere, and
-for what is written. A schema is settled when the function is called; a registry is asked for a newer one never again.
+The source decodes by itself, faster and with dead letters (`valueFormat`). These functions are for data from elsewhere
+and for writing. The schema is fixed when the function is called; a newer one in the registry is not noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # documented, but not re-exported
 from pyspark.sql.types import BinaryType
 
 from penstock.client.serializers.avro import AvroSerializer
@@ -45,8 +45,8 @@ def from_avro(
     login: str = "",
     poison: Poison = "fail",
 ) -> Column:
-    """Values of Avro as values of Spark's. With a registry each begins with its schema's id, and is resolved to
-    `schema`, or to the newest one of `subject`."""
+    """Decode Avro. With a registry, every value starts with its schema id and is resolved to `schema`, or to the latest
+    schema of `subject`."""
     texts: tuple[str, ...] = () if schema is None else (_text(schema),)
     if registry is None:
         if not texts:
@@ -54,7 +54,7 @@ def from_avro(
         return _decoded(column, AvroDecoder.of(texts), poison)
     at = RegistryAt(registry, login)
     if not texts:
-        texts = texts_of(at.client, at.client.latest(_needed(subject)).schema)
+        texts = texts_of(at.client, at.client.latest(_require_subject(subject)).schema)
     return _decoded(column, RegisteredAvroDecoder.of(at, texts), poison)
 
 
@@ -66,15 +66,15 @@ def to_avro(
     subject: str | None = None,
     login: str = "",
 ) -> Column:
-    """Values of Spark's as Avro. With a registry each value begins with its schema's id: the schema is registered under
-    `subject`, or without one the newest that is there is taken."""
+    """Encode as Avro. With a registry, every value starts with its schema id: `schema` is registered under `subject`;
+    without one the latest schema of the subject is used."""
     if registry is None and schema is None:
         raise BadOption("to_avro needs a schema, or a registry and a subject")
     if registry is not None:
-        _needed(subject)
+        _require_subject(subject)
     text = None if schema is None else _text(schema)
     if text is not None:
-        parse((text,), keep_logical=True)  # what is no schema is refused here, and not in a task
+        parse((text,), keep_logical=True)  # a bad schema fails here and not in a task
     plan = _Encoding(text, None if registry is None else RegistryAt(registry, login), subject or "")
 
     def encode(values: pa.Array) -> pa.Array:
@@ -82,8 +82,8 @@ def to_avro(
         rows = values.to_pylist(maps_as_pydicts="strict")
         return pa.array([None if row is None else write(row) for row in rows], pa.binary())
 
-    # Spark's stubs demand a kind of function, and Spark itself warns of whoever says one: hints tell it.
-    encoded: Column = arrow_udf(encode, returnType=BinaryType())(column)  # type: ignore[call-overload]
+    # No function type: Spark takes it from the type hints, and warns if it is given.
+    encoded: Column = arrow_udf(encode, returnType=BinaryType())(column)
     return encoded
 
 
@@ -97,7 +97,7 @@ def from_protobuf(
     login: str = "",
     poison: Poison = "fail",
 ) -> Column:
-    """Messages as values of Spark's; `schema` is a FileDescriptorSet, as base64 or by its path."""
+    """Decode Protobuf messages. `schema` is a FileDescriptorSet, as base64 or by its path."""
     decoder: Decoder
     if registry is None:
         if schema is None:
@@ -106,24 +106,26 @@ def from_protobuf(
     elif schema is not None:
         decoder = RegisteredProtobufDecoder.of(RegistryAt(registry, login), files_in(schema, message))
     else:
-        decoder = RegisteredProtobufDecoder.latest(RegistryAt(registry, login), _needed(subject), message)
+        decoder = RegisteredProtobufDecoder.latest(
+            RegistryAt(registry, login), _require_subject(subject), message
+        )
     return _decoded(column, decoder, poison)
 
 
 def _decoded(column: Column | str, decoder: Decoder, poison: Poison) -> Column:
     if poison not in ("fail", "null"):
-        raise BadOption(f"poison is {poison!r}: a function of a column can fail or give null")
+        raise BadOption(f"poison is {poison!r}; a column function can only fail or return null")
 
     def decode(values: pa.Array) -> pa.Array:
         decoded = decoder.decode(values)
         if decoded.bad and poison == "fail":
             bad = decoded.bad[0]
             raise PoisonRecord(
-                f"a value cannot be decoded: {bad.reason} ({len(decoded.bad)} bad of {len(values)})"
+                f"cannot decode a value: {bad.reason} ({len(decoded.bad)} of {len(values)} values are bad)"
             )
         return decoded.values
 
-    found: Column = arrow_udf(decode, returnType=decoder.data_type)(column)  # type: ignore[call-overload]
+    found: Column = arrow_udf(decode, returnType=decoder.data_type)(column)
     return found
 
 
@@ -135,7 +137,7 @@ class _Encoding(NamedTuple):
 
 @lru_cache
 def _writer(plan: _Encoding) -> Callable[[Any], Any]:
-    """How a value is written; kept in each process, since a registry is asked on the way."""
+    """The function that encodes one value; cached per process, because it may ask a registry."""
     if plan.registry is not None:
         serializer = AvroSerializer(
             plan.registry.client,
@@ -160,7 +162,7 @@ def _text(schema: AvroSchema) -> str:
     return schema if isinstance(schema, str) else json.dumps(schema)
 
 
-def _needed(subject: str | None) -> str:
+def _require_subject(subject: str | None) -> str:
     if subject is None:
-        raise BadOption("a registry has many schemas: say subject")
+        raise BadOption("a registry has many schemas: give the subject")
     return subject

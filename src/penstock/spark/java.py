@@ -1,8 +1,8 @@
-"""Which Java Spark runs on: the one that the user named, the one on the path, or one that lies where they usually lie.
+"""Finds the Java for Spark: JAVA_HOME, the one on the path, or one in a usual place.
 
-Spark itself looks at JAVA_HOME and at the path alone, and where there is none it ends with a message of its shell
-script. This looks further, refuses what is too old before a JVM is started, and says how to get one. Nothing is
-executed to find out: every Java since 9 has a file `release` that tells what it is.
+Spark checks only JAVA_HOME and the path, and fails with a message of its shell script. This module searches further,
+rejects a Java that is too old before starting it, and says how to install one. It executes nothing: every Java since 9
+has a file `release` with its version.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from penstock.client.errors.base import ClientError
 
-OLDEST = 17  # what Spark 4 is compiled for
-VECTOR_MODULE = "jdk.incubator.vector"  # Spark demands it; runtimes that were cut down to a wheel lack it
+OLDEST = 17  # Spark 4 is compiled for it
+VECTOR_MODULE = "jdk.incubator.vector"  # Spark needs it; runtimes reduced to a wheel lack it
 
 USUAL_PLACES = (
     "/usr/lib/jvm/*",
@@ -42,11 +42,11 @@ REMEDIES = (
 
 
 class JavaMissing(ClientError):
-    """Spark needs Java 17 or newer, and there is none that it can use."""
+    """No usable Java: Spark needs Java 17 or newer."""
 
 
 class Java(NamedTuple):
-    """A Java that lies at `home`."""
+    """A Java installation at `home`."""
 
     home: Path
     version: int
@@ -59,42 +59,42 @@ class Java(NamedTuple):
     @property
     def flaw(self) -> str:
         if self.version < OLDEST:
-            return f"the Java at {self.home} is of version {self.version}"
+            return f"the Java at {self.home} has version {self.version}"
         return f"the Java at {self.home} lacks the module {VECTOR_MODULE}"
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark is to run on, or `JavaMissing`. One that the user named is not passed over in silence."""
+    """The Java that Spark will run on, or `JavaMissing`. A bad JAVA_HOME is an error and not skipped."""
     environment = os.environ if environment is None else environment
     if named := environment.get("JAVA_HOME"):
         java = read_release(Path(named))
         if java is None:
-            raise JavaMissing(f"JAVA_HOME is {named}, where no Java lies{_remedy()}")
+            raise JavaMissing(f"JAVA_HOME is {named}, but there is no Java{_remedy()}")
         if not java.is_fit:
-            raise JavaMissing(f"JAVA_HOME does not serve: {java.flaw}{_remedy()}")
+            raise JavaMissing(f"Spark cannot use JAVA_HOME: {java.flaw}{_remedy()}")
         return java
     return choose(_candidates(environment))
 
 
 def choose(candidates: Iterable[Java]) -> Java:
-    """The first that is fit: candidates come in order of preference."""
+    """The first usable candidate; candidates come in order of preference."""
     flaws: list[str] = []
     for java in candidates:
         if java.is_fit:
             return java
         flaws.append(java.flaw)
-    told = f" ({flaws[0]})" if flaws else ""
-    raise JavaMissing(f"Spark needs Java {OLDEST} or newer, and none was found{told}{_remedy()}")
+    reason = f" ({flaws[0]})" if flaws else ""
+    raise JavaMissing(f"Spark needs Java {OLDEST} or newer, and none was found{reason}{_remedy()}")
 
 
 def read_release(home: Path) -> Java | None:
-    """What lies there, by its own file `release`; None where it is no Java."""
+    """The Java at `home`, by its file `release`; None if there is none."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     try:
         text = (home / "release").read_text(errors="replace")
     except OSError:
-        return Java(home, version=8, has_vector_module=False)  # the last that may come without the file
+        return Java(home, version=8, has_vector_module=False)  # the last version without the file
     version = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
     modules = re.search(r'^MODULES="(.*)"', text, re.MULTILINE)
     return Java(
@@ -109,14 +109,14 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
         java = read_release(Path(found).resolve().parents[1])
         if java is not None:
             yield java
-    lying: dict[Path, Java] = {}
+    found_by_home: dict[Path, Java] = {}
     for pattern in USUAL_PLACES:
         folder = Path(os.path.expanduser(pattern))
         for home in folder.parents[-1].glob(str(folder.relative_to(folder.anchor))):
             if (java := read_release(home.resolve())) is not None:
-                lying[java.home] = java
-    # The oldest that is fit: Spark is tested with that one longest.
-    yield from sorted(lying.values(), key=lambda java: (java.version, str(java.home)))
+                found_by_home[java.home] = java
+    # The oldest usable one: Spark has been tested with it for longest.
+    yield from sorted(found_by_home.values(), key=lambda java: (java.version, str(java.home)))
 
 
 def _remedy() -> str:
@@ -126,7 +126,7 @@ def _remedy() -> str:
     return "; install one from https://adoptium.net, and set JAVA_HOME to its folder"
 
 
-if __name__ == "__main__":  # for scripts: the folder that it lies in, or why there is none
+if __name__ == "__main__":  # for scripts: print its folder, or why there is none
     try:
         print(find_java().home)
     except JavaMissing as missing:

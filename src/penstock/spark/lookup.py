@@ -1,10 +1,10 @@
-"""What the driver asks a cluster: which partitions a query reads, and the ends of them.
+"""What the driver asks a cluster: which partitions a query reads, and their first and last offsets.
 
-Each question is a call of an admin client that the process keeps. A cluster that does not answer is asked again, as the
-options `fetchOffset.*` say; so a broker may be away for some time.
+Each request uses an admin client of the pool. If the cluster does not answer, the request is retried as the options
+`fetchOffset.*` say, so a broker may be unavailable for some time.
 
-Between two questions topics may come and go. What goes is not there: a query that reads it by a pattern does without,
-and one that had read of it before is told by `losses`. What comes is there with the next look.
+Topics may be created and deleted between two requests. A query with a pattern skips a deleted topic; if it had read the
+topic before, `losses` reports it. The next lookup finds new topics.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import errors
 from penstock.client.cluster import TopicPartition
+from penstock.protocol.constants import EARLIEST_TIMESTAMP
 from penstock.spark import clients
 from penstock.spark.errors import BadOption, CannotRead, SparkError
-from penstock.spark.offsets import EARLIEST, Offsets
+from penstock.spark.offsets import Offsets
 from penstock.spark.options import Options
 from penstock.spark.sink import DECISIONS_TOPIC
 
@@ -27,37 +28,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOKS_MAX = 5  # topics that go away one after another are not waited for to the last
+LOOKS_MAX = 5  # enough for topics that are deleted one after another
 
 
-class PartitionsGone(SparkError):
-    """Partitions that were there a moment ago, or seemed to be."""
+class PartitionsDeleted(SparkError):
+    """Partitions that existed a moment ago, or seemed to."""
 
     def __init__(self, failed: errors.ItemsFailed) -> None:
-        super().__init__(f"there is no {', no '.join(map(str, failed.failures))} any more")
+        super().__init__(f"these partitions do not exist any more: {', '.join(map(str, failed.failures))}")
         self.left: Mapping[TopicPartition, ListedOffset] = failed.results
-        """What was told of the others."""
+        """The offsets of the other partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a query reads, as it is now."""
+    """The partitions that a query reads, at this moment."""
 
     partitions: tuple[TopicPartition, ...]
     ids: dict[str, str]
     missing: tuple[str, ...] = ()
-    """What was named and is not there: `topic orders`, or `partition orders-9`."""
+    """Named but nonexistent: `topic orders`, or `partition orders-9`."""
 
     def check(self) -> None:
-        """A query does not begin without something that it names."""
+        """Reject a query that names something that does not exist."""
         if self.missing:
             raise BadOption(
-                f"there is no {', no '.join(self.missing)}: create it, or let the option that names it name another"
+                f"not found: {', '.join(self.missing)}; create it, or correct the option that names it"
             )
 
 
 class Lookup:
-    """The questions of one query. Holds no client, so that it can be pickled."""
+    """The lookups of one query. Holds no client, so that it can be pickled."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -65,56 +66,56 @@ class Lookup:
         self._found_until_s = 0.0
         chosen = [name for name in ("subscribe", "subscribePattern", "assign") if options.is_set(name)]
         if len(chosen) != 1:
-            said = " and ".join(chosen) or "none of them"
+            given = " and ".join(chosen) or "none"
             raise BadOption(
-                f"one of the options subscribe, subscribePattern and assign says what to read; given: {said}"
+                f"set exactly one of the options subscribe, subscribePattern and assign; given: {given}"
             )
 
     def found(self) -> Found:
-        """The partitions that there are now, or were some moments ago if the options allow that."""
+        """The current partitions, or those of a moment ago if `partition.metadata.cache.ttl.ms` allows it."""
         if self._found is not None and time.monotonic() < self._found_until_s:
             return self._found
-        self._found = self._asked("partitions", self._find)
+        self._found = self._ask("partitions", self._find)
         self._found_until_s = time.monotonic() + self._options.get("partition.metadata.cache.ttl.ms") / 1000
         return self._found
 
     def look(self, then: Callable[[Found], T]) -> T:
-        """What `then` makes of the partitions that there are; once more where some go away meanwhile."""
+        """Call `then` with the current partitions; again if some are deleted meanwhile."""
         for looks_left in reversed(range(LOOKS_MAX)):
             try:
                 return then(self.found())
-            except PartitionsGone:
+            except PartitionsDeleted:
                 if not looks_left:
                     raise
                 self._found = None
         raise AssertionError("the last look returns or raises")
 
     def reads(self, partition: TopicPartition) -> bool:
-        """Whether the query would read such a partition, be it there or not."""
+        """Whether the query would read this partition if it existed."""
         assigned = self._options.get("assign")
         if assigned is not None:
             return partition.partition in assigned.get(partition.topic, ())
         return reads_topic(self._options, partition.topic)
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """Offsets for times, `EARLIEST` or `LATEST`; the latest of read_committed is the last stable one. Raises
-        PartitionsGone where some of them are not there."""
+        """Offsets for timestamps, `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`; with read_committed, the latest is the
+        last stable offset. Raises PartitionsDeleted if some do not exist."""
         if not wanted:
             return {}
-        return self._asked("offsets", lambda: self._list(wanted))
+        return self._ask("offsets", lambda: self._list(wanted))
 
     def list_offsets_left(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """The same for those that are there."""
+        """The same for the partitions that exist."""
         try:
             return self.list_offsets(wanted)
-        except PartitionsGone as gone:
-            return {partition: told.offset for partition, told in gone.left.items()}
+        except PartitionsDeleted as deleted:
+            return {partition: listed.offset for partition, listed in deleted.left.items()}
 
     def mean_bytes(self, ends: Offsets) -> dict[TopicPartition, float]:
-        """How large a record of each partition is on the average, as it lies on disk."""
+        """The average size of a record of each partition on disk."""
         topics = sorted({partition.topic for partition in ends})
-        first = self.list_offsets(dict.fromkeys(ends, EARLIEST))
-        sizes = self._asked("sizes", lambda: self._sizes(topics))
+        first = self.list_offsets(dict.fromkeys(ends, EARLIEST_TIMESTAMP))
+        sizes = self._ask("sizes", lambda: self._sizes(topics))
         return {
             partition: sizes.get(partition, 0) / (end - first[partition])
             for partition, end in ends.items()
@@ -122,7 +123,7 @@ class Lookup:
         }
 
     def _sizes(self, topics: list[str]) -> dict[TopicPartition, int]:
-        """Of the largest replica of each partition: others may be behind."""
+        """The size of the largest replica of each partition: others may lag."""
         sizes: dict[TopicPartition, int] = {}
         with clients.admin(self._options.settings) as admin:
             for directories in admin.describe_log_dirs(topics=topics).values():
@@ -134,7 +135,7 @@ class Lookup:
     def _list(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         with clients.admin(self._options.settings) as admin:
             listed = admin.list_offsets(wanted, read_committed=self._options.is_committed_only)
-        return {partition: told.offset for partition, told in listed.items()}
+        return {partition: each.offset for partition, each in listed.items()}
 
     def _find(self) -> Found:
         options = self._options
@@ -168,8 +169,8 @@ class Lookup:
         ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id}
         return Found(partitions, ids, missing)
 
-    def _asked(self, what: str, attempt: Callable[[], T]) -> T:
-        """The answer to a question, which is asked again while the cluster is away."""
+    def _ask(self, what: str, attempt: Callable[[], T]) -> T:
+        """Call `attempt`, and retry while the cluster is unavailable."""
         left = retries = self._options.get("fetchOffset.numRetries")
         while True:
             try:
@@ -177,31 +178,31 @@ class Lookup:
             except errors.PenstockError as error:
                 if isinstance(error, errors.BadConfiguration):
                     raise
-                if left <= 0 or not _is_passing(error):
+                if left <= 0 or not _is_retriable(error):
                     raise self._failure(what, error, asked=retries - left + 1) from _first(error)
             left -= 1
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
 
     def _failure(self, what: str, error: errors.PenstockError, *, asked: int) -> SparkError:
         if isinstance(error, errors.ItemsFailed) and len(_unknown(error)) == len(error.failures):
-            return PartitionsGone(error)
+            return PartitionsDeleted(error)
         options = self._options
         pattern = options.get("subscribePattern")
         topics = (
-            f"topics like {pattern.pattern}"
+            f"topics matching {pattern.pattern}"
             if pattern
             else ", ".join(options.get("subscribe") or options.get("assign"))
         )
         place = options.settings["bootstrap.servers"]
         return CannotRead(
-            f"the {what} of {topics} are not to be had from {place}, asked {asked} times: {error}"
-            " (options fetchOffset.numRetries and fetchOffset.retryIntervalMs say how often and when it is asked again)"
+            f"cannot get the {what} of {topics} from {place} after {asked} attempts: {error}"
+            " (the options fetchOffset.numRetries and fetchOffset.retryIntervalMs control retries)"
         )
 
 
 def reads_topic(options: Options, topic: str) -> bool:
-    """Whether a query with these options reads of such a topic. A pattern may match any part of a name, as in the
-    connector, and is about the user's own topics: with the sink's log each batch would make the next one."""
+    """Whether a query with these options reads this topic. A pattern may match any part of a name, as in Spark's
+    connector. It never matches the sink's decision topic, which would make each batch cause the next one."""
     pattern = options.get("subscribePattern")
     if pattern is not None:
         return topic != DECISIONS_TOPIC and pattern.search(topic) is not None
@@ -209,18 +210,18 @@ def reads_topic(options: Options, topic: str) -> bool:
 
 
 def _unknown(failed: errors.ItemsFailed) -> list[Any]:
-    """What there is not, of all that failed."""
+    """The failed items that do not exist."""
     return [
         item for item, error in failed.failures.items() if isinstance(error, errors.UnknownTopicOrPartition)
     ]
 
 
 def _first(error: errors.PenstockError) -> Exception:
-    """One of several errors: their tracebacks fill pages, and say the same."""
+    """One of several errors: their tracebacks fill pages and say the same."""
     return next(iter(error.failures.values())) if isinstance(error, errors.ItemsFailed) else error
 
 
-def _is_passing(error: errors.PenstockError) -> bool:
+def _is_retriable(error: errors.PenstockError) -> bool:
     if isinstance(error, errors.ItemsFailed):
-        return all(_is_passing(each) for each in error.failures.values())
+        return all(_is_retriable(each) for each in error.failures.values())
     return error.retriable

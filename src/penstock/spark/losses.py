@@ -1,9 +1,8 @@
-"""What a query was to read and cannot any more: told apart from what is only a gap. No I/O.
+"""Tells data loss from mere gaps between offsets. No I/O.
 
-Gaps between offsets are no loss: markers of transactions, aborted records and compaction leave them. A loss is a topic
-that went away or was made anew, a log that ends before what was read of it, and records that retention removed before
-they were read. By the option `failOnDataLoss` it ends the query, or it is a warning and the query goes on with what
-there is.
+Gaps are no loss: transaction markers, aborted records and compaction leave them. Losses are a deleted or recreated
+topic, a log that ends before the query's offset, and records that retention deleted before they were read. The option
+`failOnDataLoss` decides: the query fails, or a warning is logged and it continues with the records that exist.
 """
 
 from __future__ import annotations
@@ -18,55 +17,55 @@ from penstock.spark.plan import Range
 
 logger = logging.getLogger("penstock.spark")
 
-GO_ON = "failOnDataLoss=false goes on with what there is, a new checkpointLocation begins anew"
+REMEDY = "failOnDataLoss=false continues with the records that exist; a new checkpointLocation starts over"
 
 
 def report(losses: Iterable[str], *, fails: bool) -> None:
-    """Stop, or warn of each."""
-    told = list(losses)
-    if told and fails:
-        raise DataLost(f"{'; '.join(told)} ({GO_ON})")
-    for words in told:
-        logger.warning("data was lost: %s", words)
+    """Fail with all of them, or log a warning for each."""
+    messages = list(losses)
+    if messages and fails:
+        raise DataLost(f"{'; '.join(messages)} ({REMEDY})")
+    for message in messages:
+        logger.warning("data was lost: %s", message)
 
 
 def lost_between(
     before: StreamOffset, after: StreamOffset, reads: Callable[[TopicPartition], bool] = lambda _: True
 ) -> list[str]:
-    """What a stream that has come to `before` lost, by the ends of the partitions that there are now; `reads` tells
-    what the query would read if it were there."""
+    """What a stream at `before` has lost, given the current ends of partitions. `reads` tells whether the query would
+    read a partition if it existed."""
     lost: list[str] = []
-    foreign = {partition: offset for partition, offset in before.offsets.items() if not reads(partition)}
-    if foreign:
+    unread = {partition: offset for partition, offset in before.offsets.items() if not reads(partition)}
+    if unread:
         lost.append(
-            f"the checkpoint is of a query that read up to {_places(foreign)}, and this one does not read that:"
-            " each query needs a checkpointLocation of its own"
+            f"the checkpoint belongs to a query that read up to {_places(unread)}, which this query does not read;"
+            " every query needs its own checkpointLocation"
         )
-    own = {partition: offset for partition, offset in before.offsets.items() if partition not in foreign}
+    own = {partition: offset for partition, offset in before.offsets.items() if partition not in unread}
     for topic, read in _by_topic(own).items():
-        gone = [partition for partition in read if partition not in after.offsets]
+        deleted = [partition for partition in read if partition not in after.offsets]
         if before.is_other_topic(topic, after):
             lost.append(
-                f"topic {topic} was deleted and made anew (its id was {before.ids[topic]}, and is {after.ids[topic]});"
-                f" the old one was read up to {_places(read)}, the new one is to be read from its beginning"
+                f"topic {topic} was deleted and recreated (its id was {before.ids[topic]}, now {after.ids[topic]});"
+                f" the old one was read up to {_places(read)}, the new one will be read from its start"
             )
-        elif len(gone) == len(read):
-            lost.append(f"topic {topic} is gone; it was read up to {_places(read)}")
+        elif len(deleted) == len(read):
+            lost.append(f"topic {topic} was deleted; it was read up to {_places(read)}")
         else:
-            if gone:
+            if deleted:
                 lost.append(
-                    f"partitions are gone that were read up to {_places({each: read[each] for each in gone})}"
+                    f"partitions were deleted; they were read up to {_places({each: read[each] for each in deleted})}"
                 )
             lost += [
-                f"{partition} ends at offset {after.offsets[partition]} now, and the query has come to offset {offset}"
+                f"{partition} ends at offset {after.offsets[partition]}, but the query has read up to offset {offset}"
                 for partition, offset in read.items()
                 if partition in after.offsets and after.offsets[partition] < offset
             ]
     return lost
 
 
-def begins_anew(before: StreamOffset, after: StreamOffset) -> list[TopicPartition]:
-    """The partitions that are read from their beginning: they are new, or their topic is."""
+def read_from_start(before: StreamOffset, after: StreamOffset) -> list[TopicPartition]:
+    """The partitions that are read from their start: they are new, or their topic was recreated."""
     return [
         partition
         for partition in after.offsets
@@ -75,34 +74,34 @@ def begins_anew(before: StreamOffset, after: StreamOffset) -> list[TopicPartitio
 
 
 def lost_of_new(earliest: Offsets) -> list[str]:
-    """A partition that appeared while the query ran was there from offset 0 on."""
+    """A partition that was created while the query ran should start at offset 0."""
     return [
-        f"{partition} is new to the query, and its first offset is {offset}: what came before was removed already"
+        f"{partition} is new to the query, but starts at offset {offset}: earlier records were deleted"
         for partition, offset in earliest.items()
         if offset > 0
     ]
 
 
 def lost_before_read(ends: Offsets) -> list[str]:
-    """Partitions that were to be read from their beginning up to these offsets, and are not there any more."""
+    """Partitions that should be read from their start to these offsets, and were deleted."""
     return [
-        f"what is before offset {end} of {partition} cannot be read: the partition is gone"
+        f"cannot read {partition} up to offset {end}: the partition was deleted"
         for partition, end in ends.items()
         if end > 0
     ]
 
 
-def of_same_topics(
+def without_recreated_topics(
     ranges: Iterable[Range], planned: StreamOffset, now: StreamOffset
 ) -> tuple[list[Range], list[str]]:
-    """What can still be read of ranges that were planned some time ago, and what was lost with its topic."""
+    """Of ranges that were planned some time ago, those that can still be read, and what was lost with its topic."""
     kept, lost = [], []
     for each in ranges:
         topic = each.partition.topic
         if planned.is_other_topic(topic, now):
             lost.append(
-                f"{each} cannot be read: topic {topic} was deleted and made anew"
-                f" (its id was {planned.ids[topic]}, and is {now.ids[topic]})"
+                f"cannot read {each}: topic {topic} was deleted and recreated"
+                f" (its id was {planned.ids[topic]}, now {now.ids[topic]})"
             )
         else:
             kept.append(each)
@@ -122,5 +121,5 @@ PLACES_MAX = 8  # a topic may have thousands of partitions
 def _places(offsets: Offsets) -> str:
     shown = [f"offset {offset} of {partition}" for partition, offset in list(offsets.items())[:PLACES_MAX]]
     if len(offsets) > PLACES_MAX:
-        shown.append(f"{len(offsets) - PLACES_MAX} partitions more")
+        shown.append(f"{len(offsets) - PLACES_MAX} more partitions")
     return ", ".join(shown)

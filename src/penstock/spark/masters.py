@@ -1,7 +1,7 @@
-"""What may stand for the place where Spark runs, told before a JVM is started for it; sans-IO.
+"""Checks a Spark master URL before a JVM is started for it; sans-IO.
 
-Spark itself finds out that `lokal[2]` is nothing when its JVM is up, and ends it: what is left to see is that a gateway
-has exited. So the form is checked here. Whether anybody is at an address is `sessions`' question.
+Spark finds out that `lokal[2]` is wrong only in its JVM, and the user sees nothing but a gateway that exited. So the
+form is checked here. `sessions` checks whether a server answers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from penstock.client.errors.base import ClientError
 
 FORMS = (
-    ("local[*]", "all cores of this machine; local[4] takes four, local one"),
-    ("spark://host:7077", "a standalone cluster; several masters with commas"),
+    ("local[*]", "all cores of this machine; local[4]: four, local: one"),
+    ("spark://host:7077", "a standalone cluster; commas separate several masters"),
     ("sc://host:15002", "Spark Connect"),
-    ("yarn", "the cluster that HADOOP_CONF_DIR tells of"),
+    ("yarn", "the cluster in HADOOP_CONF_DIR"),
     ("k8s://https://host:6443", "Kubernetes"),
 )
 
@@ -34,23 +34,23 @@ _BEGINNINGS = ("local", "spark://", "sc://", "yarn", "k8s://")
 
 
 class BadMaster(ClientError):
-    """A place for Spark that Spark does not know."""
+    """A master URL that Spark does not know."""
 
 
 def check_master(master: str) -> None:
-    """Refuse what Spark would not understand, with what there is."""
+    """Raise `BadMaster` for a URL that Spark does not understand, with the forms that it does."""
     if any(form.fullmatch(master) for form in _KNOWN):
         return
-    there_is = ", ".join(f"{form} ({meaning})" for form, meaning in FORMS)
-    raise BadMaster(f"Spark knows no master {master!r}{_meant(master)}; there is {there_is}")
+    known = ", ".join(f"{form} ({meaning})" for form, meaning in FORMS)
+    raise BadMaster(f"unknown Spark master {master!r}{_suggestion(master)}; known are {known}")
 
 
-def _meant(master: str) -> str:
-    """The nearest beginning, where one is near enough to be meant."""
+def _suggestion(master: str) -> str:
+    """The closest known form, if one is close enough."""
     begun = re.match(r"[A-Za-z0-9-]*(://)?", master)
     near = difflib.get_close_matches(begun[0].lower() if begun else "", _BEGINNINGS, n=1, cutoff=0.7)
     if not near or master.startswith(near[0]):
         return ""
     rest = master[begun.end() :] if begun else ""
     meant = f"{near[0]}{rest}"
-    return f" (is {meant} meant?)" if any(form.fullmatch(meant) for form in _KNOWN) else ""
+    return f" (did you mean {meant}?)" if any(form.fullmatch(meant) for form in _KNOWN) else ""

@@ -1,11 +1,11 @@
-"""Where a query begins, stands and ends: offsets as JSON, and what the options for them mean. No I/O.
+"""Where a query starts, stands and ends: offsets as JSON, and the options that set them. No I/O.
 
-The offset of a stream is the JSON of Spark's own Kafka connector, with the ids of topics besides, so that a topic which
-was deleted and made anew is told from the one that a checkpoint speaks of:
+The offset of a stream is the JSON of Spark's Kafka connector plus the ids of topics, which tell a recreated topic from
+the one in the checkpoint:
 
     {"orders": {"0": 17, "1": 4}, "@ids": {"orders": "Vb9R..."}}
 
-No topic's name has an @ in it. A checkpoint of the connector, which has no ids, is understood as well.
+No topic name contains an @. Checkpoints of the connector, which have no ids, are accepted too.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from penstock.client.cluster import TopicPartition
+from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from penstock.spark.errors import BadCheckpoint, BadOption
 from penstock.spark.options import Options
 
-EARLIEST = -2
-LATEST = -1
 IDS = "@ids"
 
 Offsets = dict[TopicPartition, int]
 ListOffsets = Callable[[Mapping[TopicPartition, int]], Offsets]
-"""Answers by partition for a time, `EARLIEST` or `LATEST` of each; -1 where no record is as young as the time."""
+"""Offsets by partition for a timestamp, `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`; -1 if no record is that recent."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a stream has come."""
+    """How far a stream has read."""
 
     offsets: Offsets
     ids: dict[str, str] = field(default_factory=dict)
-    """Of topics; older clusters have none."""
+    """Topic ids by name; older clusters have none."""
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any]) -> Self:
@@ -47,59 +46,59 @@ class StreamOffset:
             return cls(offsets, dict(given.get(IDS, {})))
         except (AttributeError, TypeError, ValueError):
             raise BadCheckpoint(
-                f"the checkpoint tells of {given!r}, which are no offsets of topics: it is of a query with another"
-                " source"
+                f"the checkpoint has {given!r} instead of topic offsets: it belongs to a query with another source"
             ) from None
 
     def to_json(self) -> dict[str, Any]:
         """Always in the same order: Spark compares offsets as text."""
-        told: dict[str, Any] = {}
+        topics: dict[str, Any] = {}
         for partition in sorted(self.offsets):
-            told.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[partition]
-        ids = {topic: self.ids[topic] for topic in sorted(told) if topic in self.ids}
-        return told | ({IDS: ids} if ids else {})
+            topics.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[partition]
+        ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
+        return topics | ({IDS: ids} if ids else {})
 
     def is_other_topic(self, topic: str, other: StreamOffset) -> bool:
-        """Whether the topic of this name is another one there."""
+        """Whether the topic was recreated between the two offsets."""
         return topic in self.ids and topic in other.ids and self.ids[topic] != other.ids[topic]
 
 
 class Edge(NamedTuple):
-    """One end of what a query reads, as options say it. One of the first three is set."""
+    """One end of the range that a query reads, as its options give it. Exactly one of `end`, `offsets` and `times` is
+    set."""
 
     option: str
-    """Which one said it."""
+    """The option that was given."""
     end: int | None = None
-    """`EARLIEST` or `LATEST`, of all partitions."""
+    """`EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP` for all partitions."""
     offsets: Offsets | None = None
     times: Offsets | int | None = None
     is_start: bool = True
     falls_to_latest: bool = True
-    """Where no record is as young as the time."""
+    """For partitions without a record that recent."""
 
 
 def starting_edge(options: Options, *, is_stream: bool) -> Edge:
-    """Times go before offsets, and one time before several, as in the connector."""
-    default = LATEST if is_stream else EARLIEST
+    """Timestamps take precedence over offsets, and one timestamp over several, as in Spark's connector."""
+    default = LATEST_TIMESTAMP if is_stream else EARLIEST_TIMESTAMP
     edge = _edge(options, "starting", default)
     edge = edge._replace(falls_to_latest=options.get("startingOffsetsByTimestampStrategy") == "latest")
     if not is_stream:
-        if edge.end == LATEST:
-            raise BadOption("option startingOffsets: a batch that begins at the latest offset reads nothing")
+        if edge.end == LATEST_TIMESTAMP:
+            raise BadOption("option startingOffsets: a batch that starts at the latest offset reads nothing")
         for partition, offset in (edge.offsets or {}).items():
-            if offset == LATEST:
+            if offset == LATEST_TIMESTAMP:
                 raise BadOption(
-                    f"option startingOffsets: a batch cannot begin at the latest offset of {partition}"
+                    f"option startingOffsets: a batch cannot start at the latest offset of {partition}"
                 )
     return edge
 
 
 def ending_edge(options: Options) -> Edge:
-    edge = _edge(options, "ending", LATEST)._replace(is_start=False)
-    if edge.end == EARLIEST:
+    edge = _edge(options, "ending", LATEST_TIMESTAMP)._replace(is_start=False)
+    if edge.end == EARLIEST_TIMESTAMP:
         raise BadOption("option endingOffsets: a batch that ends at the earliest offset reads nothing")
     for partition, offset in (edge.offsets or {}).items():
-        if offset == EARLIEST:
+        if offset == EARLIEST_TIMESTAMP:
             raise BadOption(f"option endingOffsets: a batch cannot end at the earliest offset of {partition}")
     return edge
 
@@ -112,10 +111,10 @@ def _edge(options: Options, side: str, default: int) -> Edge:
     option = f"{side}Offsets"
     if not options.is_set(option):
         return Edge(option, end=default)
-    said = options.get(option)
-    if isinstance(said, str):
-        return Edge(option, end={"earliest": EARLIEST, "latest": LATEST}[said])
-    return Edge(option, offsets=_flat(said))
+    given = options.get(option)
+    if isinstance(given, str):
+        return Edge(option, end={"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}[given])
+    return Edge(option, offsets=_flat(given))
 
 
 def _flat(numbers: Mapping[str, Mapping[int, int]]) -> Offsets:
@@ -127,7 +126,7 @@ def _flat(numbers: Mapping[str, Mapping[int, int]]) -> Offsets:
 
 
 def resolve(edge: Edge, partitions: Collection[TopicPartition], list_offsets: ListOffsets) -> Offsets:
-    """The offset of each partition. What was said by partition has to be said of all, and of no other."""
+    """The offset of each partition. Offsets given by partition must name all partitions and no others."""
     if edge.end is not None:
         return list_offsets(dict.fromkeys(partitions, edge.end))
     if edge.times is not None:
@@ -151,24 +150,23 @@ def _resolve_times(edge: Edge, partitions: Collection[TopicPartition], list_offs
     if edge.is_start and not edge.falls_to_latest:
         partition = beyond[0]
         raise BadOption(
-            f"option {edge.option}: no record of {partition} is of {times[partition]} or later;"
-            " startingOffsetsByTimestampStrategy=latest begins at the end then"
+            f"option {edge.option}: {partition} has no record with timestamp {times[partition]} or later; to start at"
+            " the end in this case, set startingOffsetsByTimestampStrategy=latest"
         )
-    return found | list_offsets(dict.fromkeys(beyond, LATEST))
+    return found | list_offsets(dict.fromkeys(beyond, LATEST_TIMESTAMP))
 
 
 def _check_named(
-    edge: Edge, said: Collection[TopicPartition], partitions: Collection[TopicPartition]
+    edge: Edge, given: Collection[TopicPartition], partitions: Collection[TopicPartition]
 ) -> None:
-    lacking = sorted(set(partitions) - set(said))
+    lacking = sorted(set(partitions) - set(given))
     if lacking:
+        hint = ", with -2 for earliest and -1 for latest" if edge.is_start else ", with -1 for latest"
         raise BadOption(
-            f"option {edge.option} does not say where {_listed(lacking)} begin{'s' if len(lacking) == 1 else ''};"
-            " all partitions have to be named, with -2 for earliest and -1 for latest"
-            if edge.is_start
-            else f"option {edge.option} does not say where {_listed(lacking)} end; all partitions have to be named"
+            f"option {edge.option} has no value for {_listed(lacking)}; name all partitions"
+            f"{'' if edge.offsets is None else hint}"
         )
-    surplus = sorted(set(said) - set(partitions))
+    surplus = sorted(set(given) - set(partitions))
     if surplus:
         raise BadOption(f"option {edge.option} names {_listed(surplus)}, which the query does not read")
 

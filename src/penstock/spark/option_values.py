@@ -1,6 +1,7 @@
-"""What the value of an option may be: functions that make it of its text.
+"""Parsers of option values.
 
-Each raises ValueError with words that follow "is", for a sentence such as "option columns: ',' is no list of names".
+Each raises ValueError with a message that follows "is", for an error such as "option columns: ',' is not a list of
+names".
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ def boolean(given: str) -> bool:
 
 
 def integer(least: int = 1) -> Callable[[str], int]:
-    def take(given: str) -> int:
+    def parse(given: str) -> int:
         try:
             number = int(given.strip())
         except ValueError:
-            raise ValueError("no whole number") from None
+            raise ValueError("not a whole number") from None
         if number < least:
             raise ValueError(f"less than {least}")
         return number
 
-    return take
+    return parse
 
 
 def choice(*words: str) -> Callable[[str], str]:
-    def take(given: str) -> str:
+    def parse(given: str) -> str:
         for word in words:
             if given.strip().lower() == word.lower():
                 return word
-        raise ValueError(f"none of {', '.join(words)}")
+        raise ValueError(f"not one of {', '.join(words)}")
 
-    return take
+    return parse
 
 
 def names(given: str) -> tuple[str, ...]:
     found = tuple(each.strip() for each in given.split(",") if each.strip())
     if not found:
-        raise ValueError("no list of names with commas between them")
+        raise ValueError("not a list of names, separated by commas")
     return found
 
 
@@ -61,7 +62,7 @@ def pattern(given: str) -> re.Pattern[str]:
     try:
         return re.compile(text(given))
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
+        raise ValueError(f"not a regular expression: {error}") from None
 
 
 UNITS_MS = {
@@ -78,17 +79,17 @@ UNITS_MS = {
 
 
 def duration_ms(given: str) -> int:
-    """As Spark reads it: a number with its unit, or milliseconds."""
+    """As in Spark: a number with a unit, or milliseconds."""
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if match is None or (match[2] or "ms") not in UNITS_MS:
-        raise ValueError("no time such as 30s or 15m")
+        raise ValueError("not a duration such as 30s or 15m")
     return int(match[1]) * UNITS_MS[match[2] or "ms"]
 
 
 def size_bytes(given: str) -> int:
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", given.strip().lower())
     if match is None or int(match[1]) == 0:
-        raise ValueError("no size such as 64m")
+        raise ValueError("not a size such as 64m")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]]
 
 
@@ -97,14 +98,14 @@ Numbers = dict[str, dict[int, int]]
 
 
 def numbers(example: str, least: int) -> Callable[[str], Numbers]:
-    """JSON that gives a number for partitions: offsets or times."""
+    """JSON with a number per partition: offsets or timestamps."""
 
-    def take(given: str) -> Numbers:
+    def parse(given: str) -> Numbers:
         try:
             found = {
                 topic: {int(index): int(number) for index, number in partitions.items()}
                 for topic, partitions in json.loads(given).items()
-                if not topic.startswith("@")  # what an offset of a stream holds besides
+                if not topic.startswith("@")  # the topic ids in a stream's offset
             }
         except (ValueError, TypeError, AttributeError):
             raise ValueError(f"not of the form {example}") from None
@@ -114,11 +115,11 @@ def numbers(example: str, least: int) -> Callable[[str], Numbers]:
                     raise ValueError(f"out of range for {topic}-{index}: {number}")
         return found
 
-    return take
+    return parse
 
 
 def place(given: str) -> str | Numbers:
-    """`earliest`, `latest`, or offsets by partition with -2 and -1 for the ends."""
+    """`earliest`, `latest`, or offsets by partition, where -2 and -1 stand for earliest and latest."""
     word = given.strip().lower()
     if word in ("earliest", "latest"):
         return word
@@ -131,5 +132,5 @@ def partitions(given: str) -> dict[str, tuple[int, ...]]:
     except (ValueError, TypeError, AttributeError):
         raise ValueError('not of the form {"orders": [0, 1]}') from None
     if not any(found.values()) or any(index < 0 for indexes in found.values() for index in indexes):
-        raise ValueError("without a partition that can be")
+        raise ValueError("without a valid partition")
     return found

@@ -1,14 +1,14 @@
-"""Every option of the source and the sink, declared once: its name, meaning, default and check.
+"""Every option of the source and the sink, declared once: its name, meaning, default and parser.
 
     options = Options.read(given, Use.STREAM_READ)
     options.get("failOnDataLoss")        # of the declared type
-    options.settings                     # what follows `kafka.`: settings of the clients
+    options.settings                     # client settings, given with the prefix `kafka.`
 
-Names are those of Spark's own Kafka connector where it has one, in small or large letters as there. What is unknown is
-refused with the nearest name: a misspelt option that is ignored costs a night. Options of the other direction are let
-pass, since one mapping often serves both. What options mean together stands where it is decided: `offsets`, `plan`.
+Names are those of Spark's Kafka connector where it has one, and case-insensitive as there. Unknown options are
+rejected; the error suggests the closest name. Options of the other direction are accepted, because one mapping often
+serves both. Combinations of options are checked where they are used: `offsets`, `plan`.
 
-Settings of clients are refused here too, in the words of the client: a task would find the same, and be tried again.
+Client settings are validated here too, with the client's messages: otherwise every task would fail, and be retried.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class Use(Flag):
 class Option:
     name: str
     use: Use
-    take: Callable[[str], Any]
-    """Makes the value of the text, or raises ValueError with words that follow 'is'."""
+    parse: Callable[[str], Any]
+    """Converts the text, or raises ValueError with a message that follows 'is'."""
     default: Any
     meaning: str
     is_secret: bool = False
 
 
 class Options:
-    """What was said, read and checked. Never changes, and can be pickled."""
+    """The given options, parsed and validated. Immutable, and can be pickled."""
 
     def __init__(self, values: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-        """Not to be called from outside: `read` checks what it is given."""
+        """Called by `read`, which validates."""
         self._values = dict(values)
         self.settings: dict[str, str] = dict(settings)
         """Of the clients, without `kafka.`."""
@@ -82,8 +82,8 @@ class Options:
             if name.lower().startswith(KAFKA):
                 settings[name[len(KAFKA) :].lower()] = value
             elif (option := BY_NAME.get(name.lower())) is not None:
-                values[option.name] = _taken(option, value)
-            elif name.lower() not in OF_SPARK:
+                values[option.name] = _parsed(option, value)
+            elif name.lower() not in SPARK_OPTIONS:
                 raise BadOption(_unknown(name))
         options = cls(values, settings)
         _check_settings(options, use)
@@ -91,7 +91,7 @@ class Options:
         return options
 
     def get(self, name: str) -> Any:
-        """The value, of the declared type; the default where nothing was said."""
+        """The value, of the declared type; the default if it was not given."""
         option = BY_NAME[name.lower()]
         return self._values.get(option.name, option.default)
 
@@ -104,9 +104,9 @@ class Options:
         return self.settings.get("isolation.level", "").strip() == "read_committed"
 
     def is_exactly_once(self, *, is_stream: bool) -> bool:
-        """Streams are written exactly once by default. Batches are if they have a `writeId`."""
-        usual = EXACTLY_ONCE if is_stream or self.is_set("writeId") else AT_LEAST_ONCE
-        return (self.get("guarantee") or usual) == EXACTLY_ONCE
+        """By default, streams are written exactly once; batches are if they have a `writeId`."""
+        default = EXACTLY_ONCE if is_stream or self.is_set("writeId") else AT_LEAST_ONCE
+        return (self.get("guarantee") or default) == EXACTLY_ONCE
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Options):
@@ -125,115 +125,116 @@ class Options:
 FORMATS = "bytes", "string", "json", "avro", "protobuf", "arrow"
 POISON = "fail", "null", "drop", "deadLetter"
 TIMES = '{"orders": {"0": 1700000000000}}'
-POLL_TIMEOUT_MS = 120_000  # as `spark.network.timeout`, which the connector takes
+POLL_TIMEOUT_MS = 120_000  # the connector's default is `spark.network.timeout`
 RETRIES = 3
 RETRY_INTERVAL_MS = 1000
 TRIGGER_DELAY_MS = 15 * 60_000
 
 OPTIONS: tuple[Option, ...] = (
-    # What is read
-    Option("subscribe", Use.READ, names, None, "Topics, with commas between them."),
-    Option("subscribePattern", Use.READ, pattern, None, "A regular expression that is found in names of topics."),
+    # What to read
+    Option("subscribe", Use.READ, names, None, "Topics, separated by commas."),
+    Option("subscribePattern", Use.READ, pattern, None, "A regular expression; it may match any part of a topic name."),
     Option("assign", Use.READ, partitions, None, 'Partitions: `{"orders": [0, 1]}`.'),
     Option(
         "startingOffsets", Use.READ, place, None,
-        "Where a new query begins: earliest (default of batches), latest (of streams), or offsets of all partitions,"
-        " -2 for earliest, -1 for latest.",
+        "Where a new query starts: earliest (default of batches), latest (default of streams), or offsets of all"
+        " partitions, with -2 for earliest and -1 for latest.",
     ),
-    Option("endingOffsets", Use.BATCH_READ, place, "latest", "Where a batch ends, exclusive; as startingOffsets."),
-    Option("startingTimestamp", Use.READ, integer(0), None, "Begin with the first record of this time (ms) or later."),
+    Option("endingOffsets", Use.BATCH_READ, place, "latest", "Where a batch ends, exclusive; like startingOffsets."),
+    Option("startingTimestamp", Use.READ, integer(0), None, "Start at the first record of this time (ms) or later."),
     Option("endingTimestamp", Use.BATCH_READ, integer(0), None, "End before the first record of this time or later."),
     Option(
-        "startingOffsetsByTimestamp", Use.READ, numbers(TIMES, 0), None, "The same, of each partition its own time."
+        "startingOffsetsByTimestamp", Use.READ, numbers(TIMES, 0), None, "The same, with a timestamp per partition."
     ),
     Option(
-        "endingOffsetsByTimestamp", Use.BATCH_READ, numbers(TIMES, 0), None, "The same, of each partition its own time."
+        "endingOffsetsByTimestamp", Use.BATCH_READ, numbers(TIMES, 0), None,
+        "The same, with a timestamp per partition.",
     ),
     Option(
         "startingOffsetsByTimestampStrategy", Use.READ, choice("error", "latest"), "error",
-        "What to do where no record is as young as the starting time: fail, or begin at the end.",
+        "If no record is as recent as the starting timestamp: fail (error), or start at the end (latest).",
     ),
-    # How much at a time
-    Option("maxOffsetsPerTrigger", Use.STREAM_READ, integer(), None, "Most offsets of a micro-batch, shared out."),
-    Option("minOffsetsPerTrigger", Use.STREAM_READ, integer(0), None, "Wait until there are as many."),
-    Option("maxTriggerDelay", Use.STREAM_READ, duration_ms, TRIGGER_DELAY_MS, "But not longer than this."),
+    # Size of a micro-batch and of its tasks
+    Option("maxOffsetsPerTrigger", Use.STREAM_READ, integer(), None, "The most offsets in a micro-batch, in total."),
+    Option("minOffsetsPerTrigger", Use.STREAM_READ, integer(0), None, "Wait until this many offsets are available."),
+    Option("maxTriggerDelay", Use.STREAM_READ, duration_ms, TRIGGER_DELAY_MS, "The longest such wait."),
     Option(
         "maxBytesPerTrigger", Use.STREAM_READ, size_bytes, None,
-        "Most bytes of a micro-batch (64m), reckoned by the mean size of a partition's records on disk.",
+        "The most bytes in a micro-batch (64m), estimated by the average size of a partition's records on disk.",
     ),
     Option(
         "inOrder", Use.READ, boolean, None,
-        "Whether one task reads all that a batch has of a partition, so that rows keep its order: as a rule in streams,"
-        " and not in batches, where large partitions are cut so that all cores work.",
+        "Whether one task reads all of a partition, so that rows keep their order. Default: true for streams; false for"
+        " batches, where large partitions are split so that all cores work.",
     ),
-    Option("minPartitions", Use.READ, integer(), None, "Cut ranges until there are as many tasks."),
-    Option("maxRecordsPerPartition", Use.READ, integer(), None, "Most offsets of one task."),
-    # How it is read
-    Option("failOnDataLoss", Use.READ, boolean, True, "Stop when records went away before they were read; else warn."),
+    Option("minPartitions", Use.READ, integer(), None, "Split ranges until there are at least this many tasks."),
+    Option("maxRecordsPerPartition", Use.READ, integer(), None, "The most offsets in one task."),
+    # How to read
+    Option("failOnDataLoss", Use.READ, boolean, True, "Fail if unread records were deleted; otherwise warn."),
     Option("includeHeaders", Use.ANY, boolean, False, "Add the column headers."),
     Option("columns", Use.READ, names, None, "Read only these columns: `key,value`."),
     Option(
         "filterPushdown", Use.BATCH_READ, boolean, False,
-        "Narrow the read by the query's filters; only for a DataFrame that is used once.",
+        "Read less by applying the query's filters; only for a DataFrame that is used once.",
     ),
-    Option("rowsPerBatch", Use.READ, integer(), None, "Rows of one Arrow batch."),
-    Option("groupId", Use.STREAM_READ, text, None, "Commit what was processed to this consumer group, for lag tools."),
-    Option("groupIdPrefix", Use.READ, text, None, "Taken for the connector's sake: tasks read without a group."),
+    Option("rowsPerBatch", Use.READ, integer(), None, "Rows in an Arrow batch."),
+    Option("groupId", Use.STREAM_READ, text, None, "Commit processed offsets to this consumer group, for lag tools."),
+    Option("groupIdPrefix", Use.READ, text, None, "Accepted but ignored: tasks read without a group."),
     Option(
         "kafkaConsumer.pollTimeoutMs", Use.READ, integer(), POLL_TIMEOUT_MS, "How long a task waits for records."
     ),
-    Option("fetchOffset.numRetries", Use.READ, integer(0), RETRIES, "How often a failed look for offsets is repeated."),
-    Option("fetchOffset.retryIntervalMs", Use.READ, integer(0), RETRY_INTERVAL_MS, "How long to wait before that."),
+    Option("fetchOffset.numRetries", Use.READ, integer(0), RETRIES, "How often a failed offset request is retried."),
+    Option("fetchOffset.retryIntervalMs", Use.READ, integer(0), RETRY_INTERVAL_MS, "How long to wait before a retry."),
     Option(
         "partition.metadata.cache.ttl.ms", Use.READ, integer(-1), -1,
-        "How long the list of partitions serves before it is asked for again; -1: for one batch.",
+        "How long the list of partitions is cached; -1: for one batch.",
     ),
     Option("penstock.transform", Use.ANY, raw, None, "Internal: a pickled function that runs in the tasks."),
-    # What keys and values are
-    Option("valueFormat", Use.READ, choice(*FORMATS), "bytes", "How values are decoded."),
-    Option("keyFormat", Use.READ, choice(*FORMATS), "bytes", "How keys are decoded."),
-    Option("valueSchema", Use.READ, text, None, "The schema of values, in the words of their format."),
+    # Formats of keys and values
+    Option("valueFormat", Use.READ, choice(*FORMATS), "bytes", "The format of values."),
+    Option("keyFormat", Use.READ, choice(*FORMATS), "bytes", "The format of keys."),
+    Option("valueSchema", Use.READ, text, None, "The schema of values, in the notation of their format."),
     Option("keySchema", Use.READ, text, None, "The schema of keys."),
-    Option("valueMessage", Use.READ, text, None, "The full name of the Protobuf message that values are."),
+    Option("valueMessage", Use.READ, text, None, "The full name of the Protobuf message in values."),
     Option("keyMessage", Use.READ, text, None, "The same for keys."),
-    Option("valueSubject", Use.READ, text, None, "The subject of values in the registry; <topic>-value."),
-    Option("keySubject", Use.READ, text, None, "The subject of keys in the registry; <topic>-key."),
-    Option("schemaRegistryUrl", Use.READ, text, None, "Where schemas are looked up, by the id at a record's head."),
+    Option("valueSubject", Use.READ, text, None, "The registry subject of values; <topic>-value by default."),
+    Option("keySubject", Use.READ, text, None, "The registry subject of keys; <topic>-key by default."),
+    Option("schemaRegistryUrl", Use.READ, text, None, "The registry with the schemas that records name by id."),
     Option("schemaRegistryLogin", Use.READ, text, None, "user:password for the registry.", is_secret=True),
-    Option("poison", Use.READ, choice(*POISON), "fail", "What becomes of what cannot be decoded."),
-    Option("deadLetterTopic", Use.READ, text, None, "Where it goes, with the reason in its headers."),
-    # What is written
-    Option("topic", Use.WRITE, text, None, "Where rows go that have no column topic."),
+    Option("poison", Use.READ, choice(*POISON), "fail", "What to do with a record that cannot be decoded."),
+    Option("deadLetterTopic", Use.READ, text, None, "The topic for such records, with the reason in headers."),
+    # How to write
+    Option("topic", Use.WRITE, text, None, "The topic for rows without a column topic."),
     Option(
         "guarantee", Use.WRITE, choice(EXACTLY_ONCE, AT_LEAST_ONCE), None,
-        "exactly-once (default of streams) or at-least-once (of batches).",
+        "exactly-once (default of streams) or at-least-once (default of batches).",
     ),
     Option(
         "writeId", Use.BATCH_WRITE, text, None,
         "Identifies an exactly-once batch write: a rerun with the same id finishes it and writes nothing again.",
     ),
-    Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the batch of a stream that a job writes."),
-    Option("transactionalIdPrefix", Use.WRITE, text, None, "What transactional ids begin with; penstock."),
+    Option("penstock.batch", Use.BATCH_WRITE, raw, None, "Internal: the stream batch that a job writes."),
+    Option("transactionalIdPrefix", Use.WRITE, text, None, "The prefix of transactional ids; penstock by default."),
 )  # fmt: skip
 
 BY_NAME: dict[str, Option] = {option.name.lower(): option for option in OPTIONS}
 
-# What Spark itself puts beside a user's options.
-OF_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "paths"})
+# Options that Spark adds itself.
+SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "paths"})
 
-_WE_DECIDE = "the query decides that, and its checkpoint remembers it"
-_OF_BOTH = {"interceptor.classes": "an interceptor could change records under the query's feet"}
+_QUERY_DECIDES = "the query decides, and its checkpoint remembers"
+_OF_BOTH = {"interceptor.classes": "an interceptor could change the records of a query"}
 REFUSED_READING = _OF_BOTH | {
-    "auto.offset.reset": f"say startingOffsets: {_WE_DECIDE}",
-    "enable.auto.commit": "say groupId to have offsets committed after each micro-batch",
-    "key.deserializer": "keys come as bytes; say keyFormat",
-    "value.deserializer": "values come as bytes; say valueFormat",
+    "auto.offset.reset": f"set startingOffsets instead; {_QUERY_DECIDES}",
+    "enable.auto.commit": "set groupId to commit offsets after each micro-batch",
+    "key.deserializer": "set keyFormat instead; keys are read as bytes",
+    "value.deserializer": "set valueFormat instead; values are read as bytes",
 }
 REFUSED_WRITING = _OF_BOTH | {
-    "key.serializer": "keys are written as the bytes or the text that they are",
-    "value.serializer": "values are written as the bytes or the text that they are",
-    "transactional.id": "every task has a transaction of its own; say transactionalIdPrefix",
-    "transaction.two.phase.commit.enable": "transactions are prepared wherever the broker grants it",
+    "key.serializer": "keys are written as their bytes or text",
+    "value.serializer": "values are written as their bytes or text",
+    "transactional.id": "every task has its own transaction; set transactionalIdPrefix instead",
+    "transaction.two.phase.commit.enable": "it is used whenever the broker allows it",
 }
 
 
@@ -244,7 +245,7 @@ def _check_settings(options: Options, use: Use) -> None:
         if name in settings:
             raise BadOption(f"option {KAFKA}{name} cannot be set here: {reason}")
     if not settings.get("bootstrap.servers", "").strip():
-        raise BadOption(f"option {KAFKA}bootstrap.servers is missing: say where brokers are, as host:port")
+        raise BadOption(f"option {KAFKA}bootstrap.servers is missing: set it to host:port of a broker")
     try:
         if use & Use.READ:
             clients.check_consumer(settings)
@@ -259,9 +260,9 @@ def _check_settings(options: Options, use: Use) -> None:
 
 
 def check_mapping(given: object, what: str) -> None:
-    """What a program passes in place of a dict, such as the name of a topic."""
+    """Reject a program that passes something else than a dict, such as the name of a topic."""
     if not isinstance(given, Mapping):
-        raise BadOption(f"{what} is a dict of names and values, not {given!r}")
+        raise BadOption(f"{what} must be a dict of names and values, not {given!r}")
 
 
 def _check_write_id(options: Options, use: Use) -> None:
@@ -273,17 +274,17 @@ def _check_write_id(options: Options, use: Use) -> None:
         raise BadOption(f"option writeId needs guarantee={EXACTLY_ONCE}, but guarantee is {AT_LEAST_ONCE}")
 
 
-def _taken(option: Option, given: str) -> Any:
+def _parsed(option: Option, given: str) -> Any:
     try:
-        return option.take(given)
+        return option.parse(given)
     except ValueError as error:
-        shown = "what was given" if option.is_secret else repr(given)
+        shown = "the given value" if option.is_secret else repr(given)
         raise BadOption(f"option {option.name}: {shown} is {error}") from None
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), [*BY_NAME, *OF_SPARK], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), [*BY_NAME, *SPARK_OPTIONS], n=1, cutoff=0.6)
     if near:
         nearest = BY_NAME[near[0]].name if near[0] in BY_NAME else near[0]
-        return f"there is no option {name}; is {nearest} meant?"
-    return f"there is no option {name}; settings of clients begin with {KAFKA}"
+        return f"unknown option {name}; did you mean {nearest}?"
+    return f"unknown option {name}; client settings start with {KAFKA}"

@@ -1,9 +1,9 @@
-"""What one batch reads, and how it is cut so that all cores work. No I/O.
+"""Plans what a batch reads, and splits it into tasks so that all cores work. No I/O.
 
-A range is a run of offsets of one partition. Offsets may have gaps (markers of transactions, what was aborted or
-compacted away), so the size of a range is the most that it can hold.
+A range is a run of offsets of one partition. Offsets may have gaps (transaction markers, aborted or compacted records),
+so the size of a range is an upper bound of its records.
 
-Invariant: the ranges of a batch together are `[begin, end)` of every partition, each offset once.
+Invariant: the ranges of a batch cover `[begin, end)` of every partition, each offset once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from penstock.spark.options import Options
 
 RANGES_PER_CORE_MAX = 4
 ROWS_PER_TASK_MIN = 100_000
-# What a task costs beside its rows, as so many of 100 bytes: Spark's own 15 ms for one in Python, and ours.
+# The overhead of a task in rows of 100 bytes: Spark's 15 ms for a Python task, and ours.
 TASK_ROWS = 40_000
-# By how much one core may be slower than another, which waits for it at the end: `spark-read` of the benchmark.
+# By how much one core may be slower than another that waits for it at the end; benchmark `spark-read`.
 UNEVENNESS = 0.1
 
 
@@ -44,7 +44,7 @@ class Range(NamedTuple):
 
 
 def ranges_between(begin: Offsets, end: Offsets) -> list[Range]:
-    """One for each partition that has something to read."""
+    """One range per partition that has something to read."""
     return [
         Range(partition, begin[partition], end[partition])
         for partition in sorted(end)
@@ -56,30 +56,30 @@ def ranges_between(begin: Offsets, end: Offsets) -> list[Range]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cutting:
-    """How the work is shared out among tasks."""
+class TaskSplit:
+    """How ranges are split into tasks."""
 
     cores: int
     ranges_min: int | None = None
     size_max: int | None = None
     is_in_order: bool = False
-    """What is in one partition stays with one task, so that its rows keep their order; unless the other two want it
-    otherwise."""
+    """One task reads all of a partition, so that rows keep their order, unless one of the other two requires a split.
+    """
 
     @classmethod
-    def of(cls, options: Options, *, cores: int, is_in_order: bool) -> Cutting:
-        """As the options say, or else as it is given."""
+    def of(cls, options: Options, *, cores: int, is_in_order: bool) -> TaskSplit:
+        """From the options; `is_in_order` is the default."""
         ranges_min, size_max = options.get("minPartitions"), options.get("maxRecordsPerPartition")
-        said = options.get("inOrder")
-        if said and (ranges_min is not None or size_max is not None):
+        in_order = options.get("inOrder")
+        if in_order and (ranges_min is not None or size_max is not None):
             raise BadOption(
-                "option inOrder: each partition is read by one task, which minPartitions and maxRecordsPerPartition cut"
+                "option inOrder reads each partition in one task: remove minPartitions and maxRecordsPerPartition"
             )
-        return cls(cores, ranges_min, size_max, is_in_order if said is None else said)
+        return cls(cores, ranges_min, size_max, is_in_order if in_order is None else in_order)
 
-    def cut(self, ranges: Iterable[Range]) -> list[Range]:
-        """Pieces for tasks: the larger ranges are cut into equal parts, few enough that tasks cost little and many
-        enough that no core waits long for another."""
+    def split(self, ranges: Iterable[Range]) -> list[Range]:
+        """Split the larger ranges into equal parts: few enough that tasks cost little, many enough that no core waits
+        long for another."""
         whole = [each for each in ranges if each.size > 0]
         total = sum(each.size for each in whole)
         if not total:
@@ -88,18 +88,18 @@ class Cutting:
         if self.ranges_min is not None and len(whole) < self.ranges_min:
             limit = min(limit, max(total // self.ranges_min, 1))
 
-        def cut_into(pieces: int) -> list[Range]:
+        def split_into(pieces: int) -> list[Range]:
             about = max(total / pieces, ROWS_PER_TASK_MIN)
             counts = (max(round(each.size / about), math.ceil(each.size / limit)) for each in whole)
             return [part for each, count in zip(whole, counts, strict=True) for part in _parts(each, count)]
 
         if self.is_in_order:
-            return cut_into(1)
-        ways = (cut_into(self.cores * count) for count in range(1, RANGES_PER_CORE_MAX + 1))
+            return split_into(1)
+        ways = (split_into(self.cores * count) for count in range(1, RANGES_PER_CORE_MAX + 1))
         return min(ways, key=self._duration)
 
     def _duration(self, pieces: Sequence[Range]) -> float:
-        """How long the cores will take, in rows: each piece goes to the one that is free first."""
+        """How long the cores will take, in rows: each part goes to the core that is free first."""
         busy = [0] * min(self.cores, len(pieces))
         for piece in pieces:
             heapq.heapreplace(busy, busy[0] + piece.size + TASK_ROWS)
@@ -116,7 +116,7 @@ def _parts(whole: Range, count: int) -> list[Range]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a micro-batch may read, and has to."""
+    """The upper and lower limits of a micro-batch."""
 
     rows_max: int | None = None
     rows_min: int | None = None
@@ -124,17 +124,17 @@ class Limits:
     bytes_max: int | None = None
 
     def is_too_little(self, begin: Offsets, end: Offsets, *, waited_ms: float) -> bool:
-        """There is less than a batch has to have, and it may still be waited for."""
+        """Whether less than the minimum is available, and the batch can still wait."""
         return (
             self.rows_min is not None
             and waited_ms < self.delay_max_ms
-            and waiting(begin, end) < self.rows_min
+            and available(begin, end) < self.rows_min
         )
 
     def end(
         self, begin: Offsets, end: Offsets, means: Mapping[TopicPartition, float] | None = None
     ) -> Offsets:
-        """Where the batch ends. `means` are the bytes of a record, on the average of each partition."""
+        """Where the batch ends. `means` are the average bytes of a record by partition."""
         rows_max = self.rows_max
         if self.bytes_max is not None and means is not None:
             by_bytes = rows_of_bytes(begin, end, means, self.bytes_max)
@@ -142,15 +142,15 @@ class Limits:
         return dict(end) if rows_max is None else share_out(begin, end, rows_max)
 
 
-def waiting(begin: Offsets, end: Offsets) -> int:
+def available(begin: Offsets, end: Offsets) -> int:
     """How many offsets are between."""
     return sum(max(offset - begin[partition], 0) for partition, offset in end.items())
 
 
 def share_out(begin: Offsets, end: Offsets, rows_max: int) -> Offsets:
-    """Where a batch of about `rows_max` offsets ends: each partition gets its share of what waits in it, and at least
-    one offset, so that small ones do not starve."""
-    total = waiting(begin, end)
+    """The end of a batch of about `rows_max` offsets: each partition gets a share proportional to its available
+    offsets, and at least one, so that small ones do not starve."""
+    total = available(begin, end)
     if total <= rows_max:
         return dict(end)
     ends = dict(end)
@@ -162,8 +162,8 @@ def share_out(begin: Offsets, end: Offsets, rows_max: int) -> Offsets:
 
 
 def rows_of_bytes(begin: Offsets, end: Offsets, means: Mapping[TopicPartition, float], bytes_max: int) -> int:
-    """How many offsets of what waits have about as many bytes; at least one."""
-    total = waiting(begin, end)
+    """How many of the available offsets make about `bytes_max`; at least one."""
+    total = available(begin, end)
     total_bytes = sum(
         max(offset - begin[partition], 0) * means.get(partition, 0.0) for partition, offset in end.items()
     )

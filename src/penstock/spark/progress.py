@@ -1,7 +1,7 @@
-"""Commits how far a query has come to its consumer group (`groupId`), so that every lag tool sees the pipeline.
+"""Commits the progress of a query to its consumer group (`groupId`), so that lag tools see it.
 
-The group has no members, and nothing is ever read back from it: a query's own memory is its checkpoint. What cannot be
-committed is a warning; a pipeline does not stop because somebody cannot watch it.
+The group has no members, and its offsets are never read back: a query restarts from its checkpoint. A failed commit is
+a warning, because a pipeline must not stop for its monitoring.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from penstock.spark.options import Options
 
 logger = logging.getLogger("penstock.spark")
 
-PATIENCE_S = 5.0  # whoever stops Spark waits for what its listeners are at; the next batch commits anew
-AGAIN_S = 3600.0  # brokers forget a group that says nothing for some days
+PATIENCE_S = 5.0  # stopping Spark waits for its listeners; the next batch commits again
+AGAIN_S = 3600.0  # brokers delete the offsets of a group that is silent for days
 
 
 class GroupProgress:
-    """What one query commits. Repeats nothing, and can be pickled."""
+    """What one query commits. Skips repetitions, and can be pickled."""
 
     def __init__(self, options: Options) -> None:
         self._settings = options.settings
@@ -30,8 +30,8 @@ class GroupProgress:
         self._at_s = 0.0
 
     def commit(self, offsets: Offsets, *, is_late: bool = False) -> None:
-        """Everything before these offsets has been processed. Who hears of it late takes back nothing that somebody
-        else has committed meanwhile."""
+        """Everything before these offsets has been processed. With `is_late`, newer offsets that were committed
+        meanwhile stay."""
         if self._group is None or not offsets:
             return
         if offsets == self._committed and time.monotonic() < self._at_s + AGAIN_S:
@@ -49,6 +49,6 @@ class GroupProgress:
                 if wanted:
                     admin.alter_group_offsets(self._group, wanted, timeout=PATIENCE_S)
         except errors.PenstockError as error:
-            logger.warning("offsets were not committed to group %s: %s", self._group, error)
+            logger.warning("could not commit offsets to group %s: %s", self._group, error)
         self._committed = dict(offsets)
         self._at_s = time.monotonic()

@@ -1,8 +1,8 @@
-"""Filters of a query on topic, partition, offset and timestamp make the ranges narrower that it reads. No I/O.
+"""Narrows the ranges to read by a query's filters on topic, partition, offset and timestamp. No I/O.
 
-A filter that the ranges keep exactly is taken from Spark; of others only so much is used as is certain, and Spark goes
-on to check every row. Times rise along a log only where brokers give them, so nothing is known to end at a time: but
-what comes before the first record of a time or later is older, all of it.
+Filters that the ranges satisfy exactly are taken from Spark. Others narrow only as far as is certain, and Spark still
+checks every row. Timestamps rise along a log only if brokers set them, so no range can end at a timestamp. But every
+record before the first one with a timestamp or later is older.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ class Narrowing:
     """What the filters of one query leave to read."""
 
     places: tuple[Filter, ...] = field(default=())
-    """On topic or partition: whole ranges stay or go."""
+    """On topic or partition: they keep or drop whole ranges."""
     first_offset: int = 0
     end_offset: int | None = None
     time_ms: int | None = None
-    """Nothing older is wanted."""
+    """Older records are not wanted."""
 
     @classmethod
     def of(cls, filters: Iterable[Filter], columns: Collection[str]) -> tuple[Narrowing, list[Filter]]:
-        """And the filters that Spark has to apply itself. `columns` are those whose meaning is the source's own."""
+        """Returns the filters that Spark has to apply itself, too. `columns` are those whose meaning is the source's
+        own."""
         narrowing, left = cls(), []
         for each in filters:
             narrowed = narrowing._with(each) if _column(each) in columns else None
@@ -73,7 +74,7 @@ class Narrowing:
         return narrowing, left
 
     def _with(self, given: Filter) -> Narrowing | None:
-        """Narrower by one filter; None where it says nothing about ranges."""
+        """Narrowed by one more filter; None if the filter does not constrain ranges."""
         column = _column(given)
         if isinstance(given, IsNotNull):
             return self if column in NEVER_NULL else None
@@ -110,7 +111,7 @@ class Narrowing:
         )
 
     def narrow(self, ranges: Iterable[Range], list_offsets: ListOffsets) -> list[Range]:
-        """The parts of the ranges in which a wanted row can be."""
+        """The parts of the ranges that can contain a wanted row."""
         left = [
             each._replace(
                 start=max(each.start, self.first_offset),
@@ -131,7 +132,7 @@ class Narrowing:
 
 
 def _column(given: Filter) -> str:
-    """Its name; empty where the filter looks into a column."""
+    """The name of the column; empty for a filter on a nested field."""
     if isinstance(given, Not):
         return _column(given.child)
     attribute: tuple[str, ...] = getattr(given, "attribute", ())
@@ -139,7 +140,7 @@ def _column(given: Filter) -> str:
 
 
 def _is_exact(given: Filter) -> bool:
-    """Whether the ranges hold no row that the filter refuses."""
+    """Whether the ranges contain no row that the filter rejects."""
     if _column(given) == "timestamp":
         return isinstance(given, IsNotNull)
     return not (_column(given) == "offset" and isinstance(given, In))
@@ -158,12 +159,12 @@ def _holds(given: Filter, value: Any) -> bool:
         return not _holds(given.child, value)
     if isinstance(given, IsNull):
         return False
-    return COMPARED[type(given)](value, given.value)  # type: ignore[attr-defined]  # all of these have one
+    return COMPARED[type(given)](value, given.value)  # type: ignore[attr-defined]  # all of these have a value
 
 
 def _milliseconds(value: object) -> int | None:
-    """Rounded down: a record of that millisecond may be wanted. A time without a zone says nothing for certain, and one
-    before 1970 nothing that a broker knows: records without a time are told as of the millisecond before."""
+    """Rounded down, because records of that millisecond may be wanted. None for a time without a zone, and for one
+    before 1970, which brokers do not know: records without a timestamp count as of the millisecond before."""
     if not isinstance(value, datetime.datetime) or value.tzinfo is None or value < EPOCH:
         return None
     return (value - EPOCH) // datetime.timedelta(milliseconds=1)

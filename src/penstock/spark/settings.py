@@ -1,7 +1,7 @@
-"""Settings of Spark that fit pipelines on Penstock, each with its reason; sans-IO.
+"""Settings of Spark for pipelines on Penstock, each with its reason; sans-IO.
 
-What a user sets stands above all of this. Spark Connect takes only what can change while a server runs: the rest is the
-server's own (`penstock spark cluster --connect` starts one with these).
+A user's settings override these. Spark Connect accepts only settings that can change while a server runs; the rest are
+the server's own (`penstock spark cluster --connect` starts one with these).
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from enum import Enum
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-# What any session may say, also one of Spark Connect while its server runs.
+# For every session, also of Spark Connect.
 RUNTIME = {
-    # State outside the JVM's heap, written as changes: a million keys cost neither pauses nor whole copies.
+    # State is outside the JVM's heap and written as changes: a million keys cause neither pauses nor full copies.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 
-# What is fixed when Spark starts.
+# Fixed when Spark starts.
 STATIC = {
-    "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes says where
+    "spark.python.worker.faulthandler.enabled": "true",  # a crashed worker logs its stack
     "spark.python.daemon.module": "penstock.spark.daemon",  # see there
-    # Rows go between the JVM and Python by a socket, over loopback if nothing is said: an eighth less of the processor
-    # for a batch that is read, and on a busy machine a quarter of the time.
+    # Unix sockets between the JVM and Python, instead of loopback: an eighth less CPU for a batch read, and on a busy
+    # machine a quarter less time.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.ui.showConsoleProgress": "false",  # it would write over what a program prints
+    "spark.ui.showConsoleProgress": "false",  # it would overwrite a program's output
     "spark.log.level": "ERROR",
 }
 
-# Where driver and workers are one machine: no name to resolve, and nothing that others could reach.
+# For driver and workers on one machine: no name to resolve, and no port that others can reach.
 LOOPBACK = frozenset({"localhost", "127.0.0.1"})
 DRIVER_ON_LOOPBACK = {
     "spark.driver.host": "127.0.0.1",
@@ -40,11 +40,11 @@ DRIVER_ON_LOOPBACK = {
     "spark.ui.enabled": "false",
 }
 
-# For what runs a minute: a JVM that compiles less and collects in one thread is up sooner, for on few cores
-# its compiler takes them from the work. What runs for hours is better off without.
+# For runs of a minute: a JVM that compiles less and collects garbage in one thread starts sooner, because on few cores
+# its compiler competes with the work. Runs of hours are better without.
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-# A partition is a state store for each stateful operator; Spark's own 200 are meant for batches of terabytes.
+# Every partition is a state store per stateful operator; Spark's default of 200 is meant for terabytes.
 CLUSTER_SHUFFLE_PARTITIONS = 16
 
 
@@ -52,7 +52,7 @@ DEFAULT_PORTS = {"spark://": 7077, "sc://": 15002}
 
 
 class Place(Enum):
-    """Where Spark runs, by what its address begins with."""
+    """Where Spark runs, by its master URL."""
 
     LOCAL = "local"
     CLUSTER = "a cluster"
@@ -74,13 +74,13 @@ def cores_of(master: str, *, machine: int) -> int:
 
 
 def host_of(master: str) -> str | None:
-    """The machine of a standalone cluster's master."""
+    """The host of a standalone master."""
     found = re.match(r"spark://([^:,/]+)", master)
     return found[1] if found else None
 
 
 def addresses_of(master: str) -> list[tuple[str, int]]:
-    """Where the masters of a standalone cluster are, or a server of Spark Connect; other kinds Spark knows."""
+    """The addresses of standalone masters or of a Connect server; empty for other kinds."""
     for scheme, port in DEFAULT_PORTS.items():
         if master.startswith(scheme):
             hosts = re.split(r"[/;?]", master.removeprefix(scheme))[0].split(",")
@@ -96,8 +96,8 @@ def is_on_this_machine(master: str) -> bool:
     return place_of(master) is Place.LOCAL or host_of(master) in LOOPBACK
 
 
-def settings_for(master: str, *, machine_cores: int, said: Mapping[str, str]) -> dict[str, str]:
-    """All that a session is started with: ours, and over it what the user said."""
+def settings_for(master: str, *, machine_cores: int, given: Mapping[str, str]) -> dict[str, str]:
+    """All settings to start a session with: ours, overridden by the user's."""
     place = place_of(master)
     settings = dict(RUNTIME)
     partitions = CLUSTER_SHUFFLE_PARTITIONS
@@ -108,4 +108,4 @@ def settings_for(master: str, *, machine_cores: int, said: Mapping[str, str]) ->
         settings |= STATIC
     if is_on_this_machine(master):
         settings |= DRIVER_ON_LOOPBACK
-    return settings | {name: str(value) for name, value in said.items()}
+    return settings | {name: str(value) for name, value in given.items()}

@@ -1,9 +1,8 @@
-"""This package, as an archive that Spark unpacks beside its executors.
+"""Ships this package to executors, as an archive that Spark unpacks there.
 
-`spark.submit.pyFiles` cannot carry it: Python imports from that zip without unpacking it, and cannot load compiled
-modules out of a zip, so the kernel would be missing. `spark.archives` unpacks. A worker prefers what travelled with
-the query over what is installed there, so that both ends have the same version. The dependencies of the package
-(pyarrow, uvloop, ...) must be installed on the workers, like those of pyspark.
+`spark.submit.pyFiles` does not work: Python cannot load compiled modules out of a zip, so the kernel would be missing.
+`spark.archives` unpacks. A worker prefers the shipped package over an installed one, so that both ends have the same
+version. Its dependencies (pyarrow, uvloop, ...) must be installed on the workers, like those of pyspark.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from pathlib import Path
 
 import penstock
 
-FOLDER = "penstock-package"  # as executors see it, in their working directory
+FOLDER = "penstock-package"  # in the working directory of executors
 KEPT = frozenset({".py", ".so", ".properties", ".typed"})
 
 
 def package_root() -> Path:
-    """The folder that `import penstock` finds it in."""
+    """The folder from which `penstock` is imported."""
     return Path(penstock.__path__[0]).resolve().parent
 
 
 def make_archive(folder: Path | None = None) -> Path:
-    """A zip of the package, in a folder of its own that lasts as long as this process, or in the one given."""
+    """A zip of the package, in the given folder, or in a new one that is deleted when this process ends."""
     if folder is None:
         _keep(temporary := tempfile.TemporaryDirectory(prefix="penstock-spark-"))
         folder = Path(temporary.name)
@@ -41,13 +40,13 @@ def make_archive(folder: Path | None = None) -> Path:
 
 
 def python_path(existing: str | None, *, ahead: str = "") -> str:
-    """A PYTHONPATH by which processes of this machine find this package, before what stood there already."""
+    """A PYTHONPATH with this package before the existing entries."""
     parts = [part for part in (ahead, _root_unless_installed(), *(existing or "").split(os.pathsep)) if part]
     return os.pathsep.join(dict.fromkeys(parts))
 
 
 def is_installed() -> bool:
-    """Whether every process of this Python finds the package, whatever its PYTHONPATH says."""
+    """Whether every process of this Python finds the package, whatever its PYTHONPATH."""
     installed = {os.path.realpath(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
     return str(package_root()) in installed
 
@@ -60,12 +59,12 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _keep(folder: tempfile.TemporaryDirectory[str]) -> None:
-    """Until the process ends: Spark serves the file to executors that come later, too."""
+    """Keep it until the process ends: Spark serves the file to executors that start later, too."""
     _kept.append(folder)
 
 
 def archive_settings(archive: Path, existing_archives: str | None) -> dict[str, str]:
-    """What makes executors unpack it and their Python workers find it."""
+    """Settings that make executors unpack the archive and their Python workers import from it."""
     named = f"{archive}#{FOLDER}"
     return {
         "spark.archives": f"{existing_archives},{named}" if existing_archives else named,

@@ -1,13 +1,12 @@
-"""The class that Spark knows as `penstock`: it reads options and hands over to readers and writers.
+"""The data source class that Spark knows as `penstock`: it parses options and creates readers and writers.
 
-Spark makes and pickles it in processes of its own, for every query anew. Kept in it is only how keys and values are
-decoded: it is settled when Spark asks for the schema, and must not change afterwards, whatever a registry learns.
+Spark creates and pickles it in its own processes, anew for every query. Its only state is how keys and values are
+decoded. That is fixed when Spark asks for the schema, and must not change afterwards, whatever a registry learns.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.columns import FIELDS, chosen, of_schema
+from penstock.spark.internals import is_planning_with_filters
 from penstock.spark.options import Options, Use
 from penstock.spark.reading import RangeReader
 from penstock.spark.transforms import OPTION, unpack
@@ -28,10 +28,8 @@ from penstock.spark.transforms import OPTION, unpack
 if TYPE_CHECKING:
     from penstock.spark.decoding import Decoder
 
-# The module of Spark that asks for a reader and tells it filters.
-PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
-
-# What asks for decoding. Its modules are loaded only then: most queries read bytes, and a task should start at once.
+# Options that require decoding. Its modules are imported only then: most queries read bytes, and a task should start
+# fast.
 DECODING = ("keyFormat", "valueFormat", "keySchema", "valueSchema", "poison", "deadLetterTopic")
 
 Decoders = Mapping[str, "Decoder"]
@@ -41,7 +39,7 @@ class PenstockDataSource(DataSource):
     """`spark.read.format("penstock")`, `df.write.format("penstock")`, and the same for streams."""
 
     cores: int | None = None
-    """How many tasks the session runs at a time; None where it is not known."""
+    """How many tasks the session runs at a time; None if unknown."""
     _decoders: Decoders | None = None
 
     @classmethod
@@ -59,7 +57,7 @@ class PenstockDataSource(DataSource):
 
         options = Options.read(self.options, Use.BATCH_READ)
         reader = range_reader(options, schema, self._decoders)
-        if not (options.get("filterPushdown") and _is_told_filters()):
+        if not (options.get("filterPushdown") and is_planning_with_filters()):
             return PenstockReader(options, reader, cores=self._cores())
         own = () if options.is_set(OPTION) else schema.names
         return FilteringReader(options, reader, cores=self._cores(), own_columns=own)
@@ -87,8 +85,8 @@ class PenstockDataSource(DataSource):
 
 
 def range_reader(options: Options, schema: StructType, decoders: Decoders | None) -> RangeReader:
-    """What tasks do, for a schema that is the source's or the user's own choice of its columns."""
-    if decoders is None:  # the schema is the user's
+    """The reader of tasks, for the source's schema or a user's selection of its columns."""
+    if decoders is None:  # the user gave the schema
         decoders = decoders_of(options, schema)
     if options.is_set(OPTION):
         names = chosen(options.get("columns"), with_headers=options.get("includeHeaders"))
@@ -104,7 +102,7 @@ def range_reader(options: Options, schema: StructType, decoders: Decoders | None
 
 
 def decoders_of(options: Options, schema: StructType | None = None) -> Decoders:
-    """How keys and values are decoded, by the names of their columns; nothing where they stay bytes."""
+    """The decoders of keys and values by column; empty if they stay bytes."""
     if not any(map(options.is_set, DECODING)):
         return {}
     from penstock.spark.decoding import poison
@@ -114,11 +112,3 @@ def decoders_of(options: Options, schema: StructType | None = None) -> Decoders:
 
 def fields_of(names: Iterable[str], decoders: Decoders) -> StructType:
     return StructType([decoders[name].field(name) if name in decoders else FIELDS[name] for name in names])
-
-
-def _is_told_filters() -> bool:
-    """Whether Spark is going to tell filters. It does where its setting `spark.sql.python.filterPushdown.enabled` is
-    on, and refuses a reader that takes filters where it is off; the setting itself reaches no source. But Spark plans
-    with filters in processes that are for that alone and have loaded the module for it, which others never do."""
-    started = getattr(sys.modules["__main__"], "__spec__", None)  # where Spark does not fork its workers
-    return PLANS_WITH_FILTERS in sys.modules or (started is not None and started.name == PLANS_WITH_FILTERS)

@@ -1,11 +1,11 @@
-"""Reads topics as they grow: `spark.readStream.format("penstock")`.
+"""Streaming reads: `spark.readStream.format("penstock")`.
 
-Spark keeps one reader for a query in a process of the driver, asks it before each micro-batch how far there is to read,
-and sends a pickled copy to the tasks, of which only `read` is called. Thin: what a batch reads is decided in
-`plan`, what was lost in `losses`.
+Spark keeps one reader per query in a process of the driver, asks it before each micro-batch for the latest offsets, and
+sends a pickled copy to the tasks, which call only `read`. This class is thin: `plan` decides what a batch reads,
+`losses` what was lost.
 
-Spark asks for the next end only when everything before `start` has been processed and its sink has committed. So
-that is the moment to commit `start` to the query's consumer group; it comes for the last batch of availableNow, too.
+Spark asks for the next end only after everything before `start` was processed and committed by the sink. So that is
+when `start` is committed to the query's consumer group, also for the last batch of availableNow.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from penstock.spark import clients
 from penstock.spark.errors import BadOption
 from penstock.spark.lookup import Found, Lookup
 from penstock.spark.losses import (
-    begins_anew,
     lost_before_read,
     lost_between,
     lost_of_new,
-    of_same_topics,
+    read_from_start,
     report,
+    without_recreated_topics,
 )
-from penstock.spark.offsets import EARLIEST, LATEST, Offsets, StreamOffset, resolve, starting_edge
+from penstock.spark.offsets import Offsets, StreamOffset, resolve, starting_edge
 from penstock.spark.options import Options
-from penstock.spark.plan import Cutting, Limits, ranges_between
+from penstock.spark.plan import Limits, TaskSplit, ranges_between
 from penstock.spark.progress import GroupProgress
 from penstock.spark.reading import RangePartition, RangeReader
 
@@ -50,7 +51,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise BadOption(f"option {name}: a stream has no end")
         self._options = options
         self._reader = reader
-        self._cutting = Cutting.of(options, cores=cores, is_in_order=True)
+        self._tasks = TaskSplit.of(options, cores=cores, is_in_order=True)
         self._limits = limits_of(options)
         self._fails = options.get("failOnDataLoss")
         self._lookup = Lookup(options)
@@ -65,9 +66,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Before the first batch
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._lookup.look(self._begun).to_json()
+        return self._lookup.look(self._initial).to_json()
 
-    def _begun(self, found: Found) -> StreamOffset:
+    def _initial(self, found: Found) -> StreamOffset:
         found.check()
         return StreamOffset(resolve(self._start, found.partitions, self._lookup.list_offsets), found.ids)
 
@@ -75,7 +76,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = True
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One of the limits, to show that there are some; all of them are applied in `latestOffset`."""
+        """Report one limit, so that Spark knows that batches are limited. `latestOffset` applies all limits."""
         limits = self._limits
         if limits.rows_max is not None:
             return ReadMaxRows(limits.rows_max)
@@ -96,7 +97,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report(lost_between(before, latest, self._lookup.reads), fails=self._fails)
         if isinstance(limit, ReadAllAvailable):
             return latest.to_json()
-        begin, _ = self._begin(before, latest)  # what has gone meanwhile is told when its turn comes
+        begin, _ = self._begin(before, latest)  # `partitions` reports deleted partitions
         limits = self._limits
         if not self._is_available_now:
             waited_ms = (time.monotonic() - self._batch_at_s) * 1000
@@ -107,22 +108,22 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(limits.end(begin, latest.offsets, means), latest.ids).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the query's progress: how far there would be to read."""
+        """The latest offsets, for the query's progress."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = StreamOffset.of_json(start), StreamOffset.of_json(end)
-        begin, gone = self._begin(before, after)
+        begin, deleted = self._begin(before, after)
         new = [partition for partition in after.offsets if partition not in before.offsets]
-        lost = lost_of_new({partition: begin[partition] for partition in new if partition not in gone})
-        report(lost + lost_before_read(gone), fails=self._fails)
+        lost = lost_of_new({partition: begin[partition] for partition in new if partition not in deleted})
+        report(lost + lost_before_read(deleted), fails=self._fails)
         ranges = ranges_between(begin, after.offsets)
         if self._latest is None:
-            # An earlier run of the query planned this batch and did not finish it: topics may be others by now.
-            ranges, lost = of_same_topics(ranges, after, StreamOffset({}, self._lookup.found().ids))
+            # An earlier run planned this batch and did not finish it: topics may have been recreated since.
+            ranges, lost = without_recreated_topics(ranges, after, StreamOffset({}, self._lookup.found().ids))
             report(lost, fails=self._fails)
         return [
-            RangePartition(each, after.ids.get(each.partition.topic)) for each in self._cutting.cut(ranges)
+            RangePartition(each, after.ids.get(each.partition.topic)) for each in self._tasks.split(ranges)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -130,18 +131,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader.read(partition.range, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Comes a batch late, and adds nothing to what `latestOffset` is told."""
+        """Called a batch too late; `latestOffset` commits instead."""
 
     def stop(self) -> None:
         clients.POOL.clear()
 
     def _end_after(self, before: StreamOffset) -> StreamOffset:
-        """The ends of all partitions now. Where something seems to be lost it is asked for again: the cluster may be in
-        the midst of a change."""
+        """The current ends of all partitions. If data seems to be lost, ask again: the cluster may be in the middle of
+        a change."""
         left: int = self._options.get("fetchOffset.numRetries")
         while True:
             found = self._lookup.found()
-            offsets = self._lookup.list_offsets_left(dict.fromkeys(found.partitions, LATEST))
+            offsets = self._lookup.list_offsets_left(dict.fromkeys(found.partitions, LATEST_TIMESTAMP))
             latest = StreamOffset(offsets, found.ids)
             if left <= 0 or not lost_between(before, latest, self._lookup.reads):
                 return latest
@@ -149,11 +150,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(self._options.get("fetchOffset.retryIntervalMs") / 1000)
 
     def _begin(self, before: StreamOffset, after: StreamOffset) -> tuple[Offsets, Offsets]:
-        """Where each partition goes on, and of those that begin anew the ends of what is gone already."""
-        anew = begins_anew(before, after)
-        earliest = self._lookup.list_offsets_left(dict.fromkeys(anew, EARLIEST))
-        gone = {partition: after.offsets[partition] for partition in anew if partition not in earliest}
-        return before.offsets | earliest | gone, gone
+        """Where each partition continues, and the ends of those that were deleted before they were read."""
+        restarted = read_from_start(before, after)
+        earliest = self._lookup.list_offsets_left(dict.fromkeys(restarted, EARLIEST_TIMESTAMP))
+        deleted = {
+            partition: after.offsets[partition] for partition in restarted if partition not in earliest
+        }
+        return before.offsets | earliest | deleted, deleted
 
 
 def limits_of(options: Options) -> Limits:
@@ -165,6 +168,6 @@ def limits_of(options: Options) -> Limits:
     )
     if limits.rows_max is not None and limits.rows_min is not None and limits.rows_min > limits.rows_max:
         raise BadOption(
-            f"option minOffsetsPerTrigger: {limits.rows_min} is more than maxOffsetsPerTrigger, {limits.rows_max}"
+            f"option minOffsetsPerTrigger: {limits.rows_min} is more than maxOffsetsPerTrigger={limits.rows_max}"
         )
     return limits

@@ -1,7 +1,7 @@
-"""A function that runs in the reading task itself, over Arrow batches: the internal option `penstock.transform`.
+"""A function over Arrow batches that runs in the reading task: the internal option `penstock.transform`.
 
-Rows that a pipeline would drop or fold at once need not travel to the JVM. The function takes an iterator of batches
-with the source's columns, and yields batches in the schema that was given to Spark; the option's text is the
+Rows that a pipeline would drop or aggregate at once need not travel to the JVM. The function takes an iterator of
+batches with the source's columns, and yields batches in the schema that was given to Spark. The option's value is the
 pickled function.
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from penstock.spark.internals import pickle_by_value
+
 Transform = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 OPTION = "penstock.transform"
@@ -20,10 +22,7 @@ OPTION = "penstock.transform"
 
 def pack(transform: Transform) -> str:
     """The option's value."""
-    from pyspark import cloudpickle
-
-    pickled: bytes = cloudpickle.dumps(transform)  # type: ignore[no-untyped-call]
-    return base64.b64encode(pickled).decode("ascii")
+    return base64.b64encode(pickle_by_value(transform)).decode("ascii")
 
 
 def unpack(given: str) -> Transform:

@@ -16,9 +16,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.spark.errors import SparkError
+from penstock.spark.internals import has_python_files, jvm_environment_variable
 from penstock.spark.settings import Place, place_of
 from penstock.spark.shipping import is_installed
 
@@ -56,22 +57,24 @@ def check_workers(context: SparkContext) -> None:
 
 
 def _carries_packages(context: SparkContext) -> bool:
-    return bool(context._python_includes) or bool(context.getConf().get("spark.archives", ""))
+    return has_python_files(context) or bool(context.getConf().get("spark.archives", ""))
 
 
 def _environment(context: SparkContext) -> dict[str, str]:
-    """What workers inherit: from the JVM, which started in this process's environment of that time, and from the
-    session's settings."""
-    system: Any = context._jvm.System  # type: ignore[union-attr]
+    """The environment of workers: inherited from the JVM, plus the session's settings. The JVM has this process's
+    environment at the time it was started."""
     added: Mapping[str, str] = context.environment
-    path = [added.get("PYTHONPATH", ""), system.getenv("PYTHONPATH") or ""]
-    own = {"PATH": system.getenv("PATH") or "", "PYTHONPATH": os.pathsep.join(each for each in path if each)}
+    path = [added.get("PYTHONPATH", ""), jvm_environment_variable(context, "PYTHONPATH")]
+    own = {
+        "PATH": jvm_environment_variable(context, "PATH"),
+        "PYTHONPATH": os.pathsep.join(each for each in path if each),
+    }
     return os.environ | dict(added) | own
 
 
 @functools.cache
 def _finds_package(python: str, environment: tuple[tuple[str, str], ...]) -> bool:
-    """False only if that is certain."""
+    """False only if it is certain."""
     command = [python, "-c", PROBE]
     try:
         ended = subprocess.run(

@@ -1,8 +1,8 @@
-"""Keys and values of records as columns of Spark types: from bytes, by a format and a schema.
+"""Decodes keys and values of records into columns of Spark types, by a format and a schema.
 
-A decoder takes a whole column of bytes and gives a whole column back, and with it the rows that it could not read,
-each with its reason. It never fails for what is in the bytes: whether a bad row stops the query, is dropped or becomes
-a dead letter is decided behind it, in `poison.py`. `choosing.py` reads the options; there is one module a format.
+A decoder takes a whole column of bytes and returns a whole column, together with the rows that it could not read,
+each with its reason. Bad bytes never make it fail: `poison.py` decides whether a bad row fails the query, is dropped
+or becomes a dead letter. `choosing.py` reads the options; every format has its own module.
 """
 
 from penstock.spark.decoding.base import Bad, Decoded, Decoder

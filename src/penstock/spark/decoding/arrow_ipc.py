@@ -1,9 +1,9 @@
-"""Rows in Arrow's IPC form: a value is a batch of rows, so its column is an array of structs, ready for `inline`.
+"""Decodes rows in Arrow's IPC format: a value is a batch of rows, so its column is an array of structs, ready for
+`inline`.
 
-A value may be a stream, which begins with its own schema, or one message with nothing but data, which is read by the
-schema that the query was given: both are what `penstock.serializers.ArrowSerializer` writes. Columns are found by name
-and cast where nothing is lost. Data of strangers is checked in full before anything looks at it: Arrow's kernels trust
-offsets.
+A value is either a stream, which starts with its own schema, or a single record batch message, which is read with
+the query's schema; `penstock.serializers.ArrowSerializer` writes both. Columns are matched by name, and cast if
+nothing is lost. Data is fully validated before use, because Arrow's kernels trust offsets.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
 
 from penstock.spark.decoding import building
 from penstock.spark.decoding.base import Decoded, Decoder, build_rows, read_rows
 from penstock.spark.decoding.ddl import data_type_of
 from penstock.spark.errors import BadOption
+from penstock.spark.internals import spark_schema_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,19 +29,19 @@ class ArrowDecoder(Decoder):
     """Batches of rows."""
 
     written_by: bytes = b""
-    """The schema of messages without one, as Arrow writes it; nothing where it is the one of the rows."""
+    """The Arrow schema of messages without one, serialized; empty if it is the schema of the rows."""
 
     @classmethod
     def of(cls, text: str) -> ArrowDecoder:
-        """By columns as Spark writes them, or by an Arrow schema as base64."""
+        """From columns in Spark's notation, or from an Arrow schema as base64."""
         written_by = _arrow_schema(text)
         rows = (
-            from_arrow_schema(pa.ipc.read_schema(pa.py_buffer(written_by)))
+            spark_schema_of(pa.ipc.read_schema(pa.py_buffer(written_by)))
             if written_by
             else data_type_of(text)
         )
         if not isinstance(rows, StructType):
-            raise BadOption(f"Arrow's values are rows: {text!r} must name columns, such as `id BIGINT`")
+            raise BadOption(f"Arrow values are rows, so {text!r} must name columns, such as `id BIGINT`")
         return cls(ArrayType(rows, containsNull=False), written_by)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
@@ -56,13 +56,13 @@ class ArrowDecoder(Decoder):
         elif message.type == "record batch":
             table = pa.Table.from_batches([pa.ipc.read_record_batch(message, self._writer)])
         else:
-            raise ValueError(f"the value is a {message.type} of Arrow's, and no rows")
+            raise ValueError(f"the value is an Arrow {message.type} without rows")
         table.validate(full=True)
         wanted = self._rows
         missing = [name for name in wanted.names if name not in table.column_names]
         if missing:
             raise ValueError(
-                f"the rows have no column {', '.join(missing)}; they have {', '.join(table.column_names)}"
+                f"the rows lack the columns {', '.join(missing)}; they have {', '.join(table.column_names)}"
             )
         cast = table.select(wanted.names).cast(wanted).combine_chunks()
         return pa.concat_arrays(cast.to_struct_array().chunks or [pa.nulls(0, self._struct)])

@@ -1,8 +1,8 @@
-"""Avro: each value by the schema that it was written with, as the schema of the query sees it.
+"""Decodes Avro: each value by its writer's schema, resolved to the query's schema.
 
-The schema of the query is fixed when the query starts. Values of another schema, which their registry's id names, are
-resolved by Avro's rules: a field that is gone takes its default, a new one is passed over, an int becomes a long. What
-cannot be resolved is bad, and so is a value with bytes left over, since these were written by some other schema.
+The schema of the query is fixed when the query starts. Values of another schema, which their registry id names, are
+resolved by Avro's rules: a missing field takes its default, a new one is skipped, an int becomes a long. A value
+that cannot be resolved is bad, and so is one with bytes left over, because another schema wrote it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import io
 import struct
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,27 +25,27 @@ from penstock.spark.decoding.base import (
     Decoded,
     Decoder,
     all_bad,
-    arrow_type_of,
     build_rows,
     by_halves,
     read_rows,
 )
 from penstock.spark.decoding.framing import Framed, RegistryAt
 from penstock.spark.errors import BadOption
+from penstock.spark.internals import arrow_type_of
 
-PARSED_MAX = 256  # schemas that a process keeps
-# Of the library, with words for its authors only.
-UNTOLD = (EOFError, IndexError, OverflowError, struct.error)
+PARSED_MAX = 256  # cached schemas per process
+# Errors of the library whose messages do not help users.
+VAGUE_ERRORS = (EOFError, IndexError, OverflowError, struct.error)
 
 
 @dataclasses.dataclass(frozen=True)
 class AvroDecoder(Decoder):
-    """Values without a head, all written by one schema."""
+    """Values without a schema id, all written with one schema."""
 
     texts: tuple[str, ...]
     """The schema of the query, after those that it refers to."""
     written_by: tuple[str, ...] = ()
-    """The schema of the writer, likewise; nothing where it is the same."""
+    """The schema of the writer, likewise; empty if it is the same."""
 
     @classmethod
     def of(cls, texts: tuple[str, ...]) -> AvroDecoder:
@@ -53,9 +53,7 @@ class AvroDecoder(Decoder):
 
     def _decode_present(self, column: pa.Array) -> Decoded:
         read = self._read_column
-        if read is None or not len(column):
-            return self._by_rows(column)
-        return by_halves(column, lambda part: read_column(read, part), self._by_rows)
+        return by_halves(column, None if read is None else partial(read_column, read), self._by_rows)
 
     def _by_rows(self, column: pa.Array) -> Decoded:
         values, bad = read_rows(column.to_pylist(), self._read)
@@ -63,12 +61,12 @@ class AvroDecoder(Decoder):
 
     @cached_property
     def _read_column(self) -> Read | None:
-        """How all rows are read at once; None where they are to be read one by one."""
+        """Reads all rows at once; None if they have to be read one by one."""
         if not self.written_by:
             return reader_of(_whole(self.texts), self.arrow_type)
         try:
             written_type = arrow_type_of(_column(self.written_by).data_type)
-        except BadOption:  # what Spark has no type for may be a field that the query does not read
+        except BadOption:  # a type that Spark lacks may be of a field that the query does not read
             return None
         read = reader_of(_whole(self.written_by), written_type)
         resolve = resolver_of(_whole(self.written_by), _whole(self.texts), self.arrow_type)
@@ -82,18 +80,18 @@ class AvroDecoder(Decoder):
         schemaless_reader, in_memory = fastavro.schemaless_reader, io.BytesIO
         writer = _bare(self.written_by or self.texts).schema
         reader = _bare(self.texts).schema if self.written_by else None
-        tells = _bare(self.texts).tells
-        names = {"return_record_name": tells, "return_named_type": tells}
+        has_unions = _bare(self.texts).has_unions
+        names = {"return_record_name": has_unions, "return_named_type": has_unions}
 
         def read(data: bytes) -> Any:
             stream = in_memory(data)
             try:
                 value = schemaless_reader(stream, writer, reader, **names)
-            except UNTOLD as error:
-                raise ValueError("the bytes are no value of the schema, or not a whole one") from error
+            except VAGUE_ERRORS as error:
+                raise ValueError("the bytes do not match the schema, or are incomplete") from error
             left = len(data) - stream.tell()
             if left:
-                raise ValueError(f"{left} bytes are left after the value: it was written by another schema")
+                raise ValueError(f"{left} bytes are left after the value: it was written with another schema")
             return value
 
         return read
@@ -101,7 +99,7 @@ class AvroDecoder(Decoder):
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredAvroDecoder(Framed):
-    """Values with the id of their schema before them."""
+    """Values that start with the id of their schema."""
 
     texts: tuple[str, ...]
 
@@ -112,8 +110,8 @@ class RegisteredAvroDecoder(Framed):
     def _decode_group(self, schema_id: int, bodies: pa.Array) -> Decoded:
         schema = self.registry.client.schema(schema_id)
         if schema.type != "AVRO":
-            words = f"schema {schema_id} is of type {schema.type}, and the query reads Avro"
-            return all_bad(len(bodies), self.arrow_type, words, "ValueError")
+            reason = f"schema {schema_id} has type {schema.type}, but the query reads Avro"
+            return all_bad(len(bodies), self.arrow_type, reason, "ValueError")
         written_by = texts_of(self.registry.client, schema)
         try:
             _bare(written_by)
@@ -123,7 +121,7 @@ class RegisteredAvroDecoder(Framed):
         decoded = _resolving(self.texts, () if same else written_by).decode(bodies)
         if same or not decoded.bad:
             return decoded
-        about = f"written by schema {schema_id}, read by the schema of the query"
+        about = f"written with schema {schema_id}, read with the query's schema"
         return Decoded(decoded.values, [bad._replace(reason=f"{about}: {bad.reason}") for bad in decoded.bad])
 
 

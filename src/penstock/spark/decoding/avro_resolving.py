@@ -1,8 +1,8 @@
-"""Values of one Avro schema as another one sees them, a column at a time.
+"""Resolves columns of one Avro schema to another.
 
-After a writer has moved on to a newer schema a query goes on for days with the one that it began with. So the usual
-changes are resolved on columns that were read across: fields that came, went, moved, became nullable or wider, at any
-depth. Whatever else has changed is odd, and is resolved row by row by the library.
+After writers move to a newer schema, a query continues for days with its own. So the usual changes are resolved on
+whole columns: fields that were added, removed, reordered, made nullable or widened, at any depth. All other changes
+are resolved row by row by the library.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ import pyarrow as pa
 from penstock.spark.decoding.avro_columns import KINDS_OF_LONG
 from penstock.spark.decoding.avro_types import Parsed
 from penstock.spark.decoding.building import struct_of
-from penstock.spark.decoding.lanes import Odd
+from penstock.spark.decoding.lanes import NotColumnar
 
 Resolve = Callable[[pa.Array], pa.Array]
 
-# By the specification; text and bytes are each other's too, but are rarely meant to be.
+# By the specification, except between text and bytes, which are rarely meant to be exchanged.
 PROMOTIONS: Final = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
     "float": ("double",),
 }
-WITH_DEFAULTS: Final = ("boolean", "int", "long", "double", "string")  # whose defaults are what JSON has
+WITH_DEFAULTS: Final = ("boolean", "int", "long", "double", "string")  # their defaults are plain JSON values
 
 
 def resolver_of(writer: Parsed, reader: Parsed, kind: pa.DataType) -> Resolve | None:
-    """From columns as the writer's schema has them to columns of `kind`, the reader's; None where it is for rows."""
+    """From columns of the writer's schema to columns of `kind`, the reader's; None if rows have to be resolved one
+    by one."""
     try:
         return _Resolving(writer.names, reader.names).resolve(writer.schema, reader.schema, kind)
-    except Odd:
+    except NotColumnar:
         return None
 
 
@@ -50,7 +51,7 @@ class _Resolving:
 
         def refuse_nulls(values: pa.Array) -> pa.Array:
             if values.null_count:
-                raise Odd
+                raise NotColumnar
             return resolve(values)
 
         return refuse_nulls
@@ -72,9 +73,9 @@ class _Resolving:
         if _meaning(writer) == _meaning(reader):
             return lambda values: values
         if isinstance(writer, str) and isinstance(reader, str) and read in PROMOTIONS.get(written, ()):
-            # Large numbers are rounded, as the library does it.
+            # Large numbers are rounded, as by the library.
             return lambda values: values.cast(kind, safe=False)
-        raise Odd
+        raise NotColumnar
 
     def _record(self, writer: Any, reader: Any, kind: pa.StructType) -> Resolve:
         places = {field["name"]: index for index, field in enumerate(writer["fields"])}
@@ -87,14 +88,14 @@ class _Resolving:
 
     def _field(self, field: Any, writer: Any, places: dict[str, int], kind: pa.DataType) -> Resolve:
         if "aliases" in field:
-            raise Odd
+            raise NotColumnar
         index = places.get(field["name"])
         if index is not None:
             resolve = self.resolve(writer["fields"][index]["type"], field["type"], kind)
             return lambda values: resolve(values.field(index))
         read = _type_of(_named(_without_null(field["type"])[0], self._read))
         if "default" not in field or read not in WITH_DEFAULTS:
-            raise Odd
+            raise NotColumnar
         default = pa.array([field["default"]], kind)
         return lambda values: default.take(pa.array([0] * len(values), pa.int32()))
 
@@ -106,7 +107,7 @@ def _without_null(schema: Any) -> tuple[Any, bool]:
     if len(others) == 2 and all(branch in KINDS_OF_LONG for branch in others):
         return "long", len(others) < len(schema)
     if len(others) != 1:
-        raise Odd
+        raise NotColumnar
     return others[0], len(others) < len(schema)
 
 
@@ -119,12 +120,12 @@ def _named(schema: Any, names: dict[str, Any]) -> Any:
 def _type_of(schema: Any) -> str:
     kind = schema["type"] if isinstance(schema, dict) else schema
     if not isinstance(kind, str):
-        raise Odd
+        raise NotColumnar
     return kind
 
 
 def _meaning(schema: Any) -> Any:
-    """What makes two schemas of one value the same; documentation and the like are left out."""
+    """The parts of a schema that affect values; two schemas that differ only in others, such as `doc`, are equal."""
     if isinstance(schema, str):
         return {"type": schema}
     left_out = ("doc", "aliases", "default", "__fastavro_parsed__", "__named_schemas")
@@ -132,8 +133,8 @@ def _meaning(schema: Any) -> Any:
 
 
 def _whole(values: pa.Array) -> pa.Array:
-    if values.offset:  # of a slice the children would be taken whole
-        raise Odd
+    if values.offset:  # the children of a slice are not sliced
+        raise NotColumnar
     return values
 
 

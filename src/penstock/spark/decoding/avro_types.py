@@ -1,8 +1,8 @@
-"""What an Avro schema is as a Spark type, and how its values become columns.
+"""Maps Avro schemas to Spark types, and values to columns.
 
-The mapping is the one of Spark's own Avro functions: enums are strings, a union with null is the nullable type, int
-with long is long, and any other union is a struct with a member for each branch, of which one is set. Dates and times
-are read as the numbers that they are and become Arrow's without a Python object for each.
+The mapping is that of Spark's own Avro functions: enums are strings, a union with null is the nullable type, int
+with long is long, and any other union is a struct with a member per branch, of which one is set. Dates and times are
+read as numbers and become Arrow values without a Python object for each.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pyspark.sql.types import (
 
 from penstock.client.serializers.libraries import need
 from penstock.spark.decoding import building
-from penstock.spark.decoding.base import arrow_type_of
 from penstock.spark.decoding.building import Build
 from penstock.spark.errors import BadOption
+from penstock.spark.internals import arrow_type_of
 
 PRIMITIVES: Final[dict[str, Callable[[], DataType]]] = {
     "boolean": BooleanType,
@@ -47,7 +47,7 @@ PRIMITIVES: Final[dict[str, Callable[[], DataType]]] = {
     "string": StringType,
     "bytes": BinaryType,
 }
-# Which of Python's types the library gives for a branch of a union.
+# The Python type that the library returns for a branch of a union.
 PYTHON: Final[dict[str, type]] = {
     "boolean": bool,
     "int": int,
@@ -59,11 +59,11 @@ PYTHON: Final[dict[str, type]] = {
     "array": list,
     "map": dict,
 }
-DECIMAL_DIGITS_MAX = 38  # of Spark's
+DECIMAL_DIGITS_MAX = 38  # Spark's limit
 
 
 class Column(NamedTuple):
-    """A schema as a column: its type, whether null is one of its values, and how it is built."""
+    """A schema as a column: its type, whether it is nullable, and how it is built."""
 
     data_type: DataType
     nullable: bool
@@ -74,12 +74,12 @@ class Parsed(NamedTuple):
     schema: Any
     names: dict[str, Any]
     """Every record, enum and fixed by its full name."""
-    tells: bool
-    """Whether a union of several types is in it, so that values of named types have to come with their names."""
+    has_unions: bool
+    """Whether it contains a union of several types, so that values of named types need their names."""
 
 
 def parse(texts: Sequence[str], *, keep_logical: bool) -> Parsed:
-    """The last of the texts is the schema; those before it are what it refers to."""
+    """The last text is the schema; the others are those that it refers to."""
     fastavro = need("fastavro", extra="serializers")
     names: dict[str, Any] = {}
     parsed: Any = None
@@ -89,18 +89,18 @@ def parse(texts: Sequence[str], *, keep_logical: bool) -> Parsed:
             if schema[:1] in ("{", "[", '"'):  # otherwise it is a name, such as long
                 schema = json.loads(schema)
             parsed = fastavro.parse_schema(schema if keep_logical else _bare(schema), named_schemas=names)
-        except Exception as error:  # of the library, which has several
-            raise BadOption(f"this is no Avro schema: {error}") from error
+        except Exception as error:  # the library raises several kinds
+            raise BadOption(f"not an Avro schema: {error}") from error
     return Parsed(parsed, names, any(map(_has_members, (parsed, *names.values()))))
 
 
 def column_of(parsed: Parsed) -> Column:
-    """The schema as a column of Spark's."""
+    """The schema as a Spark column."""
     return _Mapping(parsed).column(parsed.schema, "the value")
 
 
 def _bare(schema: Any) -> Any:
-    """The schema without logical types, but for decimals, which the library reads well."""
+    """The schema without logical types, except decimals, which the library reads well."""
     if isinstance(schema, list):
         return [_bare(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -118,7 +118,7 @@ def _bare(schema: Any) -> Any:
 class _Mapping:
     def __init__(self, parsed: Parsed) -> None:
         self._names = parsed.names
-        self._tells = parsed.tells
+        self._has_unions = parsed.has_unions
         self._open: list[str] = []
 
     def column(self, schema: Any, place: str) -> Column:
@@ -146,7 +146,7 @@ class _Mapping:
     def _record(self, schema: Any, place: str) -> Column:
         name = schema["name"]
         if name in self._open:
-            raise BadOption(f"{place} is a {name} inside a {name}: Spark has no type that contains itself")
+            raise BadOption(f"{place} is a {name} inside a {name}: Spark has no recursive types")
         self._open.append(name)
         columns = [(field["name"], self.column(field["type"], field["name"])) for field in schema["fields"]]
         self._open.pop()
@@ -161,7 +161,7 @@ class _Mapping:
             precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
             if precision > DECIMAL_DIGITS_MAX:
                 raise BadOption(
-                    f"{place} is a decimal of {precision} digits, and Spark has {DECIMAL_DIGITS_MAX}"
+                    f"{place} is a decimal of {precision} digits; Spark has at most {DECIMAL_DIGITS_MAX}"
                 )
             return _plain(DecimalType(precision, scale))
         if logical == "date" and kind == "int":
@@ -178,17 +178,17 @@ class _Mapping:
             return _plain(BinaryType())
         if kind in PRIMITIVES:
             return _plain(PRIMITIVES[kind]())
-        raise BadOption(f"{place} is {kind}, which is no type of Spark's")
+        raise BadOption(f"{place} is {kind}, for which Spark has no type")
 
     def _union(self, branches: list[Any], place: str) -> Column:
         others = _others(branches)
         nullable = "null" in branches
         if not others:
-            raise BadOption(f"{place} is always null, which is no type of Spark's")
+            raise BadOption(f"{place} is always null, for which Spark has no type")
         if len(others) > 1:
             return self._members(others, place)._replace(nullable=nullable)
         column = self.column(others[0], place)
-        if self._tells and self._name_of(others[0]):
+        if self._has_unions and self._name_of(others[0]):
             column = column._replace(build=building.converted(_without_name, column.build))
         return column._replace(nullable=nullable)
 
@@ -198,7 +198,7 @@ class _Mapping:
         return name
 
     def _members(self, branches: list[Any], place: str) -> Column:
-        """A struct with a member for each branch; the value stands in the one that it was written by."""
+        """A struct with a member per branch; the value is in the member of its branch."""
         columns = [self.column(branch, f"branch {index} of {place}") for index, branch in enumerate(branches)]
         fields = [StructField(f"member{index}", column.data_type) for index, column in enumerate(columns)]
         spark = StructType(fields)
@@ -207,7 +207,7 @@ class _Mapping:
         return Column(spark, False, building.converted(member_of, build))
 
     def _chooser(self, branches: list[Any], place: str) -> Callable[[Any], dict[str, Any]]:
-        """Which member a value of the library's is. Values of named types come with their names."""
+        """Chooses the member for a value of the library. Values of named types come with their names."""
         by_name: dict[str, str] = {}
         by_type: dict[type, str] = {}
         for index, branch in enumerate(branches):
@@ -219,7 +219,9 @@ class _Mapping:
             is_decimal = isinstance(branch, dict) and branch.get("logicalType") == "decimal"
             python = decimal.Decimal if is_decimal else PYTHON[kind]
             if by_type.setdefault(python, f"member{index}") != f"member{index}":
-                raise BadOption(f"{place} is a union in which {kind} cannot be told from another branch")
+                raise BadOption(
+                    f"{place} is a union in which {kind} cannot be distinguished from another branch"
+                )
 
         def choose(value: Any) -> dict[str, Any]:
             if isinstance(value, tuple):
@@ -239,7 +241,7 @@ def _without_name(value: Any) -> Any:
 
 
 def _others(branches: list[Any]) -> list[Any]:
-    """The branches besides null, of which int and long are one, and float and double."""
+    """The branches without null; int and long count as one, and so do float and double."""
     others = [branch for branch in branches if branch != "null"]
     for pair in (["int", "long"], ["float", "double"]):
         if len(others) == 2 and all(each in others for each in pair):

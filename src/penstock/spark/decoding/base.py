@@ -1,10 +1,10 @@
-"""What every decoder is: a column of bytes in, a column of one Spark type and the bad rows out.
+"""The base class of decoders: a column of bytes in, a column of one Spark type and the bad rows out.
 
-Invariant: the column that comes back is as long as the one that went in, in exactly the Arrow type that Spark expects
-of `data_type`, and null in every bad row. A record without a value (a tombstone) is null and not bad.
+Invariant: the returned column has as many rows as the input, exactly the Arrow type that Spark expects for
+`data_type`, and null in every bad row. A record without a value (a tombstone) is null and not bad.
 
-A decoder is made on the driver, when the schema of the query is fixed, and pickled to the tasks: its fields are what a
-task needs to know, and what a task makes of them is made there (`cached_property`) and never travels.
+A decoder is created on the driver, when the schema of the query is fixed, and pickled to the tasks. Its fields are
+what a task needs; everything derived from them (`cached_property`) is created in the task and never pickled.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructField
 
 from penstock.client.errors import RegistryError
 from penstock.spark.decoding.building import UNBUILDABLE, Build
+from penstock.spark.internals import arrow_type_of
 
-SMALL_ROWS = 64  # fewer are not halved: what is done at once for a part costs as much as some rows
-FAILURES_MAX = 64  # parts with something odd in them; a batch with more is not worth it
+SMALL_ROWS = 64  # fewer are not halved: the overhead of reading a part at once equals some rows
+FAILURES_MAX = 64  # failed parts, after which the rest of the batch is read row by row
 REASON_CHARACTERS_MAX = (
-    1000  # libraries like to repeat the whole value, and a header or a log line is no place for it
+    1000  # some libraries repeat the whole value, which is too long for a header or a log line
 )
 
 
 class Bad(NamedTuple):
-    """A row that is not what its format and schema say."""
+    """A row that does not match its format and schema."""
 
     row: int
     reason: str
     error: str = "ValueError"
-    """The class of the exception, for those who sort dead letters by it."""
+    """The class of the exception, for tools that sort dead letters by it."""
 
 
 class Decoded(NamedTuple):
@@ -45,12 +45,12 @@ class Decoded(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Decoder(ABC):
-    """Reads one column of keys or values."""
+    """Decodes one column of keys or values."""
 
     data_type: DataType
 
     def field(self, name: str) -> StructField:
-        """The column as Spark sees it. It may always be null: a record may have no value."""
+        """The column as Spark sees it. It is always nullable: a record may have no value."""
         return StructField(name, self.data_type, nullable=True)
 
     @cached_property
@@ -58,7 +58,7 @@ class Decoder(ABC):
         return arrow_type_of(self.data_type)
 
     def decode(self, column: pa.Array) -> Decoded:
-        """The column's values, and what could not be read."""
+        """The column's values, and the rows that could not be read."""
         if column.null_count == 0:
             return self._decode_present(column)
         places = pa.array(range(len(column)), pa.int32()).filter(column.is_valid())
@@ -76,13 +76,8 @@ class Decoder(ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def arrow_type_of(data_type: DataType) -> pa.DataType:
-    """The Arrow type in which Spark wants a column of this type from a data source."""
-    return to_arrow_type(data_type, timezone="UTC")
-
-
 def spread(values: pa.Array, rows: list[int], length: int) -> pa.Array:
-    """A column of `length` rows that has the values at `rows`, which rise, and null elsewhere."""
+    """A column of `length` rows with the values at the ascending `rows`, and null elsewhere."""
     indexes: list[int | None] = [None] * length
     for index, row in enumerate(rows):
         indexes[row] = index
@@ -90,26 +85,26 @@ def spread(values: pa.Array, rows: list[int], length: int) -> pa.Array:
 
 
 def read_rows(data: list[bytes], read: Callable[[bytes], Any]) -> tuple[list[Any], list[Bad]]:
-    """What `read` makes of each; None and a reason where it raises."""
+    """The values that `read` returns; None and a reason for rows on which it raises."""
     try:
         return list(map(read, data)), []
     except RegistryError:
         raise
-    except Exception:  # the row is found below
+    except Exception:  # find the row below
         values, bad = [], []
     for row, each in enumerate(data):
         try:
             values.append(read(each))
         except (MemoryError, RegistryError):
             raise  # neither is the record's fault
-        except Exception as error:  # libraries raise whatever comes to them on bytes that are no value
+        except Exception as error:  # libraries raise anything on malformed bytes
             values.append(None)
             bad.append(bad_by(row, error))
     return values, bad
 
 
 def build_rows(values: list[Any], build: Build, bad: list[Bad]) -> Decoded:
-    """The column of the values; a value that the column's type cannot hold is bad too."""
+    """The column of the values; a value that the column's type cannot hold is bad, too."""
     try:
         return Decoded(build(values), bad)
     except UNBUILDABLE:
@@ -124,10 +119,15 @@ def build_rows(values: list[Any], build: Build, bad: list[Bad]) -> Decoded:
 
 
 def by_halves(
-    column: pa.Array, at_once: Callable[[pa.Array], pa.Array | None], by_rows: Callable[[pa.Array], Decoded]
+    column: pa.Array,
+    at_once: Callable[[pa.Array], pa.Array | None] | None,
+    by_rows: Callable[[pa.Array], Decoded],
 ) -> Decoded:
-    """Reads as much as can be read at once: a part with something odd in it is halved until it is small, and then read
-    row by row. So a bad record costs its neighbours, and not the batch; where all is odd, it is soon given up."""
+    """Read as much as possible at once: a part that fails is halved until it is small, and then read row by row. So
+    a bad record slows down its neighbours and not the batch. If most parts fail, this stops early. Without
+    `at_once`, everything is read row by row."""
+    if at_once is None or not len(column):
+        return by_rows(column)
     failures_left = FAILURES_MAX
 
     def decode(part: pa.Array) -> Decoded:
@@ -154,6 +154,6 @@ def all_bad(length: int, data_type: pa.DataType, reason: str, error: str) -> Dec
 
 def bad_by(row: int, error: Exception) -> Bad:
     kind = type(error)
-    words = str(error) or kind.__name__
+    reason = str(error) or kind.__name__
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return Bad(row, words[:REASON_CHARACTERS_MAX], name)
+    return Bad(row, reason[:REASON_CHARACTERS_MAX], name)

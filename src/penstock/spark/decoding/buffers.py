@@ -1,4 +1,4 @@
-"""The bytes under a column, for those who look at all rows at once."""
+"""The bytes of a binary column, for code that reads all rows at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def bytes_of(column: pa.Array) -> tuple[Any, Any]:
 
 
 def without_first(column: pa.Array, count: int) -> pa.Array:
-    """The column without the first bytes of each value, none of which is shorter. (Arrow's own `binary_slice` fails on
-    some columns: it reckons with a negative size.)"""
+    """The column without the first bytes of each value; no value is shorter. (Arrow's `binary_slice` fails on some
+    columns, because it computes a negative size.)"""
     data, offsets = bytes_of(column)
     begins = offsets - offsets[0]
     kept = numpy.ones(int(begins[-1]), bool)

@@ -1,8 +1,9 @@
-"""From options to decoders: `valueFormat`, `valueSchema`, `valueMessage`, `valueSubject`, and the same for keys.
+"""Creates decoders from options: `valueFormat`, `valueSchema`, `valueMessage`, `valueSubject`, and the same for
+keys.
 
-This runs on the driver, once, when Spark asks for the schema of the source. What it finds there, also in a registry, is
-kept in the decoder and fixed for the life of the query: a newer schema changes how values are resolved, never the type
-of the column.
+This runs on the driver, once, when Spark asks for the schema of the source. The result, including schemas from a
+registry, is fixed for the life of the query: a newer schema changes how values are resolved, never the type of the
+column.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ REGISTRY_TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 def decoder_of(
     options: Options, schema: StructType | None = None, *, column: str = "value"
 ) -> Decoder | None:
-    """The decoder of the keys or the values; None where they stay bytes.
+    """The decoder of the keys or the values; None if they stay bytes.
 
-    `schema` is the one that the user gave to the reader, if any: JSON takes its type from there.
+    `schema` is the schema that the user gave to the reader, if any: JSON takes its type from there.
     """
     assert column in ("key", "value")
     wanted = _Wanted(column, options, schema)
     match options.get(f"{column}Format"):
         case "bytes":
-            wanted.refuse_schema()
+            wanted.reject_schema()
             return None
         case "string":
-            wanted.refuse_schema()
+            wanted.reject_schema()
             return TextDecoder()
         case "json":
             return wanted.json()
@@ -55,12 +56,12 @@ def decoder_of(
         case "arrow":
             return ArrowDecoder.of(wanted.need_schema("columns, such as `id BIGINT, name STRING`"))
         case other:
-            raise BadOption(f"there is no format {other}")
+            raise BadOption(f"unknown format {other}")
 
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredJsonDecoder(Framed):
-    """JSON after the id of its schema. Whatever schema that is, values are read as the query's type."""
+    """JSON after the id of its schema. Whatever that schema is, values are read as the query's type."""
 
     def _decode_group(self, schema_id: int, bodies: pa.Array) -> Decoded:
         return self._plain.decode(bodies)
@@ -71,7 +72,7 @@ class RegisteredJsonDecoder(Framed):
 
 
 class _Wanted:
-    """What was said about one column."""
+    """The options of one column."""
 
     def __init__(self, column: str, options: Options, given: StructType | None) -> None:
         self._column = column
@@ -114,36 +115,34 @@ class _Wanted:
             raise BadOption(f"{self._name('Format')} needs {self._name('Schema')}: {what}")
         return self._schema
 
-    def refuse_schema(self) -> None:
+    def reject_schema(self) -> None:
         if self._schema is not None:
-            told = self._options.get(f"{self._column}Format")
+            format = self._options.get(f"{self._column}Format")
             raise BadOption(
-                f"{self._name('Schema')} has no meaning while {self._name('Format')} is {told}: say json, avro, ..."
+                f"{self._name('Schema')} does not apply to {self._column}Format={format}: set json, avro, ..."
             )
 
     def _latest(self, format: str) -> tuple[str, ...]:
-        """The newest schema of the subject, after what it refers to."""
+        """The latest schema of the subject, after those that it refers to."""
         assert self._registry is not None
         subject, client = self._subject(), self._registry.client
         try:
             schema = client.latest(subject).schema
         except RegistryError as error:
-            raise BadOption(f"the schema {subject} cannot be had from the registry: {error}") from error
+            raise BadOption(f"cannot get the schema of {subject} from the registry: {error}") from error
         if schema.type != REGISTRY_TYPES[format]:
             raise BadOption(
-                f"the schema {subject} is of type {schema.type}, and {self._name('Format')} is {format}"
+                f"the schema of {subject} has type {schema.type}, but {self._name('Format')} is {format}"
             )
         return texts_of(client, schema)
 
     def _subject(self) -> str:
-        said: str | None = self._options.get(f"{self._column}Subject")
-        if said is not None:
-            return said
+        given: str | None = self._options.get(f"{self._column}Subject")
+        if given is not None:
+            return given
         topics = self._options.get("subscribe") or sorted(self._options.get("assign") or ())
         if len(topics) != 1:
-            raise BadOption(
-                f"the source has not one topic, whose schema would be meant: say {self._name('Subject')}"
-            )
+            raise BadOption(f"{self._name('Subject')} is required unless the source reads exactly one topic")
         return f"{topics[0]}-{self._column}"
 
     def _name(self, end: str) -> str:

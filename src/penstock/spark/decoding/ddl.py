@@ -1,7 +1,7 @@
-"""Types of Spark's written as text: `id BIGINT NOT NULL, tags ARRAY<STRING>`, or the JSON that `schema.json()` gives.
+"""Parses Spark types: `id BIGINT NOT NULL, tags ARRAY<STRING>`, or the JSON of `schema.json()`.
 
-Spark's own parser stands behind a session, and there is none in the process where Spark asks a data source for its
-schema. This one reads the part of the language that columns of data have; a test holds it to Spark's.
+Spark's own parser needs a session, which does not exist in the process where Spark asks a data source for its
+schema. This one reads the part of the language that describes data columns; a test compares it with Spark's.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    _parse_datatype_json_value,
 )
 
-from penstock.spark.errors import BadOption
+from penstock.spark.errors import BadOption, UnsupportedSpark
+from penstock.spark.internals import data_type_of_json
 
 NAMES: Final[dict[str, Callable[[], DataType]]] = {
     "boolean": BooleanType,
@@ -59,7 +59,7 @@ DECIMALS: Final = ("decimal", "dec", "numeric")
 TOKEN: Final = re.compile(
     r"""\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<word>\w+)|(?P<sign>[<>(),:]))"""
 )
-NESTING_MAX = 100  # types nested deeper are a mistake, and would end in Python's own limit
+NESTING_MAX = 100  # deeper nesting is a mistake, and would hit Python's recursion limit
 
 
 def data_type_of(text: str) -> DataType:
@@ -72,28 +72,29 @@ def data_type_of(text: str) -> DataType:
 
 def _of_json(text: str) -> DataType:
     try:
-        parsed: DataType = _parse_datatype_json_value(json.loads(text))
-    except Exception as error:  # Spark's parser says what is wrong in several ways
-        raise BadOption(f"this is no type in Spark's JSON: {error}") from error
-    return parsed
+        return data_type_of_json(json.loads(text))
+    except UnsupportedSpark:
+        raise
+    except Exception as error:  # Spark's parser raises many kinds
+        raise BadOption(f"not a Spark type in JSON: {error}") from error
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = self._cut(text)
+        self._tokens = self._tokenize(text)
         self._position = 0
         self._depth = 0
 
     def parse(self) -> DataType:
         if not self._tokens:
             raise BadOption("a schema needs at least one column, such as `id BIGINT`")
-        # One type, or columns: a type is followed by nothing, by `<` or by `(`; the name of a column by its type.
+        # One type, or columns: after a type comes nothing, `<` or `(`; after the name of a column its type.
         following = self._tokens[1][1] if len(self._tokens) > 1 else ""
         is_type = self._tokens[0][0] == "word" and following in ("", "<", "(")
         parsed = self._type() if is_type else StructType(self._columns(end=""))
         if self._position < len(self._tokens):
-            self._refuse("the end")
+            self._reject("the end")
         return parsed
 
     def _columns(self, *, end: str) -> list[StructField]:
@@ -103,7 +104,7 @@ class _Parser:
             if not self._take(","):
                 break
         if end and not self._take(end):
-            self._refuse(f"`,` or `{end}`")
+            self._reject(f"`,` or `{end}`")
         return columns
 
     def _column(self) -> StructField:
@@ -111,26 +112,26 @@ class _Parser:
         if kind == "quoted":
             name = name[1:-1].replace("``", "`")
         elif kind != "word":
-            self._refuse("the name of a column", back=1)
+            self._reject("the name of a column", back=1)
         self._take(":")
         data_type = self._type()
         nullable = True
         if self._take("not"):
             if not self._take("null"):
-                self._refuse("NULL after NOT")
+                self._reject("NULL after NOT")
             nullable = False
         metadata: dict[str, Any] = {}
         if self._take("comment"):
             kind, comment = self._next("a comment in quotes")
             if kind != "text":
-                self._refuse("a comment in quotes", back=1)
+                self._reject("a comment in quotes", back=1)
             metadata["comment"] = re.sub(r"\\(.)", r"\1", comment[1:-1])
         return StructField(name, data_type, nullable, metadata)
 
     def _type(self) -> DataType:
         self._depth += 1
         if self._depth > NESTING_MAX:
-            raise BadOption(f"types nested more than {NESTING_MAX} deep are not read")
+            raise BadOption(f"types may be nested at most {NESTING_MAX} deep")
         kind, word = self._next("a type")
         name = word.lower()
         parsed: DataType
@@ -149,14 +150,14 @@ class _Parser:
             self._open()
             key = self._type()
             if not self._take(","):
-                self._refuse("`,` between the types of keys and values")
+                self._reject("`,` between the types of keys and values")
             parsed = MapType(key, self._type())
             self._close()
         elif kind == "word" and name == "struct":
             self._open()
             parsed = StructType([] if self._take(">") else self._columns(end=">"))
         else:
-            self._refuse("a type such as BIGINT, STRING, ARRAY<...> or STRUCT<...>", back=1)
+            self._reject("a type such as BIGINT, STRING, ARRAY<...> or STRUCT<...>", back=1)
         self._depth -= 1
         return parsed
 
@@ -164,7 +165,7 @@ class _Parser:
         numbers = self._numbers()
         precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)
         if len(numbers) > 2 or not 0 < precision <= 38 or scale > precision:
-            self._refuse("DECIMAL(precision, scale) of at most 38 digits")
+            self._reject("DECIMAL(precision, scale) of at most 38 digits")
         return DecimalType(precision, scale)
 
     def _numbers(self) -> list[int]:
@@ -173,21 +174,21 @@ class _Parser:
             while True:
                 kind, word = self._next("a number")
                 if kind != "word" or not word.isdecimal():
-                    self._refuse("a number", back=1)
+                    self._reject("a number", back=1)
                 numbers.append(int(word))
                 if not self._take(","):
                     break
             if not self._take(")"):
-                self._refuse("`)`")
+                self._reject("`)`")
         return numbers
 
     def _open(self) -> None:
         if not self._take("<"):
-            self._refuse("`<`")
+            self._reject("`<`")
 
     def _close(self) -> None:
         if not self._take(">"):
-            self._refuse("`>`")
+            self._reject("`>`")
 
     def _take(self, word: str) -> bool:
         if self._position < len(self._tokens):
@@ -199,23 +200,23 @@ class _Parser:
 
     def _next(self, wanted: str) -> tuple[str, str]:
         if self._position == len(self._tokens):
-            self._refuse(wanted)
+            self._reject(wanted)
         self._position += 1
         return self._tokens[self._position - 1]
 
-    def _refuse(self, wanted: str, *, back: int = 0) -> NoReturn:
+    def _reject(self, wanted: str, *, back: int = 0) -> NoReturn:
         at = self._position - back
         found = f"`{self._tokens[at][1]}`" if at < len(self._tokens) else "its end"
-        raise BadOption(f"{wanted} was expected in the schema {self._text!r}, and not {found}")
+        raise BadOption(f"the schema {self._text!r} has {found} where {wanted} was expected")
 
     @staticmethod
-    def _cut(text: str) -> list[tuple[str, str]]:
+    def _tokenize(text: str) -> list[tuple[str, str]]:
         tokens, position = [], 0
         text = text.strip()
         while position < len(text):
             match = TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
-                raise BadOption(f"{text[position:][:20]!r} has no meaning in the schema {text!r}")
+                raise BadOption(f"the schema {text!r} has an unexpected {text[position:][:20]!r}")
             tokens.append((match.lastgroup, match.group(match.lastgroup)))
             position = match.end()
         return tokens

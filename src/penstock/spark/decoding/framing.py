@@ -1,7 +1,8 @@
-"""Values that begin with the id of their schema: rows are grouped by it, and each group is read by its own schema.
+"""Decodes values that start with the id of their schema: rows are grouped by id, and each group is read with its
+schema.
 
-A topic has one or two schemas at a time, so a column is one or two groups. What the registry does not know is bad; a
-registry that does not answer is no fault of the records, and fails the task, which Spark repeats.
+A topic has one or two schemas at a time, so a column has one or two groups. Ids that the registry does not know make
+rows bad. A registry that does not answer is not the records' fault: it fails the task, which Spark retries.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NOT_FOUND = 404
 
 @dataclasses.dataclass(frozen=True)
 class RegistryAt:
-    """Where a registry is; its client is made once in each process, and with it what was learnt."""
+    """The address of a registry. Its client, with its cache, is created once per process."""
 
     url: str
     login: str = dataclasses.field(default="", repr=False)
@@ -43,13 +44,13 @@ def _client(at: RegistryAt) -> Registry:
 
 @dataclasses.dataclass(frozen=True)
 class Framed(Decoder):
-    """A decoder of values with heads."""
+    """A decoder of values that start with a schema id."""
 
     registry: RegistryAt
 
     @abstractmethod
     def _decode_group(self, schema_id: int, bodies: pa.Array) -> Decoded:
-        """What stands after the heads of rows that name the same schema."""
+        """Decode the rest of rows that name the same schema."""
 
     def _decode_present(self, column: pa.Array) -> Decoded:
         ids, bad = schema_ids(column)
@@ -60,7 +61,7 @@ class Framed(Decoder):
         parts: list[pa.Array] = []
         for schema_id in found:
             rows = numpy.flatnonzero(ids == schema_id)
-            if schema_id < 0:  # no head to be read: already among the bad
+            if schema_id < 0:  # no schema id: already in `bad`
                 parts.append(pa.nulls(len(rows), self.arrow_type))
             else:
                 values, worse = self._group(schema_id, column.take(pa.array(rows)))
@@ -78,12 +79,12 @@ class Framed(Decoder):
         except RegistryError as error:
             if error.status != NOT_FOUND:
                 raise
-            words = f"schema {schema_id} is not in the registry: {error}"
-            return all_bad(len(column), self.arrow_type, words, "penstock.errors.RegistryError")
+            reason = f"schema {schema_id} is not in the registry: {error}"
+            return all_bad(len(column), self.arrow_type, reason, "penstock.errors.RegistryError")
 
 
 def schema_ids(column: pa.Array) -> tuple[numpy.ndarray, list[Bad]]:
-    """The id that each row begins with, and the rows that begin otherwise, whose id is -1."""
+    """The id that each row starts with, and the rows without one, whose id is -1."""
     data, offsets = bytes_of(column)
     begins = offsets[:-1].astype(numpy.int64)
     whole = numpy.diff(offsets) >= HEAD_BYTES

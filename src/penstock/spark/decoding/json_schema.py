@@ -1,9 +1,9 @@
-"""What a JSON Schema is as a Spark type.
+"""Maps JSON Schemas to Spark types.
 
-Objects with properties are structs, and a property is nullable unless it is required and may not be null; objects that
-only say what their other properties are become maps. Numbers are doubles, integers bigints, and strings with the
-formats `date` and `date-time` dates and timestamps. A schema that allows several types in one place has no Spark type
-and is refused: whoever wants it anyway says `valueSchema`.
+Objects with properties are structs, and a property is nullable unless it is required and not nullable; objects that
+only declare additional properties become maps. Numbers are doubles, integers bigints, and strings with the formats
+`date` and `date-time` dates and timestamps. A schema that allows several types in one place has no Spark type and is
+rejected; `valueSchema` overrides it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from penstock.spark.errors import BadOption
 
 SIMPLE: Final = {"boolean": BooleanType, "integer": LongType, "number": DoubleType}
 FORMATS: Final = {"date": DateType, "date-time": TimestampType}
-REFERENCES_MAX = 50  # a chain of references this long is a circle
+REFERENCES_MAX = 50  # a chain of references this long is a cycle
 
 
 def data_type_by(text: str) -> DataType:
-    """The type of values that the schema allows."""
+    """The type of the values that the schema allows."""
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise BadOption(f"this is no JSON Schema: {error}") from error
+        raise BadOption(f"not a JSON Schema: {error}") from error
     return _Mapping(schema).type_of(schema, "the value")[0]
 
 
@@ -50,19 +50,19 @@ class _Mapping:
         """The type, and whether null is allowed."""
         self._depth += 1
         if self._depth > REFERENCES_MAX:
-            raise BadOption(f"{place} is inside itself: Spark has no type that contains itself")
+            raise BadOption(f"{place} is inside itself: Spark has no recursive types")
         found = self._type_of(self._resolved(schema, place), place)
         self._depth -= 1
         return found
 
     def _type_of(self, schema: Any, place: str) -> tuple[DataType, bool]:
         if not isinstance(schema, dict):
-            raise BadOption(f"{place} may be anything, which is no type of Spark's: say valueSchema")
+            raise BadOption(f"{place} may be anything, for which Spark has no type: set valueSchema")
         for word in ("oneOf", "anyOf"):
             if word in schema:
                 others = [each for each in schema[word] if each != {"type": "null"}]
                 if len(others) != 1:
-                    raise BadOption(f"{place} may be of several types: say valueSchema")
+                    raise BadOption(f"{place} may have several types: set valueSchema")
                 data_type, _ = self.type_of(others[0], place)
                 return data_type, len(others) < len(schema[word])
         kinds = schema.get("type", "object" if "properties" in schema else None)
@@ -74,7 +74,7 @@ class _Mapping:
         if sorted(map(str, others)) == ["integer", "number"]:
             others = ["number"]
         if len(others) != 1:
-            raise BadOption(f"{place} may be of several types: say valueSchema")
+            raise BadOption(f"{place} may have several types: set valueSchema")
         return self._simple(others[0], schema, place), nullable
 
     def _simple(self, kind: Any, schema: dict[str, Any], place: str) -> DataType:
@@ -95,7 +95,7 @@ class _Mapping:
         if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
             item, nullable = self.type_of(schema["additionalProperties"], f"a property of {place}")
             return MapType(StringType(), item, nullable)
-        raise BadOption(f"{place} may be anything, which is no type of Spark's: say valueSchema")
+        raise BadOption(f"{place} may be anything, for which Spark has no type: set valueSchema")
 
     def _resolved(self, schema: Any, place: str) -> Any:
         for _ in range(REFERENCES_MAX):
@@ -103,11 +103,11 @@ class _Mapping:
                 return schema
             path = schema["$ref"]
             if not path.startswith("#"):
-                raise BadOption(f"{place} refers to {path}, in another document: say valueSchema")
+                raise BadOption(f"{place} refers to {path}, in another document: set valueSchema")
             schema = self._root
             for part in path[1:].split("/")[1:]:
                 part = part.replace("~1", "/").replace("~0", "~")
                 if not isinstance(schema, dict) or part not in schema:
-                    raise BadOption(f"{place} refers to {path}, which is not there")
+                    raise BadOption(f"{place} refers to {path}, which does not exist")
                 schema = schema[part]
         raise BadOption(f"{place} refers to itself")

@@ -1,12 +1,12 @@
-"""JSON: objects, or any other value, as the type that the schema gives.
+"""Decodes JSON objects, or any other JSON value, into the type of the schema.
 
-Two ways lead to the same column. `pyarrow.json` reads a whole column at once, straight from its buffer, and knows
-nothing of rows: it either reads all of them or says that something is wrong. Then, and for types it does not know
-(maps, bytes), each row is read by itself, typed and checked by msgspec, whose words name the place (`at $.id`).
+There are two readers for the same column. `pyarrow.json` reads a whole column at once, straight from its buffer. It
+knows nothing of rows: it reads all of them or fails. Then, and for types that it does not know (maps, bytes),
+msgspec reads each row by itself, typed and checked; its errors name the place (`at $.id`).
 
-Invariant: what the quick way accepts, the slow way reads alike, so that a row never changes because of its neighbours.
-The rows are told apart without a separator: each value begins with `{` and ends with `}`, so where one ends inside
-an object of its own, the next cannot go on from there, and as many objects as values means one in each.
+Invariant: whatever the fast reader accepts, the slow reader reads in the same way, so that a row never changes
+because of its neighbours. Rows need no separator: each value starts with `{` and ends with `}`, so if one ends
+inside an object, the next cannot continue it, and as many objects as values means one in each.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ from pyspark.sql.types import (
 
 from penstock.client.serializers.libraries import need
 from penstock.spark.decoding import building
-from penstock.spark.decoding.base import Decoded, Decoder, arrow_type_of, build_rows, by_halves, read_rows
+from penstock.spark.decoding.base import Decoded, Decoder, build_rows, by_halves, read_rows
 from penstock.spark.decoding.buffers import bytes_of
 from penstock.spark.decoding.building import Build
 from penstock.spark.errors import BadOption
+from penstock.spark.internals import arrow_type_of
 
 BITS: Final = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-QUICK_LEAVES: Final = (
+FAST_LEAVES: Final = (
     *BITS,
     BooleanType,
     FloatType,
@@ -65,30 +66,26 @@ OPEN, CLOSE, LINE_END = b"{"[0], b"}"[0], b"\n"[0]
 
 @dataclasses.dataclass(frozen=True)
 class JsonDecoder(Decoder):
-    """JSON in UTF-8. Fields that the schema does not name are passed over; a missing one is null."""
+    """JSON in UTF-8. Fields that the schema does not name are skipped; a missing one is null."""
 
     def __post_init__(self) -> None:
-        refuse_what_json_lacks(self.data_type)
+        check_json_type(self.data_type)
 
     def _decode_present(self, column: pa.Array) -> Decoded:
-        if not self._is_quick or not len(column):
-            return self._by_rows(column)
-        return by_halves(column, self._at_once, self._by_rows)
+        return by_halves(column, self._at_once if self._is_fast else None, self._by_rows)
 
     def _by_rows(self, column: pa.Array) -> Decoded:
         values, bad = read_rows(column.to_pylist(), self._read)
         return build_rows(values, self._build, bad)
 
     @cached_property
-    def _is_quick(self) -> bool:
-        return (
-            isinstance(self.data_type, StructType) and len(self.data_type) > 0 and _is_quick(self.data_type)
-        )
+    def _is_fast(self) -> bool:
+        return isinstance(self.data_type, StructType) and len(self.data_type) > 0 and _is_fast(self.data_type)
 
     def _at_once(self, column: pa.Array) -> pa.Array | None:
-        """All rows at once; None where at least one of them wants a closer look."""
+        """All rows at once; None if one of them needs the slow reader."""
         try:
-            column.cast(pa.string())  # the library does not look at text that it need not decode
+            column.cast(pa.string())  # the library does not validate text that it skips
         except pa.ArrowInvalid:
             return None
         data, offsets = bytes_of(column)
@@ -97,7 +94,7 @@ class JsonDecoder(Decoder):
         if (data[offsets[:-1]] != OPEN).any() or (data[offsets[1:] - 1] != CLOSE).any():
             return None
         text = data[offsets[0] : offsets[-1]]
-        if (text == LINE_END).any():  # a line's end is where the library cuts
+        if (text == LINE_END).any():  # the library splits at line ends
             return None
         try:
             table = pyarrow.json.read_json(
@@ -108,7 +105,7 @@ class JsonDecoder(Decoder):
             if table.num_rows != len(column):
                 return None
             columns = [_whole(table.column(index)) for index in range(table.num_columns)]
-            return _settled(pa.StructArray.from_arrays(columns, fields=list(table.schema)), self.arrow_type)
+            return _conformed(pa.StructArray.from_arrays(columns, fields=list(table.schema)), self.arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
 
@@ -134,7 +131,7 @@ class JsonDecoder(Decoder):
             except msgspec.ValidationError:
                 raise
             except msgspec.DecodeError:
-                # NaN and Infinity are no JSON, but Python and Java write them, and the quick way reads them.
+                # NaN and Infinity are not JSON, but Python and Java write them, and the fast reader accepts them.
                 if b"NaN" not in data and b"Infinity" not in data:
                     raise
                 return msgspec.convert(json.loads(data), kind)
@@ -142,31 +139,33 @@ class JsonDecoder(Decoder):
         return read
 
 
-def refuse_what_json_lacks(data_type: DataType) -> None:
-    """A type that no JSON is read as is refused before the query starts."""
+def check_json_type(data_type: DataType) -> None:
+    """Reject a type that cannot be read from JSON, before the query starts."""
     if isinstance(data_type, StructType):
         for field in data_type:
-            refuse_what_json_lacks(field.dataType)
+            check_json_type(field.dataType)
     elif isinstance(data_type, ArrayType):
-        refuse_what_json_lacks(data_type.elementType)
+        check_json_type(data_type.elementType)
     elif isinstance(data_type, MapType):
         if not isinstance(data_type.keyType, StringType):
-            raise BadOption(f"keys in JSON are strings: {data_type.simpleString()} cannot be read from it")
-        refuse_what_json_lacks(data_type.valueType)
-    elif not isinstance(data_type, (*QUICK_LEAVES, TimestampNTZType, BinaryType)):
-        raise BadOption(f"{data_type.simpleString()} is not read from JSON")
+            raise BadOption(
+                f"keys in JSON are strings, so {data_type.simpleString()} cannot be read from JSON"
+            )
+        check_json_type(data_type.valueType)
+    elif not isinstance(data_type, (*FAST_LEAVES, TimestampNTZType, BinaryType)):
+        raise BadOption(f"{data_type.simpleString()} cannot be read from JSON")
 
 
-def _is_quick(data_type: DataType) -> bool:
+def _is_fast(data_type: DataType) -> bool:
     if isinstance(data_type, StructType):
-        return all(_is_quick(field.dataType) for field in data_type)
+        return all(_is_fast(field.dataType) for field in data_type)
     if isinstance(data_type, ArrayType):
-        return _is_quick(data_type.elementType)
-    return isinstance(data_type, QUICK_LEAVES)
+        return _is_fast(data_type.elementType)
+    return isinstance(data_type, FAST_LEAVES)
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
-    """What the library is asked for: dates come as text, and nothing is promised not to be null."""
+    """The type to request from the library: dates as text, and everything nullable."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _read_as(field.type)) for field in kind])
     if pa.types.is_list(kind):
@@ -174,19 +173,19 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_date(kind) else kind
 
 
-def _settled(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array in the type that was wanted; ArrowInvalid where a field is null that may not be."""
+def _conformed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array in the wanted type; ArrowInvalid if a required field is null."""
     if pa.types.is_struct(kind):
         columns = []
         for index, field in enumerate(kind):
-            column = _settled(values.field(index), field.type)
+            column = _conformed(values.field(index), field.type)
             if not field.nullable and pc.any(pc.and_(column.is_null(), values.is_valid())).as_py():
                 raise pa.ArrowInvalid(f"{field.name} is missing")
             columns.append(column)
         mask = values.is_null() if values.null_count else None
         return building.struct_of(columns, list(kind), mask, len(values))
     if pa.types.is_list(kind):
-        items = _settled(values.values, kind.value_type)
+        items = _conformed(values.values, kind.value_type)
         if items.null_count and not kind.value_field.nullable:
             raise pa.ArrowInvalid("an item is missing")
         mask = values.is_null() if values.null_count else None
@@ -200,7 +199,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _python_type(msgspec: Any, data_type: DataType) -> Any:
-    """What msgspec is to read: Python's types, with the bounds of Spark's."""
+    """The type for msgspec: Python's types with Spark's bounds."""
     for kind, bits in BITS.items():
         if isinstance(data_type, kind):
             return Annotated[int, msgspec.Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
@@ -226,7 +225,7 @@ def _python_type(msgspec: Any, data_type: DataType) -> Any:
     ):
         if isinstance(data_type, spark):
             return python
-    return str  # texts, and dates and times, which are read from text as the quick way reads them
+    return str  # text, and dates and times, which are converted from text as in the fast reader
 
 
 def _build_of(data_type: DataType, kind: pa.DataType) -> Build:
@@ -248,7 +247,7 @@ def _build_of(data_type: DataType, kind: pa.DataType) -> Build:
 
 
 def _time(text: str) -> datetime.datetime:
-    """A moment; without a zone it is UTC's."""
+    """A timestamp; UTC if it has no zone."""
     moment = datetime.datetime.fromisoformat(text)
     return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
@@ -256,5 +255,5 @@ def _time(text: str) -> datetime.datetime:
 def _local_time(text: str) -> datetime.datetime:
     moment = datetime.datetime.fromisoformat(text)
     if moment.tzinfo is not None:
-        raise ValueError(f"{text} has a zone, and the column is a time without one")
+        raise ValueError(f"{text} has a time zone, but the column has none")
     return moment

@@ -1,8 +1,8 @@
-"""Rows read side by side with numpy: each is a lane, a position in the bytes of its column.
+"""Reads all rows side by side with numpy: each row is a lane, a position in the bytes of its column.
 
-Reading moves all lanes at once, so that what Python does is done once for a column and not for a row. Lanes never
-judge: whatever is odd raises `Odd`, and the column is read row by row by the library that knows the reason. So what is
-read here must be what the library reads; tests hold the two together.
+Reading advances all lanes at once, so that Python code runs once per column and not per row. Lanes never judge bad
+data: anything unusual raises `NotColumnar`, and the library, which knows the reason, reads the column row by row. So
+lanes must read exactly what the library reads; tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from penstock.spark.decoding.buffers import bytes_of
 
 Numbers = Any  # numpy arrays
 
-PADDING = 32  # lanes may look a few bytes beyond the end before it is noticed
+PADDING = 32  # lanes may read a few bytes beyond the end before the check
 VARINT_BITS = 64
 
 
-class Odd(Exception):
-    """Something to be read row by row."""
+class NotColumnar(Exception):
+    """The column has to be read row by row."""
 
 
 class Lanes:
-    """Positions in the bytes, one for each row that is being read, and where the rows end."""
+    """Positions in the bytes, one per row, and where the rows end."""
 
     def __init__(self, data: Numbers, at: Numbers, end: Numbers) -> None:
         self.data = data
@@ -34,7 +34,7 @@ class Lanes:
 
     @classmethod
     def of(cls, column: pa.Array) -> Lanes:
-        """One for each value of a binary column without nulls, at its beginning."""
+        """One lane per value of a binary column without nulls, at its start."""
         data, offsets = bytes_of(column)
         padded = numpy.concatenate([data[offsets[0] : offsets[-1]], numpy.zeros(PADDING, numpy.uint8)])
         begins = (offsets - offsets[0]).astype(numpy.int64)
@@ -47,19 +47,19 @@ class Lanes:
         return Lanes(self.data, self.at[index], self.end[index])
 
     def skip(self, sizes: Any) -> Numbers:
-        """Move on by so many bytes; tells where they began."""
+        """Advance by `sizes` bytes; returns the positions before."""
         begins = self.at.copy()
         self.at += sizes
         self.check()
         return begins
 
     def check(self) -> None:
-        """No lane may have passed its end."""
+        """Raise `NotColumnar` if a lane has passed its end."""
         if (self.at > self.end).any():
-            raise Odd
+            raise NotColumnar
 
     def varints(self) -> Numbers:
-        """An unsigned number of each lane, seven bits to a byte."""
+        """An unsigned varint of each lane."""
         byte = self.data[self.at]
         self.at += 1
         value = (byte & 0x7F).astype(numpy.uint64)
@@ -67,11 +67,11 @@ class Lanes:
         shift = 7
         while len(left):
             if shift >= VARINT_BITS:
-                raise Odd
+                raise NotColumnar
             byte = self.data[self.at[left]]
             self.at[left] += 1
             if shift == VARINT_BITS - 1 and (byte > 1).any():
-                raise Odd  # more than 64 bits
+                raise NotColumnar  # more than 64 bits
             value[left] |= (byte & 0x7F).astype(numpy.uint64) << numpy.uint64(shift)
             left = left[byte >= 0x80]
             shift += 7
@@ -80,17 +80,18 @@ class Lanes:
 
 
 def from_zigzag(values: Numbers) -> Numbers:
-    """Signed numbers of unsigned ones of the same width, in which the sign is the lowest bit."""
+    """Decode zigzag: signed numbers from unsigned ones of the same width."""
     signed = numpy.dtype(f"i{values.dtype.itemsize}")
     one = values.dtype.type(1)
     return (values >> one).view(signed) ^ -(values & one).view(signed)
 
 
 def binary_of(data: Numbers, begins: Numbers, sizes: Numbers) -> pa.Array:
-    """The bytes at these places, which rise and do not overlap, as a column.
+    """The bytes at these ascending, disjoint positions, as a column.
 
-    Arrow takes every second value of a column of the places and the gaps between them, which copies each at once: more
-    than twice as fast as an index of every byte."""
+    Arrow takes every second value of a column of the positions and the gaps between them, which copies each value at
+    once: more than twice as fast as an index of every byte.
+    """
     if not len(begins):
         return pa.nulls(0, pa.binary())
     edges = numpy.empty(2 * len(begins), numpy.int32)

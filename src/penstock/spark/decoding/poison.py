@@ -1,10 +1,10 @@
-"""What becomes of records that cannot be decoded: they stop the query, are null, are dropped, or become dead letters.
+"""Handles records that cannot be decoded: they fail the query, are null, are dropped, or become dead letters.
 
-`Decoding` runs in the reading task, as a transform of Arrow batches: columns that have a decoder are replaced, and bad
-rows are dealt with by the option `poison`. Without a bad row it costs nothing beyond the decoding.
+`Decoding` runs in the reading task, as a transform of Arrow batches: it replaces columns that have a decoder, and
+handles bad rows by the option `poison`. Without bad rows it costs nothing beyond the decoding.
 
-Dead letters are delivered before the task ends, and so before Spark may count its records as read: a record is in the
-query's output, in the dead letter topic, or will be read again. What a repeated read does is told in `dead_letters.py`.
+Dead letters are delivered before the task ends, and so before Spark counts its records as read: a record is in the
+query's output, in the dead letter topic, or will be read again. `dead_letters.py` explains repeated reads.
 """
 
 from __future__ import annotations
@@ -33,44 +33,42 @@ Decoders = Mapping[str, Decoder]
 
 
 class Fault(NamedTuple):
-    """A bad key or value, in a batch."""
+    """A bad key or value in a batch."""
 
     column: str
     bad: Bad
 
 
 def decoders_of(options: Options, schema: StructType | None = None) -> dict[str, Decoder]:
-    """By the names of their columns. What a registry knows is asked for here."""
+    """The decoders by column. This asks the registry."""
     check(options)
     given = {column: decoder_of(options, schema, column=column) for column in DECODED}
     found = {column: decoder for column, decoder in given.items() if decoder is not None}
     if not found:
         for name in ("poison", "deadLetterTopic"):
             if options.is_set(name):
-                raise BadOption(
-                    f"option {name} has no meaning while keys and values stay bytes: say valueFormat"
-                )
+                raise BadOption(f"option {name} needs a format: set valueFormat or keyFormat")
     return found
 
 
 def check(options: Options) -> None:
-    """Refuse what does not go together."""
+    """Reject contradictory options."""
     topic = options.get("deadLetterTopic")
     policy = options.get("poison")
     if topic is None and policy == "deadLetter":
-        raise BadOption("option poison is deadLetter: say deadLetterTopic")
+        raise BadOption("option poison=deadLetter needs deadLetterTopic")
     if topic is not None and options.is_set("poison") and policy != "deadLetter":
-        raise BadOption(f"option poison is {policy}, and deadLetterTopic says that there are dead letters")
+        raise BadOption(f"option poison={policy} contradicts deadLetterTopic: remove one of them")
     if topic is not None and reads_topic(options, topic):
         raise BadOption(
-            f"option deadLetterTopic: {topic} is read by the query, which would read its own dead letters"
+            f"option deadLetterTopic: the query reads {topic}, so it would read its own dead letters"
         )
 
 
 class Decoding:
-    """Batches of records as they were read -> batches with the columns `names`, keys and values decoded.
+    """Turns batches of records into batches with the columns `names`, with keys and values decoded.
 
-    Made on the driver, pickled to the tasks.
+    Created on the driver, pickled to the tasks.
     """
 
     def __init__(self, options: Options, names: tuple[str, ...], decoders: Decoders) -> None:
@@ -83,7 +81,7 @@ class Decoding:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The columns to be read: also those that tell where a bad record stands."""
+        """The columns to read, including those that locate a bad record."""
         more = () if not self._decoders else TO_SEND_A_RECORD if self._topic is not None else TO_NAME_A_RECORD
         return tuple(dict.fromkeys((*self._names, *more)))
 
@@ -109,13 +107,15 @@ class Decoding:
             columns.append(column)
             fields.append(field)
         decoded = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-        return self._settle(batch, decoded, faults, letters) if faults else decoded
+        return self._handle(batch, decoded, faults, letters) if faults else decoded
 
-    def _settle(
+    def _handle(
         self, batch: pa.RecordBatch, decoded: pa.RecordBatch, faults: list[Fault], letters: DeadLetters | None
     ) -> pa.RecordBatch:
         if self._policy == "fail":
-            raise PoisonRecord(self._words(batch, min(faults, key=lambda fault: fault.bad.row), len(faults)))
+            raise PoisonRecord(
+                self._message(batch, min(faults, key=lambda fault: fault.bad.row), len(faults))
+            )
         if self._policy == "null":
             return decoded
         if letters is not None:
@@ -124,14 +124,14 @@ class Decoding:
         kept[[fault.bad.row for fault in faults]] = False
         return decoded.filter(pa.array(kept))
 
-    def _words(self, batch: pa.RecordBatch, fault: Fault, count: int) -> str:
+    def _message(self, batch: pa.RecordBatch, fault: Fault, count: int) -> str:
         topic, partition, offset = (batch.column(name)[fault.bad.row].as_py() for name in TO_NAME_A_RECORD)
         decoder = type(self._decoders[fault.column]).__name__
-        more = f", and {count - 1} more of the same batch are bad" if count > 1 else ""
+        more = f" ({count - 1} more in this batch)" if count > 1 else ""
         return (
-            f"the {fault.column} at offset {offset} of {TopicPartition(topic, partition)} cannot be decoded"
-            f" ({decoder}): {fault.bad.reason}{more}. Option deadLetterTopic puts such records aside, and"
-            " poison=null or poison=drop goes on without them"
+            f"cannot decode the {fault.column} at offset {offset} of {TopicPartition(topic, partition)} ({decoder}):"
+            f" {fault.bad.reason}{more}. The option deadLetterTopic sends such records to another topic; poison=null or"
+            " poison=drop continues without them"
         )
 
     def _letters(self, batch: pa.RecordBatch, faults: list[Fault]) -> list[Letter]:

@@ -1,14 +1,14 @@
-"""Protobuf: messages of one type, as the query's schema declares it.
+"""Decodes Protobuf messages of one type, as the query's schema declares it.
 
-The schema of the query is fixed when the query starts; fields that a newer writer adds are passed over, as Protobuf
-means it. A change that Protobuf would hide (a field that has another type now) makes the values bad, with the reason.
+The schema of the query is fixed when the query starts. Fields that a newer writer adds are skipped, as Protobuf
+intends. A change that Protobuf would hide (a field with another type) makes the values bad, with the reason.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy
@@ -41,7 +41,7 @@ from penstock.spark.decoding.protobuf_types import Column, column_of
 
 @dataclasses.dataclass(frozen=True)
 class ProtobufDecoder(Decoder):
-    """Bare messages."""
+    """Messages without a schema id."""
 
     schema: Files
 
@@ -51,9 +51,7 @@ class ProtobufDecoder(Decoder):
 
     def _decode_present(self, column: pa.Array) -> Decoded:
         read = self._read_column
-        if read is None or not len(column):
-            return self._by_rows(column)
-        return by_halves(column, lambda part: read_column(read, part), self._by_rows)
+        return by_halves(column, None if read is None else partial(read_column, read), self._by_rows)
 
     def _by_rows(self, column: pa.Array) -> Decoded:
         messages, bad = read_rows(column.to_pylist(), self._read)
@@ -61,7 +59,7 @@ class ProtobufDecoder(Decoder):
 
     @cached_property
     def _read_column(self) -> Read | None:
-        """How all rows are read at once; None where they are to be read one by one."""
+        """Reads all rows at once; None if they have to be read one by one."""
         return reader_of(message_class(self.schema).DESCRIPTOR, self.arrow_type)
 
     @cached_property
@@ -71,8 +69,8 @@ class ProtobufDecoder(Decoder):
         def read(data: bytes) -> Any:
             try:
                 return parse(data)
-            except Exception as error:  # the library's own class differs by implementation
-                raise ValueError(f"the bytes are no {name}: {error}") from error
+            except Exception as error:  # its class depends on the implementation
+                raise ValueError(f"the bytes are not a {name}: {error}") from error
 
         return read
 
@@ -89,7 +87,7 @@ class ProtobufDecoder(Decoder):
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredProtobufDecoder(Framed):
-    """Messages after the id of their schema and their place in it."""
+    """Messages after the id of their schema and their index path in it."""
 
     schema: Files
 
@@ -99,7 +97,7 @@ class RegisteredProtobufDecoder(Framed):
 
     @classmethod
     def latest(cls, registry: RegistryAt, subject: str, message: str | None) -> RegisteredProtobufDecoder:
-        """By the newest schema of the subject: its first message, or the one that is named."""
+        """By the latest schema of the subject: its first message, or the named one."""
         descriptor = _writer(registry, registry.client.latest(subject).id, (0,))
         schema = files_of(descriptor)
         return cls.of(registry, schema._replace(message=message) if message else schema)
@@ -131,15 +129,15 @@ class RegisteredProtobufDecoder(Framed):
         except ValueError as error:
             return str(error)
         if writer.full_name != self.schema.message:
-            return f"this is a {writer.full_name}, and the query reads {self.schema.message}"
+            return f"this is a {writer.full_name}, but the query reads {self.schema.message}"
         return reason_against(message_class(self.schema).DESCRIPTOR, writer)
 
 
 def split_indexes(bodies: pa.Array) -> tuple[list[tuple[int, ...] | None], pa.Array, list[Bad]]:
-    """The path of indexes that each row begins with (None where it has none), and what stands behind it."""
+    """The index path that each row starts with (None if it has none), and the bytes after it."""
     data, offsets = bytes_of(bodies)
     if len(bodies) and (numpy.diff(offsets) > 0).all() and (data[offsets[:-1]] == 0).all():
-        # The first message, which is nearly always meant.
+        # The first message of the schema, which is nearly always meant.
         return [(0,)] * len(bodies), without_first(bodies, 1), []
     paths: list[tuple[int, ...] | None] = []
     rest: list[bytes] = []

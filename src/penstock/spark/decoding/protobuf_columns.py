@@ -1,10 +1,10 @@
-"""Protobuf read across: the fields of all rows side by side, with numpy, and no Python for a row.
+"""Reads Protobuf column by column: the fields of all rows side by side, with numpy and no Python per row.
 
-Here stands what becomes a column of what `protobuf_fields` finds: the same types as in `protobuf_types`, by the same
-rules. It is some ten times as fast as a message object for each row.
+This module turns what `protobuf_fields` finds into columns: the same types as in `protobuf_types`, by the same
+rules. It is about ten times as fast as a message object per row.
 
-What is odd is never judged here (see `lanes`): bytes that do not fit, groups, messages that would have to be merged, a
-value that a closed enum does not have, a key that a map has twice. Then the library reads the rows one by one.
+It never judges bad data (see `lanes`): bytes that do not fit, groups, messages that would have to be merged, a value
+that a closed enum lacks, a key that a map has twice. Then the library reads the rows one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.client.serializers.libraries import need
 from penstock.spark.decoding.building import struct_of
-from penstock.spark.decoding.lanes import Lanes, Numbers, Odd, binary_of
+from penstock.spark.decoding.lanes import Lanes, NotColumnar, Numbers, binary_of
 from penstock.spark.decoding.protobuf_fields import NUMBER_SHIFT, Field, Fields, Found
 from penstock.spark.decoding.protobuf_numbers import FORMS, SIZED, Form, enum_form
 from penstock.spark.decoding.protobuf_types import (
@@ -34,23 +34,23 @@ from penstock.spark.decoding.protobuf_types import (
 )
 
 Read = Callable[[Lanes, Numbers], pa.Array]
-"""From messages, and which of them are to be null, if any, to their column."""
-SECONDS_MAX = 2**63 // MICROS - 4096  # beyond, microseconds may not hold them with their nanoseconds
+"""From messages, and which of them are null, if any, to their column."""
+SECONDS_MAX = 2**63 // MICROS - 4096  # beyond this, seconds and nanoseconds may overflow microseconds
 
 
 def reader_of(descriptor: Any, kind: pa.DataType) -> Read | None:
-    """How messages are read into this type; None where they are not for lanes."""
+    """The reader of messages of this type; None if they cannot be read by lanes."""
     try:
         return _message(descriptor, kind)
-    except Odd:
+    except NotColumnar:
         return None
 
 
 def read_column(read: Read, column: pa.Array) -> pa.Array | None:
-    """The column's values, if there is nothing odd about any of them."""
+    """The column's values; None if a row cannot be read by lanes."""
     try:
         return read(Lanes.of(column), None)
-    except (Odd, pa.ArrowInvalid):
+    except (NotColumnar, pa.ArrowInvalid):
         return None
 
 
@@ -59,7 +59,7 @@ def _message(descriptor: Any, kind: pa.DataType) -> Read:
     if name in AS_JSON:
         return _json(descriptor)
     if descriptor.is_extendable or descriptor.GetOptions().message_set_wire_format:
-        raise Odd  # the library knows more fields than the schema
+        raise NotColumnar  # the library knows more fields than the schema
     if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
         return _counted(descriptor, kind)
     if name in WRAPPERS:
@@ -96,10 +96,10 @@ def _field(field: Any, kind: pa.DataType, *, is_of_map: bool = False) -> Field:
         return Field((tag | form.wire, tag | SIZED), partial(_numbers_of_rows, form, kind))
     if form is not None:
         if field.type == ENUM and not has_presence and field.enum_type.values[0].number:
-            raise Odd  # what is not there is its first value, and zero here
+            raise NotColumnar  # an absent enum is its first value, but would be zero here
         return Field((tag | form.wire,), partial(_numbers, form), has_presence, place)
     if field.type == GROUP:
-        raise Odd
+        raise NotColumnar
     item = kind.value_type if is_repeated(field) else kind
     read = _message(field.message_type, item) if field.type == MESSAGE else _bytes(item)
     if is_repeated(field):
@@ -108,7 +108,7 @@ def _field(field: Any, kind: pa.DataType, *, is_of_map: bool = False) -> Field:
 
 
 def _oneof_of(field: Any) -> int | None:
-    """Where its oneof stands, if the field has others to share it with."""
+    """The index of its oneof, if the field shares one with others."""
     oneof = field.containing_oneof
     return oneof.index if oneof is not None and len(oneof.fields) > 1 else None
 
@@ -139,8 +139,8 @@ def _map(entry: Any, kind: pa.MapType) -> Callable[[Found, Numbers], pa.Array]:
             _field(entry["key"], kind.key_type, is_of_map=True),
             _field(entry["value"], kind.item_type, is_of_map=True),
         ],
-        # With an unknown field in it, or a value that was no value of its enum before another took its place, the
-        # library takes the whole entry for unknown.
+        # If an entry has an unknown field, or an enum value that the enum lacks before a valid one, the library treats
+        # the whole entry as unknown.
         is_strict=True,
     )
 
@@ -150,7 +150,7 @@ def _map(entry: Any, kind: pa.MapType) -> Callable[[Found, Numbers], pa.Array]:
         if counts.max(initial=0) > 1:
             pairs = pa.table({"row": numpy.repeat(numpy.arange(len(counts)), counts), "key": keys})
             if pairs.group_by(["row", "key"]).aggregate([]).num_rows < len(keys):
-                raise Odd  # the last value of a key counts
+                raise NotColumnar  # the last value of a duplicate key counts
         return pa.MapArray.from_arrays(_offsets(counts), keys, values, type=kind)
 
     return take
@@ -159,7 +159,7 @@ def _map(entry: Any, kind: pa.MapType) -> Callable[[Found, Numbers], pa.Array]:
 def _bytes(kind: pa.DataType) -> Read:
     def read(lanes: Lanes, absent: Numbers) -> pa.Array:
         found = binary_of(lanes.data, lanes.at, lanes.end - lanes.at)
-        return _masked(found.cast(kind), absent)  # which looks at texts
+        return _masked(found.cast(kind), absent)  # which validates text
 
     return read
 
@@ -176,14 +176,14 @@ def _counted(descriptor: Any, kind: pa.DataType) -> Read:
     def read(lanes: Lanes, absent: Numbers) -> pa.Array:
         seconds, nanos = (column.to_numpy() for column in fields.read(lanes))
         if len(seconds) and (seconds.max() > SECONDS_MAX or seconds.min() < -SECONDS_MAX):
-            raise Odd
+            raise NotColumnar
         return _masked(pa.array(seconds * MICROS + nanos // 1000).cast(kind), absent)
 
     return read
 
 
 def _json(descriptor: Any) -> Read:
-    """The only ones that are read row by row here, too: they have no schema."""
+    """Read row by row even here, because they have no schema."""
     parse = (
         need("google.protobuf.message_factory", extra="serializers").GetMessageClass(descriptor).FromString
     )
@@ -192,8 +192,8 @@ def _json(descriptor: Any) -> Read:
         found = binary_of(lanes.data, lanes.at, lanes.end - lanes.at).to_pylist()
         try:
             return _masked(pa.array([json_of(parse(each)) for each in found], pa.string()), absent)
-        except Exception as error:  # of the library, by implementation
-            raise Odd from error
+        except Exception as error:  # its class depends on the implementation
+            raise NotColumnar from error
 
     return read
 

@@ -1,8 +1,8 @@
-"""The fields of Protobuf messages, found in all rows side by side.
+"""Finds the fields of Protobuf messages in all rows side by side.
 
-A message is a run of tags with values behind them. Each step takes the smallest tag that any row stands at, and moves
-all rows that stand at it: writers put fields in the order of their numbers, so that a step is a field of the whole
-column, and any other order is found as well. Fields that are not known are passed over.
+A message is a sequence of tags and values. Each step takes the smallest tag that any row is at, and advances all
+rows that are at it. Writers put fields in the order of their numbers, so that a step is a field of the whole column;
+any other order works, too. Unknown fields are skipped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 import numpy
 import pyarrow as pa
 
-from penstock.spark.decoding.lanes import Lanes, Numbers, Odd
+from penstock.spark.decoding.lanes import Lanes, NotColumnar, Numbers
 from penstock.spark.decoding.protobuf_numbers import FIXED_BYTES, SIZED, VARINT, unpacked
 
-STEPS_MAX = 256  # fields of a message, repeated ones each time: longer ones are better read row by row
+STEPS_MAX = 256  # fields in a message, counting repetitions; longer messages are faster row by row
 NUMBER_SHIFT = 3
 WIRE_MASK = 7
 TAG_MAX = 2**32 - 1
 SIZE_BYTES_MAX = 5
-END: Final = 2**62  # the tag of a row that has none left
+END: Final = 2**62  # the tag of a row that is at its end
 
 
 class Part(NamedTuple):
@@ -29,21 +29,21 @@ class Part(NamedTuple):
 
     rows: Numbers
     values: Numbers
-    """Numbers as they are written, or where bytes begin."""
+    """Numbers in wire form, or where bytes begin."""
     sizes: Numbers = None
-    """Of bytes; None with numbers."""
+    """Of bytes; None for numbers."""
 
 
 class Found(NamedTuple):
-    """What there is of one field, in the order of each row."""
+    """Everything found of one field, in the order of each row."""
 
     data: Numbers
     begins: Numbers
-    """Where rows begin: a place for what is not there."""
+    """Where rows begin: a valid position for absent values."""
     parts: list[Part]
 
     def absent(self) -> Numbers:
-        """The rows without the field; None where all have it."""
+        """The rows without the field; None if all have it."""
         if self._is_plain():
             return None
         absent = numpy.ones(len(self.begins), bool)
@@ -52,7 +52,7 @@ class Found(NamedTuple):
         return absent
 
     def numbers(self, dtype: str) -> Numbers:
-        """The last one of each row; zero where there is none."""
+        """The last number of each row; zero if there is none."""
         if self._is_plain():
             return self.parts[0].values
         values = numpy.zeros(len(self.begins), dtype)
@@ -61,21 +61,21 @@ class Found(NamedTuple):
         return values
 
     def spans(self) -> tuple[Numbers, Numbers]:
-        """Where the bytes of each row begin, and how many they are."""
+        """Where the bytes of each row begin, and their sizes."""
         if self._is_plain():
             return self.parts[0].values, self.parts[0].sizes
         begins, sizes = self.begins.copy(), numpy.zeros(len(self.begins), numpy.int64)
         seen = numpy.zeros(len(self.begins), bool)
         for part in self.parts:
             if seen[part.rows].any():
-                raise Odd  # messages would be merged, and a text that is replaced must have been one
+                raise NotColumnar  # messages would be merged, and a replaced text must be valid, too
             seen[part.rows] = True
             begins[part.rows] = part.values
             sizes[part.rows] = part.sizes
         return begins, sizes
 
     def all_numbers(self, wire: int, dtype: str) -> tuple[Numbers, Numbers]:
-        """Those of row after row, packed or not, and how many each row has."""
+        """The numbers of row after row, packed or not, and how many each row has."""
         rows, values = [], []
         for part in self.parts:
             if part.sizes is None:
@@ -89,20 +89,20 @@ class Found(NamedTuple):
         return numbers, counts
 
     def all_spans(self) -> tuple[Numbers, Numbers, Numbers]:
-        """The begins and sizes of row after row, and how many each row has."""
+        """The positions and sizes of row after row, and how many each row has."""
         rows = [part.rows for part in self.parts]
         begins, sizes = [part.values for part in self.parts], [part.sizes for part in self.parts]
         counts, (begins, sizes) = self._by_row(rows, [begins, sizes], "i8")
         return begins, sizes, counts
 
     def _is_plain(self) -> bool:
-        """Whether every row has it once."""
+        """Whether every row has it exactly once."""
         return len(self.parts) == 1 and len(self.parts[0].rows) == len(self.begins)
 
     def _by_row(
         self, rows: list[Numbers], columns: list[list[Numbers]], dtype: str
     ) -> tuple[Numbers, list[Numbers]]:
-        """The counts of rows, and what was found step by step in the order of rows."""
+        """The counts of rows, and the values of all steps in the order of rows."""
         if not rows:
             return numpy.zeros(len(self.begins), numpy.int64), [numpy.zeros(0, dtype) for _ in columns]
         whole = numpy.concatenate(rows)
@@ -114,7 +114,7 @@ class Found(NamedTuple):
 
 
 Take = Callable[[Found, Numbers], pa.Array]
-"""From what was found of a field to its column; the second tells which rows are to be null, if any."""
+"""From everything found of a field to its column; the second argument tells which rows are null, if any."""
 
 
 class Field(NamedTuple):
@@ -122,20 +122,20 @@ class Field(NamedTuple):
     take: Take
     has_presence: bool = False
     oneof: int | None = None
-    """The place of its oneof in the message, where that has other members."""
+    """The index of its oneof in the message, if that has other members."""
 
 
 class Fields:
-    """Those of one type of message."""
+    """The fields of one message type."""
 
     def __init__(self, fields: Sequence[Field], *, is_strict: bool = False) -> None:
-        """Where it is strict, an unknown field and one that comes twice are odd."""
+        """`is_strict`: an unknown or repeated field raises `NotColumnar`."""
         self._fields = fields
         self._is_strict = is_strict
         self._slots = {tag: slot for slot, field in enumerate(fields) for tag in field.tags}
 
     def read(self, lanes: Lanes) -> list[pa.Array]:
-        """A column of each field. The lanes are moved to their ends."""
+        """A column per field. Advances the lanes to their ends."""
         begins = lanes.at.copy()
         oneofs = {field.oneof for field in self._fields if field.oneof is not None}
         chosen = {oneof: numpy.full(len(lanes), -1) for oneof in oneofs}
@@ -144,14 +144,14 @@ class Fields:
             slot = self._slots.get(tag)
             if slot is None:
                 if self._is_strict:
-                    raise Odd
+                    raise NotColumnar
                 continue
             found[slot].append(part)
             oneof = self._fields[slot].oneof
             if oneof is not None:
                 chosen[oneof][part.rows] = slot  # the last one counts
         if self._is_strict and any(map(_has_twice, found)):
-            raise Odd
+            raise NotColumnar
         columns = []
         for slot, field in enumerate(self._fields):
             all_of_it = Found(lanes.data, begins, found[slot])
@@ -172,7 +172,7 @@ def _has_twice(parts: Sequence[Part]) -> bool:
 
 
 def steps(lanes: Lanes) -> Iterator[tuple[int, Part]]:
-    """Tags and what stands behind them, until all lanes have come to their ends."""
+    """Tags and their values, until all lanes are at their ends."""
     every = numpy.arange(len(lanes))
     tags = _tags(lanes)
     for _ in range(STEPS_MAX):
@@ -188,11 +188,11 @@ def steps(lanes: Lanes) -> Iterator[tuple[int, Part]]:
             yield tag, _part(some, rows, tag & WIRE_MASK)
             tags[rows] = _tags(some)
             lanes.at[rows] = some.at
-    raise Odd
+    raise NotColumnar
 
 
 def _tags(lanes: Lanes) -> Numbers:
-    """The next tag of each lane, which is moved behind it."""
+    """The next tag of each lane, which is advanced past it."""
     is_left = lanes.at < lanes.end
     byte = lanes.data[lanes.at]
     lanes.at += is_left
@@ -202,11 +202,11 @@ def _tags(lanes: Lanes) -> Numbers:
         some = lanes.some(more)
         rest = some.varints()
         if (rest == 0).any() or (rest > TAG_MAX >> 7).any():
-            raise Odd  # longer than need be, or no tag
+            raise NotColumnar  # not the shortest form, or not a tag
         tags[more] += (rest.astype(numpy.int64) << 7) - 0x80
         lanes.at[more] = some.at
     if (tags < 1 << NUMBER_SHIFT).any():
-        raise Odd  # there is no field 0
+        raise NotColumnar  # there is no field 0
     return tags
 
 
@@ -219,10 +219,10 @@ def _part(lanes: Lanes, rows: Numbers, wire: int) -> Part:
         raw = numpy.ascontiguousarray(lanes.data[begins[:, None] + numpy.arange(size)])
         return Part(rows, raw.view(f"<u{size}").reshape(-1))
     if wire != SIZED:
-        raise Odd  # a group, or no type that there is
+        raise NotColumnar  # a group, or an unknown wire type
     begins = lanes.at.copy()
     sizes = lanes.varints()
     if (lanes.at - begins > SIZE_BYTES_MAX).any() or (sizes > len(lanes.data)).any():
-        raise Odd
+        raise NotColumnar
     sizes = sizes.astype(numpy.int64)
     return Part(rows, lanes.skip(sizes), sizes)

@@ -1,6 +1,6 @@
-"""Protobuf's numbers: how each type is written, and what its numbers are as a column.
+"""Protobuf's numbers: the wire form of each type, and its numbers as a column.
 
-What a field's type cannot hold is cut off as Protobuf does it: an int32 is the low 32 bits of what is written.
+Values that a field's type cannot hold are truncated as in Protobuf: an int32 is the low 32 bits of the wire value.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy
 import pyarrow as pa
 
 from penstock.spark.decoding.buffers import bytes_of
-from penstock.spark.decoding.lanes import Numbers, Odd, binary_of, from_zigzag
+from penstock.spark.decoding.lanes import NotColumnar, Numbers, binary_of, from_zigzag
 
 VARINT, FIXED64, SIZED, FIXED32 = 0, 1, 2, 5
 FIXED_BYTES: Final = {FIXED32: 4, FIXED64: 8}
 VARINT_BYTES_MAX = 10
-NAMED_MAX = 4096  # numbers between the least and the largest of an enum that are looked up in a list
+NAMED_MAX = 4096  # the largest span of enum numbers that are looked up in a list
 
 
 class Form(NamedTuple):
-    """How a type is written, and how numbers that were read become a column."""
+    """The wire type, and how numbers become a column."""
 
     wire: int
     column: Callable[[Numbers], pa.Array]
@@ -36,7 +36,7 @@ def _of_32_bits(values: Numbers) -> Numbers:
 
 
 def _decimals(values: Numbers) -> pa.Array:
-    """Of 64 bits without a sign: the upper half of a decimal is zero."""
+    """Unsigned 64 bits: the upper half of a decimal is zero."""
     wide = numpy.zeros((len(values), 2), numpy.uint64)
     wide[:, 0] = values
     return pa.Array.from_buffers(pa.decimal128(20, 0), len(values), [None, pa.py_buffer(wide)])
@@ -60,7 +60,7 @@ FORMS: Final[dict[int, Form]] = {
 
 
 def enum_form(enum: Any) -> Form:
-    """The names of numbers, or the numbers where an open enum has no name for them."""
+    """The names of numbers, or the numbers if an open enum has no name for them."""
     names = {value.number: value.name for value in reversed(enum.values)}
     first, last = min(names), max(names)
     listed = pa.array([names.get(number) for number in range(first, min(last, first + NAMED_MAX) + 1)])
@@ -70,28 +70,28 @@ def enum_form(enum: Any) -> Form:
         numbers = _of_32_bits(values).view(numpy.int32)
         places = numbers.astype(numpy.int64) - first
         if len(places) and places.min() >= 0 and places.max() < len(listed):
-            told = listed.take(pa.array(places))
-            if not told.null_count:
-                return told
+            found = listed.take(pa.array(places))
+            if not found.null_count:
+                return found
         if is_closed and not all(number in names for number in numpy.unique(numbers).tolist()):
-            raise Odd  # such a value is no value of the field
+            raise NotColumnar  # a closed enum ignores unknown values
         return pa.array([names.get(number) or str(number) for number in numbers.tolist()], pa.string())
 
     return Form(VARINT, column)
 
 
 def unpacked(data: Numbers, begins: Numbers, sizes: Numbers, wire: int) -> tuple[Numbers, Numbers]:
-    """The numbers that stand one behind another at these places, and how many there are at each."""
+    """The packed numbers at these positions, and how many each position has."""
     flat, offsets = bytes_of(binary_of(data, begins, sizes))
     flat = flat[offsets[0] : offsets[-1]]
     if wire in FIXED_BYTES:
         size = FIXED_BYTES[wire]
         if (sizes % size).any():
-            raise Odd
+            raise NotColumnar
         return numpy.ascontiguousarray(flat).view(f"<u{size}"), sizes // size
     is_last = flat < 0x80
     if not is_last[offsets[1:][sizes > 0] - 1].all():
-        raise Odd  # one goes on behind the end
+        raise NotColumnar  # a number continues beyond the end
     ends = numpy.flatnonzero(is_last)
     counted = numpy.concatenate([[0], numpy.cumsum(is_last)])
     starts = numpy.concatenate([[0], ends[:-1] + 1])[: len(ends)]
@@ -101,6 +101,6 @@ def unpacked(data: Numbers, begins: Numbers, sizes: Numbers, wire: int) -> tuple
         left = numpy.flatnonzero(lengths > place)
         byte = flat[starts[left] + place]
         if place >= VARINT_BYTES_MAX or (place == VARINT_BYTES_MAX - 1 and (byte > 1).any()):
-            raise Odd  # more than 64 bits
+            raise NotColumnar  # more than 64 bits
         values[left] |= (byte & 0x7F).astype(numpy.uint64) << numpy.uint64(7 * place)
     return values, numpy.diff(counted[offsets])

@@ -1,7 +1,7 @@
-"""Protobuf schemas that travel: files in their binary form, in the order in which each finds what it imports.
+"""Protobuf schemas that can be pickled: serialized files, in an order in which each follows its imports.
 
-`reason_against` compares what a value was written by with what the query reads. Protobuf itself would take a field
-whose type has changed for an unknown one and give its default: wrong numbers in place of an error.
+`reason_against` compares the writer's message with the query's. Protobuf itself would treat a field whose type has
+changed as unknown and return its default: wrong numbers instead of an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.client.serializers.protobuf import WELL_KNOWN
 from penstock.spark.decoding.protobuf_types import ENUM, GROUP, MESSAGE, is_map, is_repeated
 from penstock.spark.errors import BadOption
 
-CLASSES_MAX = 256  # messages that a process keeps
+CLASSES_MAX = 256  # cached message classes per process
 
 DOUBLE, FLOAT, INT64, UINT64, INT32, BOOL, STRING, BYTES, UINT32, SINT32, SINT64 = (
     1,
@@ -32,7 +32,7 @@ DOUBLE, FLOAT, INT64, UINT64, INT32, BOOL, STRING, BYTES, UINT32, SINT32, SINT64
     17,
     18,
 )
-# What may be read as another type without loss, besides itself.
+# Types that can be read as another type without loss.
 READABLE_AS: Final[dict[int, tuple[int, ...]]] = {
     INT32: (INT64, ENUM),
     UINT32: (UINT64, INT64),
@@ -52,7 +52,7 @@ class Files(NamedTuple):
 
 
 def files_of(descriptor: Any) -> Files:
-    """What declares a message that this process knows."""
+    """The files of a message that this process knows."""
     found: dict[str, bytes] = {}
 
     def add(file: Any) -> None:
@@ -65,24 +65,22 @@ def files_of(descriptor: Any) -> Files:
 
 
 def files_in(given: str, message: str | None) -> Files:
-    """A FileDescriptorSet, as base64 or by the path of a file, and the message in it that is meant."""
+    """A FileDescriptorSet, as base64 or by the path of a file, and the chosen message in it."""
     data = _read(given)
     descriptors = need("google.protobuf.descriptor_pb2", extra="serializers")
     try:
         files = list(descriptors.FileDescriptorSet.FromString(data).file)
-    except Exception as error:  # of the library, by implementation
-        raise BadOption(f"what the schema names is no FileDescriptorSet: {error}") from error
+    except Exception as error:  # its class depends on the implementation
+        raise BadOption(f"the schema is not a FileDescriptorSet: {error}") from error
     if not files:
-        raise BadOption("the FileDescriptorSet of the schema has no file in it")
+        raise BadOption("the FileDescriptorSet of the schema is empty")
     names = {file.name for file in files}
     imported = {name for file in files for name in file.dependency} - names
     known = [_well_known(name) for name in sorted(imported)]
     if message is None:
         candidates = [_full(file.package, each.name) for file in files[-1:] for each in file.message_type]
         if len(candidates) != 1:
-            raise BadOption(
-                f"say which message is meant, of {', '.join(candidates) or 'none in the last file'}"
-            )
+            raise BadOption(f"name the message, one of: {', '.join(candidates) or 'none in the last file'}")
         message = candidates[0]
     found = Files((*known, *(file.SerializeToString() for file in files)), message)
     message_class(found)
@@ -91,7 +89,7 @@ def files_in(given: str, message: str | None) -> Files:
 
 @lru_cache(CLASSES_MAX)
 def message_class(wanted: Files) -> Any:
-    """The class of the message; all of them come from one pool of their own."""
+    """The class of the message, from a descriptor pool of its own."""
     pools = need("google.protobuf.descriptor_pool", extra="serializers")
     factory = need("google.protobuf.message_factory", extra="serializers")
     pool = pools.DescriptorPool()
@@ -100,31 +98,31 @@ def message_class(wanted: Files) -> Any:
             pool.AddSerializedFile(file)
     except TypeError as error:
         raise BadOption(
-            f"a file of the schema lacks one that it imports ({error}): write it with protoc --include_imports"
+            f"the schema lacks an imported file ({error}): create it with protoc --include_imports"
         ) from error
     try:
         return factory.GetMessageClass(pool.FindMessageTypeByName(wanted.message))
     except KeyError:
-        raise BadOption(f"there is no message {wanted.message} in the schema") from None
+        raise BadOption(f"the schema has no message {wanted.message}") from None
 
 
 def reason_against(reader: Any, writer: Any, place: str = "") -> str | None:
-    """Why values written by one message cannot be read by the other; None where they can."""
+    """Why values of the writer's message cannot be read as the reader's; None if they can."""
     written = writer.fields_by_number
     for number, field in reader.fields_by_number.items():
         if number not in written:
             continue
         other, where = written[number], place + field.name
         if is_repeated(field) != is_repeated(other) or is_map(field) != is_map(other):
-            return f"field {number} ({where}) has become one of many values, or is no longer one"
+            return f"field {number} ({where}) became repeated, or is no longer repeated"
         if field.type in (MESSAGE, GROUP) and other.type == field.type:
             if field.message_type.full_name.startswith("google.protobuf."):
-                continue  # these never change, and some contain themselves
+                continue  # these never change, and some are recursive
             inner = reason_against(field.message_type, other.message_type, f"{where}.")
             if inner is not None:
                 return inner
         elif other.type != field.type and field.type not in READABLE_AS.get(other.type, ()):
-            return f"field {number} ({where}) has changed its type, and the old one cannot hold the new"
+            return f"field {number} ({where}) changed its type, and the old type cannot hold the new one"
     return None
 
 
@@ -139,14 +137,14 @@ def _read(given: str) -> bytes:
     except OSError as error:
         shown = stripped if len(stripped) < 200 else f"{stripped[:200]}..."
         raise BadOption(
-            f"{shown!r} is neither base64 nor a file that can be read ({error.strerror or error}): "
-            "Protobuf's schema is what protoc --include_imports --descriptor_set_out writes"
+            f"{shown!r} is neither base64 nor a readable file ({error.strerror or error}): create it with protoc"
+            " --include_imports --descriptor_set_out"
         ) from error
 
 
 def _well_known(name: str) -> bytes:
     if not WELL_KNOWN.fullmatch(name):
-        raise BadOption(f"the schema imports {name} and lacks it: write it with protoc --include_imports")
+        raise BadOption(f"the schema lacks the imported {name}: create it with protoc --include_imports")
     need(name.removesuffix(".proto").replace("/", ".") + "_pb2", extra="serializers")
     pools = need("google.protobuf.descriptor_pool", extra="serializers")
     data: bytes = pools.Default().FindFileByName(name).serialized_pb

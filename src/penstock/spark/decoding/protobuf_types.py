@@ -1,9 +1,9 @@
-"""What a Protobuf message is as a Spark type, and how messages become columns: field by field, over all rows at once.
+"""Maps Protobuf messages to Spark types, and messages to columns: field by field, over all rows at once.
 
-Enums are strings, by name, or the number where the schema has no name for it. Unsigned numbers become the next larger
-type that holds them all. Of the types that come with Protobuf, Timestamp and Duration are Spark's own, wrappers are the
-nullable values that they stand for, and Struct, Value and ListValue are their JSON. A message without fields is a
-boolean: it is there, or not. Every field may be null; of those without presence none ever is.
+Enums are strings: the name, or the number if the schema has no name for it. Unsigned numbers become the next larger
+type that holds them all. Of Protobuf's well-known types, Timestamp and Duration become Spark's own, wrappers become
+nullable values, and Struct, Value and ListValue become JSON. A message without fields is a boolean: present or not.
+Every field is nullable, but fields without presence are never null.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from pyspark.sql.types import (
 
 from penstock.client.serializers.libraries import need
 from penstock.spark.decoding import building
-from penstock.spark.decoding.base import arrow_type_of
 from penstock.spark.errors import BadOption
+from penstock.spark.internals import arrow_type_of
 
 Extract = Callable[[Sequence[Any], "pa.Array | None"], pa.Array]
-"""From the values of a field over all rows to its column; the mask tells which are not there."""
+"""From the values of a field over all rows to its column; the mask marks absent ones."""
 
 SCALARS: Final[dict[int, Callable[[], DataType]]] = {
     1: DoubleType,
@@ -93,7 +93,7 @@ def _message(descriptor: Any, inside: tuple[str, ...], place: str) -> Column:
         return known
     name = descriptor.full_name
     if name in inside:
-        raise BadOption(f"{place} is a {name} inside a {name}: Spark has no type that contains itself")
+        raise BadOption(f"{place} is a {name} inside a {name}: Spark has no recursive types")
     if not descriptor.fields:
         return Column(BooleanType(), _presence)
     members = [
@@ -113,7 +113,7 @@ def _message(descriptor: Any, inside: tuple[str, ...], place: str) -> Column:
 def _field(
     field: Any, inside: tuple[str, ...], place: str
 ) -> tuple[DataType, Callable[[Sequence[Any]], pa.Array]]:
-    """A field's type, and how its column is taken out of messages."""
+    """A field's type, and how its column is extracted from messages."""
     get = attrgetter(field.name)
     if is_map(field):
         return _map(field, inside, place, get)
@@ -152,7 +152,7 @@ def _map(
     def take(messages: Sequence[Any]) -> pa.Array:
         maps = list(map(get, messages))
         keys = key.extract(list(chain.from_iterable(maps)), None)
-        # By key, since a map of messages has no order that two walks share for certain.
+        # By key: two iterations over a map of messages may differ in order.
         values = value.extract([each[name] for each in maps for name in each], None)
         return building.map_of(maps, keys, values, kind)
 
@@ -160,7 +160,7 @@ def _map(
 
 
 def _single(field: Any, inside: tuple[str, ...], place: str) -> Column:
-    """One value of the field, be it repeated or not."""
+    """One value of the field, repeated or not."""
     if field.type in (MESSAGE, GROUP):
         return _message(field.message_type, inside, place)
     if field.type == ENUM:
@@ -190,7 +190,7 @@ def json_of(message: Any) -> str:
     json_format = need("google.protobuf.json_format", extra="serializers")
     try:
         text: str = json_format.MessageToJson(message, indent=None)
-    except json_format.Error as error:  # numbers that JSON has not, a value that is none
+    except json_format.Error as error:  # numbers that JSON lacks, an unset Value
         raise ValueError(str(error)) from error
     return text
 

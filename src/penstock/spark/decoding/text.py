@@ -1,4 +1,4 @@
-"""Strings: the bytes themselves, where they are UTF-8."""
+"""Decodes strings: the bytes themselves, if they are UTF-8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.spark.decoding.base import Decoded, Decoder, read_rows
 
 @dataclasses.dataclass(frozen=True)
 class TextDecoder(Decoder):
-    """No copy is made of a column that is all UTF-8."""
+    """Makes no copy of a column that is all UTF-8."""
 
     data_type: DataType = dataclasses.field(default_factory=StringType)
 

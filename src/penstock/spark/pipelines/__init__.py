@@ -1,1 +1,1 @@
-"""Programs that run: what they are loaded from, how they run and stop, and how others see what they do."""
+"""Pipelines: loading a program's file, running and stopping its queries, and showing other processes what runs."""

@@ -1,7 +1,7 @@
-"""What a query has done so far, from what Spark reports after every micro-batch; sans-IO.
+"""The figures of a query, from Spark's progress report after every micro-batch; sans-IO.
 
-`QueryFigures` is what screens show and what the registry keeps. It is fed with Spark's own progress objects as plain
-JSON, each once, in the order of their batches; reports that are fed twice are known by their batch and time.
+`QueryFigures` is what screens show and what the registry stores. It takes Spark's progress objects as plain JSON, in
+the order of their batches; duplicates are recognized by batch and timestamp.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-OBSERVED = "penstock"  # the metric that queries of an App have, and its part
+OBSERVED = "penstock"  # the observed metric of an App's queries, and its field
 OBSERVED_RECORDS = "records"
 
 Offsets = dict[str, dict[str, int]]
@@ -21,35 +21,35 @@ Offsets = dict[str, dict[str, int]]
 class QueryFigures:
     name: str
     is_packed: bool = False
-    """Whether rows are packets of records, as those of an App are: then offsets tell how many were read, and a metric
-    of the query how many were written (`OBSERVED`)."""
+    """Whether rows are packets of records, as in an App: then offsets tell how many were read, and the metric
+    `OBSERVED` how many were written."""
     state: str = "starting"
-    """Then running, or waiting for a broker; at last done, stopped or failed."""
+    """Then running, or waiting for a broker; finally done, stopped or failed."""
     batch: int = -1
     rows_in: int = 0
     rows_in_per_second: float = 0.0
     rows_done_per_second: float = 0.0
-    """How fast its last batch worked, which is what it could do; `rows_in_per_second` is what came."""
+    """The speed of the last batch, which is the query's capacity; `rows_in_per_second` is the input rate."""
     rows_out: int | None = None
-    """None where the sink does not tell."""
+    """None if the sink does not report it."""
     batch_ms: int = 0
     lag: int | None = None
-    """Records that are there and not yet read; None as long as the source has not told."""
+    """Records that are available and not yet read; None until the source reports it."""
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
     watermark: str | None = None
     goal: int | None = None
-    """Records that were there when the query began; what is read of them is `done`."""
+    """Records that were available when the query started; `done` of them are read."""
     done: int = 0
     offsets: Offsets = field(default_factory=dict)
-    """What the next batch begins with."""
+    """Where the next batch starts."""
     at_work_seconds: int = 0
-    """For how long it has told nothing, though it is at something."""
+    """How long it has been busy without a report."""
     lacks_workers: bool = False
-    """Whether no worker of a cluster has taken the program on, for want of cores or memory."""
+    """Whether no worker of the cluster has accepted the program, for lack of cores or memory."""
     waits_for: str | None = None
-    """Bootstrap servers where nobody answers, though the query asks."""
+    """Bootstrap servers that do not answer the query."""
     waiting_seconds: int = 0
     patience_seconds: int | None = None
     """After how long the query gives up."""
@@ -57,13 +57,13 @@ class QueryFigures:
     _target: Offsets | None = None
 
     def take(self, progress: Mapping[str, Any]) -> bool:
-        """Whether this report was new; one of an earlier batch is not."""
+        """Take a report; returns whether it was new."""
         key = (int(progress["batchId"]), str(progress["timestamp"]))
         if key <= self._last:
             return False
         self._last = key
         self.batch = key[0]
-        self.take_answer()
+        self.end_outage()
         self.state = "running"
         self.at_work_seconds = 0
         self.lacks_workers = False
@@ -80,8 +80,8 @@ class QueryFigures:
         self._take_sources(progress.get("sources") or [])
         return True
 
-    def take_outage(self, servers: str, *, seconds: float, patience_seconds: float | None) -> None:
-        """Nobody answers: nothing comes, and how much there would be nobody knows."""
+    def set_outage(self, servers: str, *, seconds: float, patience_seconds: float | None) -> None:
+        """The brokers do not answer: nothing is read, and the lag is unknown."""
         self.state = "waiting"
         self.waits_for = servers
         self.waiting_seconds = int(seconds)
@@ -89,15 +89,15 @@ class QueryFigures:
         self.rows_in_per_second = 0.0
         self.lag = None
 
-    def take_answer(self) -> None:
-        """Somebody answers again."""
+    def end_outage(self) -> None:
+        """The brokers answer again."""
         if self.waits_for is not None:
             self.state = "starting" if self.batch < 0 else "running"
             self.waits_for, self.waiting_seconds, self.patience_seconds = None, 0, None
 
     @property
     def fraction(self) -> float | None:
-        """How much of what was there at the beginning is read."""
+        """How much of the records that were available at the start is read."""
         if self.goal is None:
             return None
         return 1.0 if self.goal <= 0 else min(1.0, self.done / self.goal)
@@ -108,7 +108,7 @@ class QueryFigures:
         return {name: value for name, value in facts.items() if not name.startswith("_")}
 
     def _records(self, sources: list[Mapping[str, Any]], rows: int) -> int:
-        """How many this batch has read. Of the first one Spark does not say where it began: that is the beginning."""
+        """How many records this batch read. Spark reports no start offsets for the first batch: it started at 0."""
         starts = _merged(source.get("startOffset") for source in sources)
         ends = _merged(source.get("endOffset") for source in sources)
         return _between(starts or {}, ends) if self.is_packed and ends is not None else rows
@@ -143,19 +143,19 @@ class QueryFigures:
 
 
 def _merged(texts: Iterable[Any]) -> Offsets | None:
-    """Of all sources that tell offsets of topics; None where none of them does."""
-    told = [offsets for text in texts if (offsets := read_offsets(text)) is not None]
+    """The offsets of all sources that report topic offsets; None if there are none."""
+    reported = [offsets for text in texts if (offsets := read_offsets(text)) is not None]
     merged: Offsets = {}
-    for offsets in told:
+    for offsets in reported:
         for topic, partitions in offsets.items():
             known = merged.setdefault(topic, {})
-            for index, offset in partitions.items():  # of two readers of one topic the slower one counts
+            for index, offset in partitions.items():  # the slower of two readers of a topic counts
                 known[index] = min(offset, known.get(index, offset))
-    return merged if told else None
+    return merged if reported else None
 
 
 def _between(start: Offsets, end: Offsets) -> int:
-    """How many records lie between them. A partition that `start` does not know begins at its beginning."""
+    """How many records are between them. A partition that is not in `start` starts at 0."""
     return sum(
         max(0, offset - start.get(topic, {}).get(index, 0))
         for topic, partitions in end.items()
@@ -164,22 +164,24 @@ def _between(start: Offsets, end: Offsets) -> int:
 
 
 def read_offsets(text: Any) -> Offsets | None:
-    """`{"orders": {"0": 17}}`, which Spark gives as text or as what it is; None for offsets of other sources."""
+    """Parse `{"orders": {"0": 17}}`, which Spark gives as text or parsed; None for offsets of other sources."""
     try:
-        told = json.loads(text) if isinstance(text, str) else text
+        parsed = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return None
-    if not isinstance(told, dict) or not all(isinstance(partitions, dict) for partitions in told.values()):
+    if not isinstance(parsed, dict) or not all(
+        isinstance(partitions, dict) for partitions in parsed.values()
+    ):
         return None
-    # What begins with @ is said of topics, and none of them.
-    offsets = {topic: partitions for topic, partitions in told.items() if not topic.startswith("@")}
+    # Names with @ are metadata about topics.
+    offsets = {topic: partitions for topic, partitions in parsed.items() if not topic.startswith("@")}
     if not all(isinstance(offset, int) for partitions in offsets.values() for offset in partitions.values()):
         return None
     return offsets or None
 
 
 def _state_bytes(operator: Mapping[str, Any]) -> int:
-    """RocksDB's files where they are told, which is what state takes on disk; the JVM's memory otherwise."""
+    """The size of RocksDB's files, which is what state takes on disk; the JVM's memory if that is not reported."""
     metrics = operator.get("customMetrics") or {}
     return int(metrics.get("rocksdbSstFileSize") or operator.get("memoryUsedBytes", 0))
 

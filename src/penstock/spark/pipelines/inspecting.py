@@ -1,7 +1,7 @@
-"""What a program's file says of itself before it is run; sans-IO.
+"""Inspects a program's file before it runs; sans-IO.
 
-A file that defines no program is refused by its text, because running it takes a session, which takes seconds. Where
-the text leaves a doubt (`from orders import *`), the file is taken at its word and run.
+A file that defines no program is rejected by its text, because running it may need a session, which takes seconds.
+In doubt (`from orders import *`), the file is accepted and run.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import difflib
 from collections.abc import Iterator
 
 WANTED = ("app", "pipeline")
-# What binds names that a text does not show.
+# These bind names that the text does not show.
 HIDDEN_BINDINGS = frozenset({"globals", "exec", "setattr", "vars"})
-# Packages whose functions mostly want a session; types do not.
+# Packages whose functions mostly need a session; types do not.
 SPARK_PACKAGES = ("pyspark", "penstock.spark")
 PLAIN_PACKAGES = ("pyspark.sql.types", "pyspark.cloudpickle", "pyspark.errors")
 HINT = "write `def pipeline(spark):` that returns `df.writeStream...`, or `app = penstock.streams.App(...)`"
 
 
 def lacking(tree: ast.Module) -> str | None:
-    """Why it can be no program, as the end of a sentence; None where it is or may be one."""
+    """Why it cannot be a program, as the end of a sentence; None if it is or may be one."""
     names = list(_bound_names(tree))
     if any(name in WANTED or name == "*" for name in names):
         return None
     if any(isinstance(node, ast.Name) and node.id in HIDDEN_BINDINGS for node in ast.walk(tree)):
         return None
-    return f"defines neither `app` nor `pipeline`{_meant(tree, names)}: {HINT}"
+    return f"defines neither `app` nor `pipeline`{_suggestion(tree, names)}: {HINT}"
 
 
 def wants_session(tree: ast.Module) -> bool:
-    """Whether running the file calls something of Spark's, such as `@udf`, which then needs a session."""
+    """Whether running the file calls a function of Spark, such as `@udf`, which needs a session."""
     of_spark = set(_names_of_spark(tree))
     return any(
         isinstance(node, ast.Call | ast.Subscript) and _root(node) in of_spark
@@ -41,7 +41,8 @@ def wants_session(tree: ast.Module) -> bool:
 
 
 def _bound_names(tree: ast.Module) -> Iterator[str]:
-    """What the module's own level binds, `*` for a star import; with what functions declare global."""
+    """The names that the module's own level binds, `*` for a star import; including those that functions declare
+    global."""
     for node in _run_at_once(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -55,13 +56,14 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _run_at_once(node: ast.AST) -> Iterator[ast.AST]:
-    """All that runs when the module is loaded: of a function only its decorators and defaults, and the node itself."""
+    """All nodes that run when the module is loaded, starting with the node itself: of a function only decorators and
+    defaults."""
     yield node
     children: list[ast.AST]
     if isinstance(node, ast.Lambda):
         children = [node.args]
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        # A decorator is called, though it may stand there without parentheses.
+        # A decorator is called, even without parentheses.
         called = [ast.Call(func=each, args=[], keywords=[]) for each in node.decorator_list]
         children = [*called, *node.args.defaults, *(each for each in node.args.kw_defaults if each)]
     else:
@@ -107,19 +109,19 @@ def _is_main_guard(statement: ast.stmt) -> bool:
     }
 
 
-def _meant(tree: ast.Module, names: list[str]) -> str:
-    """Whatever comes near: a function of a session, an App by another name, or a slip of the pen."""
+def _suggestion(tree: ast.Module, names: list[str]) -> str:
+    """The closest match: a function of a session, an App under another name, or a misspelt name."""
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef) and [each.arg for each in statement.args.args] == ["spark"]:
-            return f" (is `{statement.name}(spark)` meant to be `pipeline(spark)`?)"
+            return f" (should `{statement.name}(spark)` be `pipeline(spark)`?)"
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             called = statement.value.func
             is_app = (
                 called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
             ) == "App"
             if is_app and isinstance(statement.targets[0], ast.Name):
-                return f" (is `{statement.targets[0].id}` meant to be `app`?)"
+                return f" (should `{statement.targets[0].id}` be `app`?)"
     for name in names:
         if near := difflib.get_close_matches(name.lower(), WANTED, n=1, cutoff=0.7):
-            return f" (is `{name}` meant to be `{near[0]}`?)"
+            return f" (should `{name}` be `{near[0]}`?)"
     return ""

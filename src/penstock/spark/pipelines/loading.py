@@ -1,19 +1,20 @@
-"""A program's file: what it defines, loaded so that what it defines can travel to workers.
+"""Loads a program's file, so that its functions can travel to workers.
 
 A file defines one of two things:
 
-    app = App("word-count")             a topology of `penstock.streams`, which knows how to start its queries
-    def pipeline(spark): ...            returns a query, or what is not yet started (`df.writeStream...`), or several
+    app = App("word-count")             a topology of `penstock.streams`, which starts its own queries
+    def pipeline(spark): ...            returns a query, an unstarted one (`df.writeStream...`), or several of them
 
-What is not started is given a name and a place for its checkpoint by whoever runs it, so a file needs to name neither.
+The runner gives unstarted queries a name and a checkpoint location, so a file needs neither.
 
-What is wrong with a file is told as early as it can be: by its text (`check`), by running it before there is a session
-(`load_early`), and where it wants one to be run, after that (`load`).
+Errors in a file are reported as early as possible: from its text (`check`), by running it without a session
+(`load_early`), and if it needs one, after that (`load`).
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import inspect
 import linecache
@@ -26,15 +27,16 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from penstock.client.errors.base import ClientError
+from penstock.spark.internals import is_raised_by_spark, register_pickle_by_value
 from penstock.spark.pipelines import inspecting
 
-MODULE_PREFIX = "penstock_pipeline_"  # of the modules that files are loaded as
+MODULE_PREFIX = "penstock_pipeline_"  # of the modules of loaded files
 OURS = Path(__file__).parents[2]
-PACKAGES = ("site-packages", "dist-packages")  # folders in which Python installs
+PACKAGES = ("site-packages", "dist-packages")  # folders of installed packages
 
 
 class BadProgram(ClientError):
-    """A file that is no pipeline, and why."""
+    """A file that is not a pipeline; the message says why."""
 
 
 class Program(NamedTuple):
@@ -46,35 +48,36 @@ class Program(NamedTuple):
 
 
 def check(file: Path) -> bool:
-    """Refuse what can be no program by its text alone; whether it wants a session to be loaded."""
+    """Reject a file that cannot be a program by its text alone; returns whether loading it needs a session."""
     if file.is_dir():
         raise BadProgram(f"{file} is a directory; name a Python file in it")
     if not file.is_file():
-        raise BadProgram(f"{file}: there is no such file")
+        raise BadProgram(f"{file}: no such file")
     if file.suffix != ".py":
-        raise BadProgram(f"{file} is no Python file: its name has to end in .py")
+        raise BadProgram(f"{file} is not a Python file: its name must end in .py")
     try:
         tree = ast.parse(file.read_bytes(), str(file))
-        compile(tree, str(file), "exec")  # which finds a `return` outside of a function, too
+        compile(tree, str(file), "exec")  # this finds a `return` outside of a function, too
     except (SyntaxError, ValueError) as error:
-        raise BadProgram(f"{file} could not be loaded: {_told(error, file)}") from error
+        raise BadProgram(f"cannot load {file}: {_described(error, file)}") from error
     if lack := inspecting.lacking(tree):
         raise BadProgram(f"{file} {lack}")
     return inspecting.wants_session(tree)
 
 
 def load_early(file: Path) -> Program | None:
-    """The program of a file without a session; None where it turns out to want one, and `load` has to run it again."""
+    """The program of a file, loaded without a session; None if it turns out to need one, and `load` has to run it
+    again."""
     try:
         return load(file)
     except BadProgram as refused:
-        if refused.__cause__ is not None and _is_raised_by_spark(refused.__cause__):
+        if refused.__cause__ is not None and is_raised_by_spark(refused.__cause__):
             return None
         raise
 
 
 def load(file: Path) -> Program:
-    """The program of a file, or `BadProgram` with the lines of the file that led to it."""
+    """The program of a file; `BadProgram` with the lines of the file that caused it."""
     check(file)
     module = _import(file)
     app, pipeline = getattr(module, "app", None), getattr(module, "pipeline", None)
@@ -84,7 +87,7 @@ def load(file: Path) -> Program:
         _check_function(file, pipeline)
         return Program(name_of_file(file), None, pipeline)
     if app is not None:
-        raise BadProgram(f"{file}: `app` is {kind_of(app)}, and no penstock.streams.App")
+        raise BadProgram(f"{file}: `app` is {kind_of(app)}, not a penstock.streams.App")
     raise BadProgram(f"{file} defines neither `app` nor `pipeline`: {inspecting.HINT}")
 
 
@@ -94,7 +97,7 @@ def name_of_file(file: Path) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """The lines of the program's own files on the way to an error, to stand under the sentence that tells it."""
+    """The lines of the program's own files in the traceback of an error, to append to the message."""
     lines: list[str] = []
     for frame, number in traceback.walk_tb(error.__traceback__):
         if _is_of_program(frame.f_globals):
@@ -105,11 +108,11 @@ def place_of(error: BaseException) -> str:
     return "".join(lines)
 
 
-_folders: list[Path] = []  # of the programs that were loaded
+_folders: list[Path] = []  # of loaded programs
 
 
 def _is_of_program(names: dict[str, Any]) -> bool:
-    """Whether a module is the program's, or lies beside it: neither Python's own, nor a package's, nor ours."""
+    """Whether a module is the program's or next to it, rather than Python's own, an installed package's or ours."""
     if str(names.get("__name__")).startswith(MODULE_PREFIX):
         return True
     file = Path(str(names.get("__file__")))
@@ -121,7 +124,7 @@ def _is_of_program(names: dict[str, Any]) -> bool:
 
 
 def _shown(file: str) -> str:
-    """From where the user stands, if it is below that."""
+    """Relative to the working directory, if it is below it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
@@ -135,16 +138,16 @@ def _name_of_app(app: Any) -> str | None:
 
 def _check_function(file: Path, pipeline: object) -> None:
     if not callable(pipeline):
-        raise BadProgram(f"{file}: `pipeline` is {kind_of(pipeline)}, and no function: {inspecting.HINT}")
+        raise BadProgram(f"{file}: `pipeline` is {kind_of(pipeline)}, not a function: {inspecting.HINT}")
     if inspect.iscoroutinefunction(pipeline):
-        raise BadProgram(f"{file}: `pipeline` is async, which Spark's queries are not: {inspecting.HINT}")
+        raise BadProgram(f"{file}: `pipeline` must not be async: {inspecting.HINT}")
     try:
         inspect.signature(pipeline).bind(None)
     except TypeError as error:
         raise BadProgram(
-            f"{file}: `pipeline` is called with the session and nothing else ({error}): {inspecting.HINT}"
+            f"{file}: `pipeline` must take the session as its only argument ({error}): {inspecting.HINT}"
         ) from error
-    except ValueError:  # a function that is not Python's does not tell
+    except ValueError:  # some functions that are not written in Python have no signature
         pass
 
 
@@ -157,35 +160,35 @@ def kind_of(value: object) -> str:
 def _import(file: Path) -> ModuleType:
     name = re.sub(r"\W+", "_", f"{MODULE_PREFIX}{file.stem}")
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None, "check() has seen that it ends in .py"
+    assert spec is not None, "check() requires .py"
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     folder = file.resolve().parent
     if folder not in _folders:
         _folders.append(folder)
-        sys.path.insert(_behind_python(), str(folder))
+        sys.path.insert(_path_index(), str(folder))
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:
         raise BadProgram(
-            f"{file} ended itself when it was loaded ({_words(error)}); what is for `python {file.name}` alone"
-            f' stands under `if __name__ == "__main__":`{place_of(error)}'
+            f"{file} exited while it was loaded ({_message(error)}); put code that is only for `python {file.name}`"
+            f' under `if __name__ == "__main__":`{place_of(error)}'
         ) from error
     except Exception as error:
-        raise BadProgram(f"{file} could not be loaded: {_told(error, file)}") from error
-    _travel_by_value(module, *_neighbours())
+        raise BadProgram(f"cannot load {file}: {_described(error, file)}") from error
+    _pickle_by_value(module, *_neighbours())
     return module
 
 
-def _behind_python() -> int:
-    """The place on the path before packages and behind Python's own modules: what looks for `queue` or `copy` here is
-    not the program alone, so a file beside it must not take their place."""
+def _path_index() -> int:
+    """The index on the module path after Python's own modules and before packages: the whole process imports `queue`
+    or `copy`, so a file next to the program must not replace them."""
     return next((at for at, part in enumerate(sys.path) if Path(part).name in PACKAGES), len(sys.path))
 
 
 def _neighbours() -> list[ModuleType]:
-    """What the program has imported from beside it; what is below it by chance, such as an environment, is not."""
+    """Modules that the program imported from next to it, but not from below it, such as an environment."""
     return [
         module
         for name, module in list(sys.modules.items())
@@ -194,33 +197,23 @@ def _neighbours() -> list[ModuleType]:
     ]
 
 
-def _told(error: BaseException, file: Path) -> str:
-    """What it was, and the lines that led there."""
-    # The only one that knows its place itself.
+def _described(error: BaseException, file: Path) -> str:
+    """The error, and the lines that caused it."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         line = (error.text or "").strip()
         place = f"\n  {_shown(error.filename or str(file))}, line {error.lineno}" + (
             f": {line}" if line else ""
         )
         return f"{type(error).__name__}: {error.msg}{place_of(error)}{place}"
-    return f"{_words(error)}{place_of(error)}"
+    return f"{_message(error)}{place_of(error)}"
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _is_raised_by_spark(error: BaseException) -> bool:
-    """As it is where a function of Spark's finds no session."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and str(frames[-1].f_globals.get("__name__")).partition(".")[0] in ("pyspark", "py4j")
-
-
-def _travel_by_value(*modules: ModuleType) -> None:
-    """Workers have no such modules: their functions are sent as what they are, not by their names."""
-    try:
-        from pyspark import cloudpickle
-    except ImportError:  # said where a session is made, in better words
-        return
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+def _pickle_by_value(*modules: ModuleType) -> None:
+    """Send the functions of these modules with their code: workers cannot import them."""
+    with contextlib.suppress(ImportError):  # without PySpark, making a session raises the better error
+        for module in modules:
+            register_pickle_by_value(module)

@@ -1,7 +1,7 @@
-"""What Spark says while a pipeline runs: a file beside its entry, which stays small, and stays only where it may help.
+"""The log of a pipeline's Spark: a file next to its registry entry, limited in size, and kept only if it may help.
 
-The JVM and its workers write to the file by themselves, appending, so it can be cut under their hands. A pipeline that
-ends in order leaves none; one that fails leaves the last run's, and what that one found there, as `NAME.log.1`.
+The JVM and its workers append to the file by themselves, so it can be truncated while they write. A pipeline that
+ends normally leaves no log. One that fails leaves its own, and that of the run before as `NAME.log.1`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-BYTES_MAX = 8 << 20  # a query that stumbles for days over the same stone must not fill a disk
+BYTES_MAX = 8 << 20  # a query that fails in the same way for days must not fill a disk
 
-# What a JVM and Spark say of themselves whenever they start.
+# Lines that the JVM and Spark print at every start.
 NOISE = (
     "WARNING: Using incubator modules",
     "Picked up JAVA_TOOL_OPTIONS",
@@ -26,28 +26,28 @@ NOISE = (
 
 
 class RunLog:
-    """The log of one run. To be made by whoever holds the name."""
+    """The log of one run, created by the process that holds the pipeline's name."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.path = directory / f"{name}.log"
-        if has_words(self.path):
-            self.path.replace(_older(self.path))  # of a run that failed or was killed: somebody may still ask
+        if has_content(self.path):
+            self.path.replace(_older(self.path))  # of a failed or killed run: it may still be needed
         self.path.write_bytes(b"")
 
     def rename(self, name: str) -> None:
-        """What writes to it goes on doing so."""
+        """Rename the file; processes continue to write to it."""
         renamed = self.path.with_name(f"{name}.log")
         if renamed != self.path:
-            if has_words(renamed):
+            if has_content(renamed):
                 renamed.replace(_older(renamed))
             self.path.replace(renamed)
             self.path = renamed
 
-    def has_words(self) -> bool:
-        return has_words(self.path)
+    def has_content(self) -> bool:
+        return has_content(self.path)
 
     def keep_small(self) -> None:
-        """Set aside what is in it when it has grown large, in place of what was set aside before."""
+        """If the file has grown too large, move its content to the older log."""
         if self.path.exists() and self.path.stat().st_size > BYTES_MAX:
             shutil.copyfile(self.path, _older(self.path))
             os.truncate(self.path, 0)
@@ -58,16 +58,16 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave it to those who want to know why, and nothing where nobody does."""
+        """Keep it after a failure; otherwise delete it."""
         is_failed = isinstance(error, Exception)
-        if not (is_failed and self.has_words()):
+        if not (is_failed and self.has_content()):
             self.path.unlink(missing_ok=True)
             if not is_failed:
                 _older(self.path).unlink(missing_ok=True)
 
 
-def has_words(log: Path) -> bool:
-    """Whether there is more in it than what is said at every start."""
+def has_content(log: Path) -> bool:
+    """Whether it has more than the usual lines at the start."""
     try:
         with open(log, errors="replace") as lines:
             return any(line.strip() and not line.startswith(NOISE) for line in lines)
@@ -76,9 +76,9 @@ def has_words(log: Path) -> bool:
 
 
 def forget_empty(directory: Path, name: str) -> None:
-    """Remove the log of a name that nobody holds, if it tells nothing."""
+    """Delete the log of a name that no process holds, if it has no content."""
     log = directory / f"{name}.log"
-    if not has_words(log):
+    if not has_content(log):
         log.unlink(missing_ok=True)
 
 

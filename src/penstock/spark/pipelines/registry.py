@@ -1,13 +1,13 @@
-"""Which pipelines run on this machine: a file for each, so that other processes see what they do and can stop them.
+"""The registry of pipelines on this machine: a file for each, so that other processes can see and stop them.
 
-A running pipeline holds a lock on a file of its name, from before Spark starts until it has ended. The lock ends with
-the process, also when it is killed, so what nobody holds is of one that is gone: whoever finds it removes it. A process
-id alone could be another's by then.
+A running pipeline holds a lock on a file of its name, from before Spark starts until it has ended. The lock ends
+with the process, even if it is killed, so an entry without a lock belongs to a dead process, and every reader
+removes it. A process id alone could have been reused.
 
-    NAME.lock    held by the process          NAME.json    what it does          both gone when it has ended
-    NAME.log     what Spark said (`logs`)     NAME/        its checkpoints, which stay
+    NAME.lock    held by the process          NAME.json    its figures          both deleted when it ends
+    NAME.log     Spark's output (`logs`)      NAME/        its checkpoints, which stay
 
-Invariant: files of a name are written and removed only by whoever holds its lock.
+Invariant: only the holder of a name's lock writes or deletes its files.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ LOCK_PAUSE_SECONDS = 0.02
 
 
 class AlreadyRunning(ClientError):
-    """A pipeline of that name runs; two would write the same checkpoint."""
+    """A pipeline of that name is running; two would write the same checkpoint."""
 
 
 class BadName(ClientError):
-    """A name that cannot be one of a file."""
+    """A name that cannot be a file name."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is known of a pipeline that runs."""
+    """What is known of a running pipeline."""
 
     name: str
     pid: int
@@ -58,12 +58,12 @@ class Entry:
 
 
 def state_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Where pipelines keep what they need between runs: beside a broker's data, not in it."""
+    """Where pipelines keep state between runs: next to a broker's data directory."""
     return Path(default_data_directory(os.environ if environment is None else environment) + "-pipelines")
 
 
 class Registration:
-    """A pipeline's own entry, for as long as it runs."""
+    """A pipeline's own entry, while it runs."""
 
     def __init__(self, directory: Path, entry: Entry) -> None:
         check_name(entry.name)
@@ -73,7 +73,7 @@ class Registration:
 
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _patiently(self._directory, self.entry.name)
+        self._lock = _lock(self._directory, self.entry.name)
         self.write()
         return self
 
@@ -81,22 +81,22 @@ class Registration:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            self._lock.forget()
+            self._lock.release()
             self._lock = None
 
     def rename(self, name: str) -> None:
-        """Go on under another name, which turned out to be the program's own; the old one is free then."""
+        """Continue under the program's own name, which is known only now; frees the old one."""
         check_name(name)
         if name == self.entry.name:
             return
-        assert self._lock is not None, "it is entered"
-        old, self._lock = self._lock, _patiently(self._directory, name)
+        assert self._lock is not None, "rename() is called inside the block"
+        old, self._lock = self._lock, _lock(self._directory, name)
         self.entry.name = name
         self.write()
-        old.forget()
+        old.release()
 
     def write(self) -> None:
-        """Show others what the entry says now; whole, so that nobody reads half of it."""
+        """Publish the entry; atomically, so that no reader sees half of it."""
         self.entry.updated_ms = time.time_ns() // 1_000_000
         file = self._directory / f"{self.entry.name}.json"
         draft = file.with_name(f"{file.name}.draft")
@@ -105,7 +105,7 @@ class Registration:
 
 
 class Lock:
-    """A name that this process holds. Only its holder removes the name's files, the lock's own among them."""
+    """A name that this process holds. Only the holder deletes the name's files, including the lock's own."""
 
     def __init__(self, directory: Path, name: str, held: int) -> None:
         self._directory = directory
@@ -114,7 +114,7 @@ class Lock:
 
     @classmethod
     def take(cls, directory: Path, name: str) -> Lock | None:
-        """None where another process has it."""
+        """None if another process holds it."""
         path = directory / f"{name}.lock"
         while True:
             held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -128,10 +128,10 @@ class Lock:
             except BaseException:
                 os.close(held)
                 raise
-            os.close(held)  # its last holder has removed it meanwhile: the file of that name is another
+            os.close(held)  # the last holder deleted it meanwhile, so the name is another file now
 
-    def forget(self) -> None:
-        """Remove what the name has left, and free it."""
+    def release(self) -> None:
+        """Delete the files of the name, and free it."""
         for ending in ("json.draft", "json", "lock"):
             (self._directory / f"{self._name}.{ending}").unlink(missing_ok=True)
         os.close(self._held)
@@ -140,16 +140,16 @@ class Lock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.forget()
+        self.release()
 
 
 def running(directory: Path) -> list[Entry]:
-    """All that run, by name. What the dead left is removed on the way."""
+    """The running pipelines by name. Removes the files of dead ones."""
     found: list[Entry] = []
     for name in sorted({file.stem for ending in ("json", "lock") for file in directory.glob(f"*.{ending}")}):
         if not is_held(directory, name):
             if lock := Lock.take(directory, name):
-                lock.forget()
+                lock.release()
                 forget_empty(directory, name)
             continue
         if entry := read(directory, name):
@@ -158,7 +158,7 @@ def running(directory: Path) -> list[Entry]:
 
 
 def read(directory: Path, name: str) -> Entry | None:
-    """The entry of a name; None where it has none, or one of another version."""
+    """The entry of a name; None if there is none, or one of another version."""
     try:
         return Entry(**json.loads((directory / f"{name}.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -180,9 +180,10 @@ def is_held(directory: Path, name: str) -> bool:
     return False
 
 
-def tell(directory: Path, entry: Entry, number: signal.Signals) -> bool:
-    """Send a signal to the process of an entry, and to no other that has its number by now; whether it still ran."""
-    if not hasattr(os, "pidfd_open"):  # elsewhere than on Linux
+def send_signal(directory: Path, entry: Entry, number: signal.Signals) -> bool:
+    """Send a signal to the process of an entry, and to no other that has reused its id; returns whether it was
+    running."""
+    if not hasattr(os, "pidfd_open"):  # not on Linux
         if is_held(directory, entry.name):
             os.kill(entry.pid, number)
             return True
@@ -192,7 +193,7 @@ def tell(directory: Path, entry: Entry, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        # What this names will not change from here on: so if the entry is still held, it is the one that holds it.
+        # From here on the descriptor stands for one process. If the entry is still held, it is its holder.
         now = read(directory, entry.name) if is_held(directory, entry.name) else None
         if now is None or now.pid != entry.pid:
             return False
@@ -204,8 +205,8 @@ def tell(directory: Path, entry: Entry, number: signal.Signals) -> bool:
     return True
 
 
-def _patiently(directory: Path, name: str) -> Lock:
-    # Whoever asks what runs holds it for a moment, too (`is_held`).
+def _lock(directory: Path, name: str) -> Lock:
+    # A reader holds the lock for a moment, too (`is_held`).
     for is_last in [False] * LOCK_TRIES + [True]:
         if lock := Lock.take(directory, name):
             return lock
@@ -224,12 +225,14 @@ def _is_file(descriptor: int, path: Path) -> bool:
 
 def _already_running(name: str) -> AlreadyRunning:
     return AlreadyRunning(
-        f"{name} runs already; `penstock pipeline stop {name}` stops it, --name names another"
+        f"{name} is already running: stop it with `penstock pipeline stop {name}`, or choose another --name"
     )
 
 
 def check_name(name: str) -> None:
-    if not NAME.fullmatch(name) or name.endswith((".json", ".lock", ".log")):  # which are files of others
+    if not NAME.fullmatch(name) or name.endswith(
+        (".json", ".lock", ".log")
+    ):  # these would be files of other names
         raise BadName(
-            f"{name!r} cannot name a pipeline: letters, digits, dots, dashes and underscores, up to 100"
+            f"{name!r} is not a valid pipeline name: use up to 100 letters, digits, dots, dashes and underscores"
         )

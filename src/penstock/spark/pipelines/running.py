@@ -1,11 +1,11 @@
-"""Runs a program's queries: starts them, watches them, and ends them after the batch at hand.
+"""Runs a program's queries: starts them, watches them, and stops them after their current batch.
 
     with Run(program, spark, checkpoint=...) as run:
-        while run.look():
-            ...                      # `run.figures` is what to show
+        while run.poll():
+            ...                      # show `run.figures`
         run.stop()
 
-A query is not torn from a batch: a stop waits until the batch is done that was under way (`stopping`).
+A stop does not cancel a batch: it waits until the current batch is done (`stopping`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client.errors.base import ClientError, PenstockError
+from penstock.spark import internals
 from penstock.spark.pipelines.causes import cause_of
 from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.loading import BadProgram, Program, kind_of, place_of
-from penstock.spark.pipelines.reach import QUIET_SECONDS, Cluster, Reach, clusters_of
+from penstock.spark.pipelines.outages import QUIET_SECONDS, Cluster, OutageProbe, clusters_of
 from penstock.spark.pipelines.stopping import BATCH_SECONDS, stop_after_batches
 from penstock.spark.settings import Place
 from penstock.spark.settings import place_of as place_of_master
@@ -30,9 +31,9 @@ from penstock.spark.settings import place_of as place_of_master
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WANTED = "return `df.writeStream.format(...)...`, a query, or a list or a dict of them"
+WANTED = "return `df.writeStream.format(...)...`, a query, or a list or dict of them"
 SERVERS_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
-WORKERS_SECONDS = 8  # which a cluster may take to start executors
+WORKERS_SECONDS = 8  # a cluster may take this long to start executors
 CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
 
 logger = logging.getLogger("penstock.spark")
@@ -43,7 +44,7 @@ class QueryFailed(ClientError):
 
 
 class Watched(NamedTuple):
-    """A query, and what it has done."""
+    """A query and its figures."""
 
     query: Any
     figures: QueryFigures
@@ -60,7 +61,7 @@ class Run:
         name: str,
         checkpoint: str,
         is_once: bool = False,
-        reach: Reach | None = None,
+        outages: OutageProbe | None = None,
         find_clusters: Callable[[SparkSession, Any], list[Cluster]] | None = None,
         lacks_workers: Callable[[SparkSession], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -70,8 +71,8 @@ class Run:
         self._name = name
         self._checkpoint = checkpoint
         self._is_once = is_once
-        self._app: Any | None = None  # what a started App has given
-        self._reach = reach or Reach()
+        self._app: Any | None = None  # the running App
+        self._outages = outages or OutageProbe()
         self._find_clusters = find_clusters or clusters_of_query
         self._lacks_workers = lacks_workers or has_no_workers
         self._clock = clock
@@ -85,22 +86,22 @@ class Run:
 
     def start(self) -> None:
         """Start what the program defines. Its queries continue from their checkpoints."""
-        # Queries that the program starts itself keep their checkpoints here, by their names.
+        # Queries that the program starts itself keep their checkpoints here, by name.
         self.spark.conf.set(CHECKPOINT_SETTING, self._checkpoint)
         try:
             queries = list(self._queries(self._called()))
         except PenstockError:
             raise
-        except Exception as error:  # the program's own, or what Spark holds against it
+        except Exception as error:  # of the program, or of Spark about it
             raise BadProgram(
-                f"{self._name} could not be started: {_words(error)}{place_of(error)}"
+                f"{self._name} could not be started: {_message(error)}{place_of(error)}"
             ) from error
         if not queries:
             raise BadProgram(f"{self._name}: pipeline(spark) returned no query and started none; {WANTED}")
         self._watch(queries)
 
     def _called(self) -> Any:
-        """What the program gives to run."""
+        """The queries that the program returns."""
         if self._program.app is not None:
             self._app = self._program.app.start(self.spark, until="end" if self._is_once else None)
             return self._app
@@ -108,7 +109,7 @@ class Run:
         return self._program.pipeline(self.spark)
 
     def _watch(self, queries: list[Any]) -> None:
-        """Those that are new; a stage of an App that runs again goes on with the figures that it had."""
+        """Add new queries; a stage of an App that runs again continues with its figures."""
         known = {watched.figures.name: watched.figures for watched in self.watched}
         for number, query in enumerate(queries, start=1):
             name = query.name or f"{self._name}-{number}"
@@ -116,8 +117,9 @@ class Run:
             self.watched = [each for each in self.watched if each.figures is not figures]
             self.watched.append(Watched(query, figures))
 
-    def look(self) -> bool:
-        """Take up what queries have reported; whether any of them still runs. `QueryFailed` where one has failed."""
+    def poll(self) -> bool:
+        """Take the queries' reports; returns whether any query is still active. Raises `QueryFailed` if one has
+        failed."""
         self._begin_again()
         is_any_active = False
         for query, figures in self.watched:
@@ -133,32 +135,32 @@ class Run:
             is_any_active = is_any_active or is_active
         if not is_any_active and self._is_once and self._app is not None:
             before = list(self._app)
-            if self._app.go_on():  # with its next stage
+            if self._app.go_on():  # starts its next stage
                 self._watch([query for query in self._app if query not in before])
                 return True
         return is_any_active
 
     def _begin_again(self) -> None:
-        """What an App has lost to the death of a process; queries that the program began are for it to begin again."""
+        """Restart the queries that an App has lost to a dead process. A program restarts its own queries itself."""
         if self._app is not None:
             before = list(self._app)
             self._app.begin_again()
             self._watch([query for query in self._app if query not in before])
 
     def _look_for_reasons(self, query: Any, figures: QueryFigures, *, has_news: bool) -> None:
-        """Tell a query that works for long from one that waits for a broker or for workers."""
+        """Distinguish a query that works for long from one that waits for a broker or for workers."""
         now = self._clock()
         is_quiet = now - self._quiet_since.setdefault(figures.name, now) >= QUIET_SECONDS
         if has_news or (is_quiet and not query.status["isTriggerActive"]):
             self._quiet_since[figures.name] = now
             is_quiet = False
         figures.at_work_seconds = int(now - self._quiet_since[figures.name]) if is_quiet else 0
-        outage = self._reach.outage(self._clusters(query, figures)) if is_quiet else None
+        outage = self._outages.outage(self._clusters(query, figures)) if is_quiet else None
         if outage is not None:
             cluster, seconds = outage
-            figures.take_outage(cluster.servers, seconds=seconds, patience_seconds=cluster.patience_seconds)
+            figures.set_outage(cluster.servers, seconds=seconds, patience_seconds=cluster.patience_seconds)
         elif is_quiet or has_news:
-            figures.take_answer()
+            figures.end_outage()
             is_wondering = figures.at_work_seconds >= WORKERS_SECONDS
             figures.lacks_workers = is_wondering and self._lacks_workers(self.spark)
 
@@ -168,11 +170,13 @@ class Run:
         return self._known_clusters[figures.name]
 
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
-        """End all queries, each after the batch that it is at; a batch that no worker has taken on is none."""
+        """Stop all queries, each after its current batch; a batch that no worker has started does not count."""
         if all(figures.lacks_workers for figures in self.figures):
             batch_seconds = 0.0
         stop_after_batches(
-            [watched.query for watched in self.watched], batch_seconds=batch_seconds, before_cancel=self._hush
+            [watched.query for watched in self.watched],
+            batch_seconds=batch_seconds,
+            before_cancel=self._silence_log,
         )
         for query, figures in self.watched:
             for progress in query.recentProgress:
@@ -182,11 +186,9 @@ class Run:
         if self._program.app is not None:
             self._program.app.stop()
 
-    def _hush(self) -> None:
-        """A batch that is cancelled fills pages with exceptions that are none."""
-        from pyspark.sql.utils import is_remote
-
-        if not is_remote():
+    def _silence_log(self) -> None:
+        """A cancelled batch would log pages of exceptions that are no errors."""
+        if not internals.is_connect(self.spark):
             self.spark.sparkContext.setLogLevel("OFF")
 
     def _conclude(self, query: Any, figures: QueryFigures) -> None:
@@ -199,7 +201,7 @@ class Run:
         raise QueryFailed(f"{self._name}: the query {figures.name} failed: {cause}") from None
 
     def _queries(self, started: Any) -> Iterator[Any]:
-        """Running queries, whatever form the program gave them in."""
+        """The running queries, in whatever form the program returned them."""
         if started is None:
             yield from self.spark.streams.active
         elif isinstance(started, dict):
@@ -217,7 +219,7 @@ class Run:
             return part
         if not (hasattr(part, "start") and hasattr(part, "trigger")):
             raise BadProgram(
-                f"{self._name}: pipeline(spark) returned {kind_of(part)}, which is no query; {WANTED}"
+                f"{self._name}: pipeline(spark) returned {kind_of(part)} instead of a query; {WANTED}"
             )
         if self._is_once:
             part = part.trigger(availableNow=True)
@@ -226,30 +228,25 @@ class Run:
 
 
 def clusters_of_query(spark: SparkSession, query: Any) -> list[Cluster]:
-    """Where its sources read, as its JVM has it; through Spark Connect there is only what the program was told."""
-    if getattr(query, "_jsq", None) is None:
-        told = os.environ.get(SERVERS_VARIABLE)
-        return [Cluster(told)] if told else []
-    from penstock.spark.listener import options_of
-
+    """The clusters that its sources read, from its JVM; through Spark Connect only the cluster in the environment."""
+    if not internals.has_jvm_query(query):
+        servers = os.environ.get(SERVERS_VARIABLE)
+        return [Cluster(servers)] if servers else []
     try:
-        return clusters_of(options_of(spark, str(query.id)))
-    except Exception as error:  # whatever py4j makes of a Spark that has changed
-        logger.debug("it is not known where the query %s reads: %s", query.name, error)
+        return clusters_of(internals.source_options(spark, str(query.id)))
+    except Exception as error:
+        logger.debug("cannot find out which clusters the query %s reads: %s", query.name, error)
         return []
 
 
 def has_no_workers(spark: SparkSession) -> bool:
-    """Whether a program is alone in its cluster. Where workers are not ours to count, nothing is said against them."""
-    from pyspark.sql.utils import is_remote
-
-    if is_remote() or place_of_master(str(spark.sparkContext.master)) is not Place.CLUSTER:
+    """Whether the program has no executors in its cluster. False if they cannot be counted."""
+    if internals.is_connect(spark) or place_of_master(str(spark.sparkContext.master)) is not Place.CLUSTER:
         return False
     try:
-        known = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return len(known) <= 1  # the driver counts as one
-    except Exception as error:  # whatever py4j makes of a Spark that has changed
-        logger.debug("the workers of the cluster are not known: %s", error)
+        return internals.executor_count(spark) <= 0
+    except Exception as error:
+        logger.debug("cannot count the executors of the cluster: %s", error)
         return False
 
 
@@ -257,15 +254,15 @@ def default_checkpoint(directory: Path, name: str) -> str:
     return str(directory / name / "checkpoints")
 
 
-def _words(error: Exception) -> str:
-    """Spark's exceptions have pages in them, and what matters somewhere in these."""
+def _message(error: Exception) -> str:
+    """The cause in Spark's exceptions, which are pages long; other exceptions as they are."""
     if type(error).__module__.startswith("pyspark."):
-        return cause_of(str(error)).words
+        return cause_of(str(error)).message
     return f"{type(error).__name__}: {error}"
 
 
 def _news(query: Any, *, since: int, is_active: bool) -> list[Any]:
-    """Reports that may be new. All that Spark keeps are asked for only where the last tells that some were missed."""
+    """Reports that may be new. All recent reports are fetched only if the last one shows that some were missed."""
     last = query.lastProgress
     if last is None:
         return []

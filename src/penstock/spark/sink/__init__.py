@@ -1,16 +1,18 @@
-"""The sink: rows into topics, at least once, or exactly once by two-phase commit with a durable decision.
+"""The sink: writes rows to topics, at least once, or exactly once by two-phase commit with a durable decision.
 
-`decision` says what a log of claims and decisions means and what a batch has to do; `protocol` walks through the steps
-of a task, of a commit, of an abort and of a run's end; neither does I/O. `decisions` is the topic, `transactions` the
-cluster, `rows` what columns must be, `writer` what Spark calls, and `retiring` what the driver does when a query ends.
-`batch_write` identifies a batch write, `finishing` ends what a dead driver has left, `messages` holds error messages.
+`decision` defines what a log of claims and decisions means and what a batch has to do; `protocol` has the steps of a
+task, a commit, an abort and the end of a run; neither does I/O. `decisions` is the topic, `transactions` the
+cluster, `rows` the checks of columns, `writer` the classes that Spark calls. `cleanup` ends open transactions when a
+query terminates. `batch_write` identifies a batch write, `finishing` ends what a dead driver left open, `messages`
+holds error messages.
 """
 
 DECISIONS_TOPIC = "__penstock_spark"
-"""Where sinks note who holds them and what was decided: see `decisions`. Not the user's, so no pattern finds it."""
+"""Where sinks record which run holds them and what was decided: see `decisions`. An internal topic, so no
+`subscribePattern` matches it."""
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 
 PREFIX = "penstock"
-"""What transactional ids begin with where nothing else is said."""
+"""The default prefix of transactional ids."""

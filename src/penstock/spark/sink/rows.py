@@ -1,8 +1,8 @@
-"""What columns rows must have to become records, and what is made of them: as Spark's own Kafka connector has it.
+"""Checks the columns of rows and turns them into records, as Spark's Kafka connector does.
 
-`value` must be there, text or bytes; `key`, `headers`, `partition` and `topic` may be, and `timestamp`, which the
-connector ignores. Other columns are left out. The option `topic` goes before the column. A null partition or time is
-none: the record goes where its key says, and has the time of writing.
+The column `value` is required, as text or bytes. `key`, `headers`, `partition` and `topic` are optional, and so is
+`timestamp`, which the connector ignores. Other columns are left out. The option `topic` overrides the column. A null
+partition or timestamp means none: the key chooses the partition, and the timestamp is the time of writing.
 """
 
 from __future__ import annotations
@@ -67,29 +67,27 @@ COLUMNS = (
 
 
 def check_schema(schema: StructType, topic: str | None) -> tuple[str, ...]:
-    """The columns that are written, in the order of `COLUMNS`; raises where they do not serve."""
+    """The columns to write, in the order of `COLUMNS`; raises if they cannot be written."""
     if "value" not in schema.names:
-        raise BadRows(
-            f"there is no column value, which every record needs; there are {', '.join(schema.names)}"
-        )
+        raise BadRows(f"the column value is missing; the columns are {', '.join(schema.names)}")
     if topic is None and "topic" not in schema.names:
-        raise BadOption("where do rows go? Set the option topic, or add a column topic")
+        raise BadOption("the topic is missing: set the option topic, or add a column topic")
     for column in COLUMNS:
         if column.name in schema.names:
             kind = schema[column.name].dataType
             if not column.is_right(kind):
                 raise BadRows(
-                    f"column {column.name} must be {column.wanted}, not {kind.simpleString()}: cast it or leave it out"
+                    f"column {column.name} must be {column.wanted}, not {kind.simpleString()}: cast it or drop it"
                 )
     left_out = {"topic"} if topic is not None else set()
     return tuple(each.name for each in COLUMNS if each.name in schema.names and each.name not in left_out)
 
 
 def records_of(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """The columns of records; raises for a row that has no topic."""
+    """The columns of records; raises for a row without a topic."""
     records = batch.select(list(columns))
     if "topic" in columns and records.column("topic").null_count:
-        raise BadRows("a row has no topic (null): give it one, or set the option topic for all of them")
+        raise BadRows("a row has a null topic: fill the column, or set the option topic for all rows")
     if "timestamp" in columns:
         index = columns.index("timestamp")
         records = records.set_column(index, "timestamp", _times(records.column(index)))
@@ -97,9 +95,9 @@ def records_of(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatc
 
 
 def _times(column: pa.Array) -> pa.Array:
-    """Null where the source tells that a record has no time, which it does as Kafka does, by one before 1970."""
+    """Null for records without a timestamp, for which the source has Kafka's -1 ms."""
     data = column.buffers()[1]
-    # Spark gives microseconds, in the zone of its session.
+    # Spark passes microseconds, in the session's time zone.
     if data is None or not pa.types.is_timestamp(column.type) or column.type.unit != "us":
         return column
     values = numpy.frombuffer(data, numpy.int64)[column.offset : column.offset + len(column)]
@@ -111,18 +109,18 @@ def _times(column: pa.Array) -> pa.Array:
     )
 
 
-def refused(error: PenstockError, records: pa.RecordBatch, topic: str | None) -> BadRows | None:
-    """What to say of a row that a producer does not take; None where the error is about something else."""
+def rejected_row(error: PenstockError, records: pa.RecordBatch, topic: str | None) -> BadRows | None:
+    """The error for a row that a producer rejects; None if the error is about something else."""
     found = re.fullmatch(r"row (\d+)", str(error.about))
     if found is None:
         return None
     row = records.slice(int(found[1]), 1)
-    told = [] if topic is None else [f"topic {topic}"]
+    details = [] if topic is None else [f"topic {topic}"]
     names = [name for name in ("topic", "partition", "key", "timestamp") if name in records.schema.names]
-    told += [f"{name} {_shown(row.column(name))}" for name in names]
-    words = str(error).removeprefix(f"{error.about}: ")
-    about = f" ({', '.join(told)})" if told else ""
-    return BadRows(f"a row{about} cannot become a record: {words}")
+    details += [f"{name} {_shown(row.column(name))}" for name in names]
+    reason = str(error).removeprefix(f"{error.about}: ")
+    about = f" ({', '.join(details)})" if details else ""
+    return BadRows(f"a row{about} cannot be written: {reason}")
 
 
 def _shown(column: pa.Array) -> str:

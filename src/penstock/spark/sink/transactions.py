@@ -1,8 +1,8 @@
-"""A sink's way to its cluster: the log of decisions, the ends of transactions, and producers for tasks.
+"""The sink's connection to its cluster: the decision log, the ends of transactions, and producers for tasks.
 
-`SinkAdmin` is the port of `protocol`. It lives on a thread of its own and is kept, with what it has read of the log,
-for the next task of the process, or the next commit: Spark keeps a process for commits as well, and makes only the
-writer anew.
+`SinkAdmin` implements the `Port` of `protocol`. It runs on its own thread and is kept, together with the ledgers it
+has read, for the next task or commit of the process: Spark keeps the process for commits too, and recreates only the
+writer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from penstock.client.admin.configs import ConfigResource
 from penstock.client.admin.transactions import TransactionState
 from penstock.client.background import Background
 from penstock.client.cluster_client import CoordinatorKind
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.client.settings import AdminSettings, ProducerSettings
 from penstock.spark.clients import POOL, known
-from penstock.spark.sink.decision import Ledger, Place, ids_of
+from penstock.spark.sink.decision import Ledger, TaskAttempt, ids_of
 from penstock.spark.sink.decisions import PATIENCE_S, DecisionsAdmin
 from penstock.spark.sink.protocol import Assignment, assign
 
@@ -31,20 +31,18 @@ T = TypeVar("T")
 
 Settings = Mapping[str, object]
 
-PATIENCE_MS = (
-    180_000  # what a sink's producers have in place of a minute, so that a broker may be away for that long
-)
-LEDGERS_MAX = 100  # every batch write is a sink of its own; one that is forgotten is read again from the log
+PATIENCE_MS = 180_000  # timeouts of the sink's producers: a broker may be unavailable for that long
+LEDGERS_MAX = 100  # every batch write is a separate sink; a dropped ledger is read again from the log
 TIMEOUT = "transaction.timeout.ms"
 TWO_PHASE = "transaction.two.phase.commit.enable"
 
 
 class SinkAdmin(DecisionsAdmin, Admin):
-    """An Admin that can do what a sink asks for."""
+    """An Admin with the calls of a sink."""
 
     async def complete(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[bool]:
         ids = [each.transactional_id for each in transactions if not each.is_empty]
-        if ids:  # all at once, where one by one each would ask for its own coordinator
+        if ids:  # one request for all; otherwise each would look up its own coordinator
             deadline_ms = self._client.deadline(round(PATIENCE_S * 1000))
             await self._client.coordinators(CoordinatorKind.TRANSACTION, ids, deadline_ms=deadline_ms)
         return await asyncio.gather(*(self._complete(each, commit=commit) for each in transactions))
@@ -66,13 +64,13 @@ class SinkAdmin(DecisionsAdmin, Admin):
 
     async def is_open(self, transactional_id: str) -> bool:
         try:
-            told = await self.describe_transaction(transactional_id, timeout=PATIENCE_S)
+            described = await self.describe_transaction(transactional_id, timeout=PATIENCE_S)
         except errors.TransactionalIdNotFound:
             return False
-        return told.state is TransactionState.ONGOING
+        return described.state is TransactionState.ONGOING
 
     async def longest_timeout_ms(self) -> str:
-        """How long the brokers let a transaction be open that is not of two phases."""
+        """The brokers' limit for transactions without two-phase commit."""
         cluster = await self.describe_cluster(timeout=PATIENCE_S)
         broker = ConfigResource.broker(cluster.brokers[0].id)
         described = await self.describe_configs(
@@ -82,7 +80,7 @@ class SinkAdmin(DecisionsAdmin, Admin):
 
 
 class SinkConnection:
-    """What a worker process keeps of one cluster between tasks."""
+    """A worker process's connection to one cluster, kept between tasks."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = dict(settings)
@@ -96,20 +94,21 @@ class SinkConnection:
     def run(self, work: Callable[[SinkAdmin], Coroutine[Any, Any, T]]) -> T:
         return self._background.call(lambda: work(self._admin))
 
-    def assign(self, place: Place, *, prefix: str) -> Assignment:
-        ledger = self._ledgers.get(place.sink)
-        assignment = self.run(lambda admin: assign(admin, ledger, place, prefix=prefix))
-        self._ledgers[place.sink] = assignment.ledger
+    def assign(self, task_attempt: TaskAttempt, *, prefix: str) -> Assignment:
+        ledger = self._ledgers.get(task_attempt.sink)
+        assignment = self.run(lambda admin: assign(admin, ledger, task_attempt, prefix=prefix))
+        self._ledgers[task_attempt.sink] = assignment.ledger
         if len(self._ledgers) > LEDGERS_MAX:
             del self._ledgers[next(iter(self._ledgers))]
         return assignment
 
     def begin(self, transactional_id: str, *, is_two_phase: bool) -> Producer:
-        """A producer in a transaction that may stay open: without limit, where the broker leaves its end to others and
-        somebody is sure to come; else for as long as the broker allows.
+        """A producer in a transaction that may stay open: without limit if the broker allows two-phase commit and
+        another process is sure to end it, otherwise for as long as the broker allows.
 
-        Where the id has an open transaction, it gets another one. When Spark repeats a stage, a task of the first try
-        may still run or have prepared what will count, and nothing tells the two apart."""
+        If the id has an open transaction, another id is used. When Spark repeats a stage, a task of the first
+        attempt may still run or have prepared the output that will count, and nothing tells the two apart.
+        """
         if self.run(lambda admin: admin.is_open(transactional_id)):
             transactional_id = f"{transactional_id}.{uuid.uuid4().hex[:8]}"
         if TIMEOUT in self._settings:
@@ -124,7 +123,7 @@ class SinkConnection:
         return self._begin(transactional_id, {TIMEOUT: self._longest_ms})
 
     def _begin(self, transactional_id: str, settings: Settings) -> Producer:
-        own = patient(self._settings) | {"transactional.id": transactional_id}
+        own = with_long_timeouts(self._settings) | {"transactional.id": transactional_id}
         producer = Producer(settings=own | dict(settings))
         try:
             producer.begin()
@@ -134,18 +133,18 @@ class SinkConnection:
         return producer
 
     def close(self) -> None:
-        if self._background.is_running and not self._background.is_left_behind:
+        if self._background.is_running and not self._background.is_forked:
             self._background.call(self._admin.close)
         self._background.close()
 
 
 def connection_of(settings: Settings) -> contextlib.AbstractContextManager[SinkConnection]:
-    """That of this process to a cluster, kept between tasks as clients are."""
+    """This process's connection to a cluster, pooled like clients."""
     return POOL.lend("sink", settings, lambda: SinkConnection(settings))
 
 
-def patient(settings: Settings) -> dict[str, object]:
-    """Those of a sink's producer. What was said stays; what follows from it may need even longer."""
+def with_long_timeouts(settings: Settings) -> dict[str, object]:
+    """The settings of a sink's producer. The user's settings stay; limits that follow from them may be even longer."""
     own = known(settings, ProducerSettings)
     least_ms = ProducerSettings.of(settings=own).get("delivery.timeout.ms")
     delivery_ms = max(PATIENCE_MS, least_ms)

@@ -1,8 +1,8 @@
-"""What Spark calls to write: a writer of batches and one of streams, each at least once or exactly once.
+"""The writers that Spark calls, for batches and for streams, each at least once or exactly once.
 
-Spark pickles a writer to its tasks and commits on another object in another process, so a writer knows only what it was
-made of; the rest travels in messages. Which query, run and batch a task works for stands in properties of Spark whose
-names are internal: a test holds them.
+Spark pickles a writer to its tasks and commits on another object in another process, so a writer knows only its
+arguments; everything else travels in commit messages. A task learns its query, run and batch from
+`internals.stream_job`.
 """
 
 from __future__ import annotations
@@ -24,42 +24,40 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.client.errors import PenstockError
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.client.producer.sync import Producer
 from penstock.spark import clients, transforms
 from penstock.spark.errors import BadOption, SparkError
+from penstock.spark.internals import stream_job
 from penstock.spark.options import Options
-from penstock.spark.sink import AT_LEAST_ONCE, PREFIX, each_batch, protocol
+from penstock.spark.sink import AT_LEAST_ONCE, PREFIX, foreach_batch, protocol
 from penstock.spark.sink.batch_write import BATCH, BatchWrite
-from penstock.spark.sink.decision import Done, Place, check_same_write, has_finished_earlier
-from penstock.spark.sink.each_batch import QUERY_ID, RUN_ID, StreamBatch
+from penstock.spark.sink.decision import TaskAttempt, TaskResult, check_same_write, has_finished_earlier
+from penstock.spark.sink.foreach_batch import StreamBatch
 from penstock.spark.sink.messages import named
-from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, refused
-from penstock.spark.sink.transactions import SinkConnection, connection_of, patient
+from penstock.spark.sink.rows import COLUMNS, check_schema, records_of, rejected_row
+from penstock.spark.sink.transactions import SinkConnection, connection_of, with_long_timeouts
 
 logger = logging.getLogger("penstock.spark")
 
-FREEZES = 3  # of a process: its first commit or task loads what making a writer did not
-
-BATCH_ID = "streaming.sql.batchId"
+FREEZES = 3  # per process: its first commit or task imports more than creating a writer did
 
 
 def batch_writer(options: Options, schema: StructType, overwrite: bool) -> DataSourceWriter:
     if overwrite:
-        raise BadOption("a topic is not overwritten: rows are only ever added; write with mode append")
-    _spare_collector()
+        raise BadOption("a topic cannot be overwritten, only appended to: write with mode append")
+    _freeze_garbage()
     rows = RowWriter.of(options, schema)
-    if options.is_set(each_batch.OPTION):
-        return ReplayedBatchWriter(rows, StreamBatch.unpack(options.get(each_batch.OPTION)))
+    if options.is_set(foreach_batch.OPTION):
+        return ReplayedBatchWriter(rows, StreamBatch.unpack(options.get(foreach_batch.OPTION)))
     if options.is_exactly_once(is_stream=False):
         return TransactionalBatchWriter(rows, BatchWrite.of(options.get("writeId")))
     return BatchWriter(rows)
 
 
 def stream_writer(options: Options, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """Also where `overwrite` is set, as in output mode complete: the rows of every batch are added, as the connector
-    does it."""
-    _spare_collector()
+    """`overwrite` is ignored, as in the connector: in output mode complete, the rows of every batch are appended."""
+    _freeze_garbage()
     rows = RowWriter.of(options, schema)
     if options.is_exactly_once(is_stream=True):
         return ExactlyOnceWriter(rows)
@@ -69,11 +67,10 @@ def stream_writer(options: Options, schema: StructType, overwrite: bool) -> Data
 _uses = 0
 
 
-def _spare_collector() -> None:
-    """Spark makes a writer twice for every micro-batch and pickles it to tasks, in processes that it keeps, and has
-    each of them collect garbage when it is done: 30 ms of processor time for the modules that are loaded, where the
-    work of a micro-batch of 100 rows takes ten in all. What is there after the first uses will stay, and need not be
-    looked at again."""
+def _freeze_garbage() -> None:
+    """Spark creates a writer twice per micro-batch, in processes that it keeps, and runs the garbage collector after
+    each use: 30 ms of CPU for the loaded modules, while a micro-batch of 100 rows takes 10 ms in all. Objects that
+    exist after the first uses will stay, and need not be traversed again."""
     global _uses
     _uses += 1
     if _uses <= FREEZES:
@@ -82,14 +79,14 @@ def _spare_collector() -> None:
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """Rows into records: what all writers have in common."""
+    """Writes rows as records: what all writers have in common."""
 
     settings: dict[str, str]
     topic: str | None
     columns: tuple[str, ...]
     prefix: str
     transform: str | None = None
-    """What makes rows of what Spark has: the internal option `penstock.transform`."""
+    """Turns Spark's rows into the rows to write: the internal option `penstock.transform`."""
 
     @classmethod
     def of(cls, options: Options, schema: StructType) -> RowWriter:
@@ -100,8 +97,8 @@ class RowWriter:
             return cls(options.settings, topic, columns, prefix, options.get(transforms.OPTION))
         return cls(options.settings, topic, check_schema(schema, topic), prefix)
 
-    def taken(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows to be written."""
+    def transformed(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows to write."""
         return iterator if self.transform is None else transforms.unpack(self.transform)(iterator)
 
     def send(self, producer: Producer, batch: pa.RecordBatch) -> None:
@@ -109,16 +106,16 @@ class RowWriter:
         try:
             producer.send_arrow(records, topic=self.topic)
         except PenstockError as error:
-            if (told := refused(error, records, self.topic)) is None:
+            if (rejected := rejected_row(error, records, self.topic)) is None:
                 raise
-            raise told from error
+            raise rejected from error
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> int:
-        """At least once; how many rows there were."""
-        _spare_collector()
+        """Write at least once; returns the number of rows."""
+        _freeze_garbage()
         rows = 0
-        with clients.producer(patient(self.settings)) as producer:
-            for batch in self.taken(iterator):
+        with clients.producer(with_long_timeouts(self.settings)) as producer:
+            for batch in self.transformed(iterator):
                 self.send(producer, batch)
                 rows += batch.num_rows
             producer.flush()
@@ -132,11 +129,11 @@ class RowWriter:
         *,
         is_two_phase: bool,
     ) -> tuple[PreparedTransaction | None, int]:
-        """Into a transaction that stays open for somebody else to end; none where there are no rows."""
+        """Write to a transaction that stays open for the driver to end; None without rows."""
         producer: Producer | None = None
         rows = 0
         try:
-            for batch in self.taken(iterator):
+            for batch in self.transformed(iterator):
                 if batch.num_rows:
                     producer = producer or connection.begin(transactional_id, is_two_phase=is_two_phase)
                     self.send(producer, batch)
@@ -144,7 +141,7 @@ class RowWriter:
             return None if producer is None else producer.prepare_transaction(), rows
         finally:
             if producer is not None:
-                producer.close()  # which aborts what was not prepared
+                producer.close()  # aborts a transaction that was not prepared
 
 
 @dataclass
@@ -153,14 +150,14 @@ class RowsWritten(WriterCommitMessage):
 
 
 @dataclass
-class TaskDone(WriterCommitMessage):
-    done: Done
+class TaskMessage(WriterCommitMessage):
+    result: TaskResult
     rows: int
-    """How many rows the task was given, whether it wrote them or found them written."""
+    """How many rows the task received, whether it wrote them or found them written."""
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """At least once: what a task wrote before it failed stays, and is written again."""
+    """At least once: records of a failed task stay, and are written again."""
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
@@ -170,7 +167,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """At least once: a batch that is replayed is written again."""
+    """At least once: a replayed batch is written again."""
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
@@ -179,15 +176,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return RowsWritten(self._rows.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """What is written stays."""
+        """Written records stay."""
 
 
 class TransactionalBatchWriter(DataSourceArrowWriter):
-    """All rows of a job, or none: a transaction for each task, and a durable decision before the first one is
-    committed. See `protocol`, and `batch_write` for what identifies the write."""
+    """All rows of a job or none: one transaction per task, and a durable decision before the first commit. See
+    `protocol`, and `batch_write` for what identifies the write."""
 
     def __init__(self, rows: RowWriter, write: BatchWrite) -> None:
         self._rows = rows
@@ -195,23 +192,25 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
-        place = self._write.place(partition=context.partitionId(), attempt=context.attemptNumber())
-        return _write_once(self._rows, iterator, place, is_two_phase=self._write.is_named)
+        task_attempt = self._write.task_attempt(
+            partition=context.partitionId(), attempt=context.attemptNumber()
+        )
+        return _write_once(self._rows, iterator, task_attempt, is_two_phase=self._write.is_named)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        done, prefix = _done(messages), self._rows.prefix
-        assert done, "Spark runs a task even if there are no rows"
+        results, prefix = _results(messages), self._rows.prefix
+        assert results, "Spark runs a task even if there are no rows"
         with connection_of(self._rows.settings) as connection:
-            connection.run(lambda admin: protocol.commit(admin, done, BATCH, prefix=prefix))
-        check_same_write(done, rows=_row_count(messages))
-        if done[0].decided is None:
+            connection.run(lambda admin: protocol.commit(admin, results, BATCH, prefix=prefix))
+        check_same_write(results, rows=_row_count(messages))
+        if results[0].decided is None:
             return
-        if has_finished_earlier(done):
+        if has_finished_earlier(results):
             logger.warning(
-                "an earlier job had not finished %s; this job has committed the rest", named(self._write.sink)
+                "an earlier job left %s unfinished; this job committed the rest", named(self._write.sink)
             )
         else:
-            logger.warning("%s was committed before; nothing was written", named(self._write.sink))
+            logger.warning("%s was already committed; nothing was written", named(self._write.sink))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         write, prefix = self._write, self._rows.prefix
@@ -222,42 +221,42 @@ class TransactionalBatchWriter(DataSourceArrowWriter):
         decision = ledger.decision
         if decision is None:
             return
-        was_decided_before = any(each.decided is not None for each in _done(messages))
+        was_decided_before = any(each.decided is not None for each in _results(messages))
         if decision.run == write.run and not was_decided_before:
             logger.warning("the job of %s failed, but its rows are committed", named(write.sink))
         else:
             logger.warning(
-                "the job of %s failed; another job has committed this write, with %d rows",
+                "the job of %s failed; another job committed this write, with %d rows",
                 named(write.sink),
                 decision.rows,
             )
 
 
 class ExactlyOnceWriter(DataSourceStreamArrowWriter):
-    """All rows of a micro-batch, once, whatever is killed: see `protocol`."""
+    """All rows of a micro-batch, exactly once: see `protocol`."""
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write_once(self._rows, iterator, _place(_context()))
+        return _write_once(self._rows, iterator, _task_attempt(_context()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        done = _done(messages)
+        results = _results(messages)
         prefix = self._rows.prefix
         with connection_of(self._rows.settings) as connection:
-            connection.run(lambda admin: protocol.commit(admin, done, batchId, prefix=prefix))
+            connection.run(lambda admin: protocol.commit(admin, results, batchId, prefix=prefix))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        done = _done(messages)
+        results = _results(messages)
         prefix = self._rows.prefix
         with connection_of(self._rows.settings) as connection:
-            connection.run(lambda admin: protocol.abort(admin, done, batchId, prefix=prefix))
+            connection.run(lambda admin: protocol.abort(admin, results, batchId, prefix=prefix))
 
 
 class ReplayedBatchWriter(DataSourceArrowWriter):
-    """A micro-batch of a stream that `each_batch` writes: the same as `ExactlyOnceWriter`, but that Spark takes it
-    for a batch like any other and does not tell of what it is."""
+    """A micro-batch of a stream that `foreach_batch` writes: like `ExactlyOnceWriter`, but for Spark it is an
+    ordinary batch write, so the batch is in an option."""
 
     def __init__(self, rows: RowWriter, batch: StreamBatch) -> None:
         self._rows = rows
@@ -266,37 +265,43 @@ class ReplayedBatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
         sink, run, batch = self._batch.sink, self._batch.run, self._batch.batch
-        place = Place(sink, run, batch, context.partitionId(), context.attemptNumber())
-        return _write_once(self._rows, iterator, place)
+        task_attempt = TaskAttempt(sink, run, batch, context.partitionId(), context.attemptNumber())
+        return _write_once(self._rows, iterator, task_attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if done := _done(messages):  # a batch without partitions has nothing to decide
+        if results := _results(messages):  # a batch without partitions has nothing to decide
             prefix, batch = self._rows.prefix, self._batch.batch
             with connection_of(self._rows.settings) as connection:
-                connection.run(lambda admin: protocol.commit(admin, done, batch, prefix=prefix))
+                connection.run(lambda admin: protocol.commit(admin, results, batch, prefix=prefix))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        done, prefix, batch = _done(messages), self._rows.prefix, self._batch.batch
-        place = Place(self._batch.sink, self._batch.run, batch, 0)
+        results, prefix, batch = _results(messages), self._rows.prefix, self._batch.batch
+        task_attempt = TaskAttempt(self._batch.sink, self._batch.run, batch, 0)
         with connection_of(self._rows.settings) as connection:
-            connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=prefix, place=place))
+            connection.run(
+                lambda admin: protocol.abort(admin, results, batch, prefix=prefix, task_attempt=task_attempt)
+            )
 
 
 def _write_once(
-    rows: RowWriter, iterator: Iterator[pa.RecordBatch], place: Place, *, is_two_phase: bool = True
-) -> TaskDone:
+    rows: RowWriter,
+    iterator: Iterator[pa.RecordBatch],
+    task_attempt: TaskAttempt,
+    *,
+    is_two_phase: bool = True,
+) -> TaskMessage:
     """A task's part of a batch, unless it was decided before."""
-    _spare_collector()
+    _freeze_garbage()
     with connection_of(rows.settings) as connection:
-        assignment = connection.assign(place, prefix=rows.prefix)
+        assignment = connection.assign(task_attempt, prefix=rows.prefix)
         if assignment.is_written:
-            count = sum(batch.num_rows for batch in rows.taken(iterator))
-            return TaskDone(assignment.done(None, count), count)
+            count = sum(batch.num_rows for batch in rows.transformed(iterator))
+            return TaskMessage(assignment.result(None, count), count)
         transaction, count = rows.write_transaction(
-            iterator, place.transactional_id(rows.prefix), connection, is_two_phase=is_two_phase
+            iterator, task_attempt.transactional_id(rows.prefix), connection, is_two_phase=is_two_phase
         )
-        done = connection.run(lambda admin: protocol.hand_over(admin, assignment, transaction, count))
-        return TaskDone(done, count)
+        result = connection.run(lambda admin: protocol.hand_over(admin, assignment, transaction, count))
+        return TaskMessage(result, count)
 
 
 def _context() -> TaskContext:
@@ -305,21 +310,21 @@ def _context() -> TaskContext:
     return context
 
 
-def _place(context: TaskContext) -> Place:
-    found = {name: context.getLocalProperty(name) for name in (QUERY_ID, RUN_ID, BATCH_ID)}
-    for name, value in found.items():
+def _task_attempt(context: TaskContext) -> TaskAttempt:
+    job = stream_job(context)
+    for name, value in job._asdict().items():
         if value is None:
             raise SparkError(
-                f"this Spark does not tell tasks {name}, without which a batch cannot be written exactly once; set the"
-                f" option guarantee to {AT_LEAST_ONCE}"
+                f"Spark gave this task no {name}, which exactly-once writes need; set the option guarantee to"
+                f" {AT_LEAST_ONCE}"
             )
-    query, run, batch = map(str, found.values())
-    return Place(query, run, int(batch), context.partitionId(), context.attemptNumber())
+    query, run, batch = map(str, job)
+    return TaskAttempt(query, run, int(batch), context.partitionId(), context.attemptNumber())
 
 
-def _done(messages: Sequence[WriterCommitMessage | None]) -> list[Done]:
-    return [message.done for message in messages if isinstance(message, TaskDone)]
+def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
+    return [message.result for message in messages if isinstance(message, TaskMessage)]
 
 
 def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
-    return sum(message.rows for message in messages if isinstance(message, TaskDone))
+    return sum(message.rows for message in messages if isinstance(message, TaskMessage))

@@ -1,16 +1,16 @@
-"""Ends what a run of a query has left open, when the run is over: Spark kills its tasks and tells the sink nothing.
+"""Ends the open transactions of a terminated query run: Spark kills its tasks and does not notify the sink.
 
-    CARETAKER.note(SinkRun(...), is_over=...)      # a run has begun to write exactly once
-    CARETAKER.retire(run)                          # it is over, whatever way
-    CARETAKER.end()                                # the program is
+    CLEANUP.add(SinkRun(...), is_over=...)         # a run started to write exactly once
+    CLEANUP.retire(run)                            # it is over, in whatever way
+    CLEANUP.end()                                  # the program ends
 
-There is one of a process, for the queries of all its sessions, and it ends with the process. A session that is stopped
-tells nobody of the end of its queries; that is looked for.
+A process has one, for the queries of all its sessions. A stopped session does not report the end of its queries, so
+sessions are polled.
 
-All of it happens on the driver, by `protocol.retire`, on a thread that is there before it is needed: when a program
-ends none can be started any more. Nobody waits for it but the end of the program, and that for a moment.
+Everything runs on the driver, by `protocol.retire`, on a thread that exists from the start, because none can be
+started while a program ends. Only the end of the program waits for it, for a moment.
 
-It must not raise and must not hang: what could not be done is a warning that says what stays open and what ends it.
+It must not raise or hang: what it could not do is a warning that says what stays open and how to end it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from penstock.client import errors
 from penstock.client.background import Background
@@ -35,22 +34,19 @@ from penstock.spark.sink.decisions import PATIENCE_S
 from penstock.spark.sink.protocol import retire
 from penstock.spark.sink.transactions import SinkAdmin, admin_settings
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 logger = logging.getLogger("penstock.spark")
 
-WATCH_S = 1.0  # how often is looked whether the session of a run is there
-# Spark lets a Python task that it kills go on for two seconds (spark.python.task.killTimeout), in which it may still
-# begin to write.
+WATCH_S = 1.0  # how often the sessions of runs are polled
+# Spark lets a killed Python task run for two more seconds (spark.python.task.killTimeout), in which it may still start
+# to write.
 TASKS_END_S = 3.0
-AGAIN_S = 5.0  # how long is tried where nothing is likely to be open
+AGAIN_S = 5.0  # the timeout if probably nothing is open
 EXIT_S = 2.0  # how long the end of a program waits
 
 
 @dataclass(frozen=True)
 class SinkRun:
-    """A run of a query that writes exactly once, and how to reach the cluster that it writes to."""
+    """A run of a query that writes exactly once, and the connection settings of its cluster."""
 
     sink: str
     run: str
@@ -63,24 +59,24 @@ class SinkRun:
 
     @property
     def transactions(self) -> str:
-        """In words for users."""
+        """The pattern of its transactional ids, for messages."""
         return f"{ids_of(self.prefix, self.sink)}{self.run}-*"
 
 
-class Caretaker:
-    """What one process, a driver, knows of its runs."""
+class TransactionCleanup:
+    """The runs of one driver process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._background = Background("penstock-caretaker")
+        self._background = Background("penstock-cleanup")
         self._running: dict[str, set[SinkRun]] = {}
         self._is_over: dict[str, Callable[[], bool]] = {}
-        """Of those that run."""
+        """Of the active runs."""
         self._watch: asyncio.Task[None] | None = None
         self._ending: set[SinkRun] = set()
         self._harmless: set[SinkRun] = set()
-        """Of those that are ending, which were looked at once, or ended when they had nothing open."""
+        """Ending runs that were cleaned once, or had nothing open when they ended."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = threading.Event()
         self._is_empty.set()
@@ -89,23 +85,23 @@ class Caretaker:
 
     @property
     def runs(self) -> set[str]:
-        """Those that are not over yet."""
+        """The active runs."""
         with self._lock:
             return set(self._running)
 
-    def note(self, run: SinkRun, *, is_over: Callable[[], bool] = bool) -> None:
-        """A run has begun. `is_over` says, without waiting, whether it is over though nobody has told."""
+    def add(self, run: SinkRun, *, is_over: Callable[[], bool] = bool) -> None:
+        """A run has started. `is_over` tells without waiting whether it has ended unreported."""
         with self._lock:
             known = self._running.setdefault(run.run, set())
             if run in known:
                 return
             known.add(run)
             self._is_over[run.run] = is_over
-        self._post(self._begin_watch)  # also so that its thread is there
+        self._post(self._begin_watch)  # this starts the thread, too
 
     def retire(self, run: str, *, is_whole: bool = False) -> None:
-        """A run is over. Others than those that were noted do not matter. `is_whole` where it was not in the middle of
-        a batch, so that nothing is likely to be open."""
+        """A run is over; unknown runs are ignored. `is_whole` means that it ended between batches, so probably
+        nothing is open."""
         with self._lock:
             over = self._running.pop(run, set())
             self._is_over.pop(run, None)
@@ -119,11 +115,11 @@ class Caretaker:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether this is a child that a driver has forked, whose queries are no business of it."""
+        """Whether this is a forked child of a driver, which must leave the driver's queries alone."""
         return os.getpid() != self._process
 
     def end(self) -> None:
-        """The program is over: what is still to be done is done now, or said."""
+        """The program ends: finish now, or warn."""
         if self.is_left_behind:
             return
         if not self._is_empty.is_set():
@@ -135,11 +131,11 @@ class Caretaker:
             left, self._ending = self._ending - self._harmless, set()
             self._is_empty.set()
         for each in sorted(left, key=lambda each: each.transactions):
-            _warn(each, "the program ended before the cluster had answered")
+            _warn(each, "the program ended before the cluster responded")
         self._background.close()
 
     def _post(self, callback: Callable[..., object], *arguments: object) -> None:
-        with contextlib.suppress(errors.ClientClosed):  # Spark may still call while the program ends
+        with contextlib.suppress(errors.ClientClosed):  # Spark may call while the program ends
             self._background.post(callback, *arguments)
 
     def _begin_watch(self) -> None:
@@ -153,14 +149,14 @@ class Caretaker:
             for run in over:
                 self.retire(run)
             await asyncio.sleep(WATCH_S)
-        self._watch = None  # on the thread on which it is begun, so that none is missed
+        self._watch = None  # on the thread that starts it, so that no run is missed
 
     def _begin(self, run: SinkRun, is_whole: bool) -> None:
-        task = asyncio.get_running_loop().create_task(self._see_to(run, is_whole))
+        task = asyncio.get_running_loop().create_task(self._clean(run, is_whole))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _see_to(self, run: SinkRun, is_whole: bool) -> None:
+    async def _clean(self, run: SinkRun, is_whole: bool) -> None:
         try:
             if not is_whole:
                 await _retire(run, PATIENCE_S)
@@ -171,7 +167,7 @@ class Caretaker:
             await _retire(run, AGAIN_S)
         except Exception as error:
             if run in self._harmless:
-                logger.info("query %s was not looked at for open transactions: %s", run.sink, error)
+                logger.info("did not check query %s for open transactions: %s", run.sink, error)
             else:
                 _warn(run, f"{type(error).__name__}: {error}")
         finally:
@@ -180,11 +176,6 @@ class Caretaker:
                 self._harmless.discard(run)
                 if not self._ending:
                     self._is_empty.set()
-
-
-def stopped(context: SparkContext) -> Callable[[], bool]:
-    """Whether a program has stopped the context of its sessions, which then forgets its JVM."""
-    return lambda: getattr(context, "_jsc", None) is None
 
 
 async def _retire(run: SinkRun, patience_s: float) -> None:
@@ -200,21 +191,20 @@ async def _retire(run: SinkRun, patience_s: float) -> None:
 
 def _warn(run: SinkRun, reason: str) -> None:
     logger.warning(
-        "query %s is over, and its open transactions (%s) may not have been ended (%s). Readers of committed records"
-        " wait behind those that are open until the query is started again, or penstock.spark.finish_query ends them,"
-        " or they time out",
+        "query %s is over, but its transactions (%s) may still be open (%s). They block read_committed consumers until"
+        " the query is started again, penstock.spark.finish_query ends them, or they time out",
         run.sink,
         run.transactions,
         reason,
     )
 
 
-def _let_finalizers_come_last() -> None:
-    """When the program ends, the finalizers of clients end their threads, and whoever calls `end` has to come before
-    that. Python calls last what was registered first, and registers all finalizers when the first one is made."""
-    weakref.finalize(Caretaker, lambda: None).detach()
+def _register_finalizers_first() -> None:
+    """When the program ends, the finalizers of clients end their threads; `end` has to run before that. Python runs
+    the exit handlers in reverse order, and registers all finalizers with the first one."""
+    weakref.finalize(TransactionCleanup, lambda: None).detach()
 
 
-_let_finalizers_come_last()
+_register_finalizers_first()
 
-CARETAKER = Caretaker()
+CLEANUP = TransactionCleanup()
